@@ -172,7 +172,7 @@ def tell(
     table: Table, care: TableCare, policy: MaintenancePolicy, number: int, took: list[float], rounds: list[float]
 ) -> None:
     scan = table.check()
-    health = care.health(NAME, policy.compaction)
+    health = care.health(NAME, policy)
     assert health is not None
     spark = spark_scans(table)
     print(

@@ -199,10 +199,10 @@ ENTRIES = (
     Code(
         "FLOE-D123",
         "transform.sql fails for the record",
-        "An expression of `transform.sql` fails for a value of the record, as `CAST('x' AS INT)` does. The batch was halved until this record was found; all others were written. Where more than 32 records of a batch fail so, floe does not search on: the batch waits and is tried again. Use `try_cast` and similar functions where such values can occur, or fix the producer. Then replay the dead letters.",
+        "An expression of `transform.sql` fails for a value of the record, as `CAST('x' AS INT)` does. The message names the column and the expression. All other records were written, however many fail so; `errors.max_ratio` bounds how many may. Use `try_cast` and similar functions where such values can occur, or fix the producer. Then replay the dead letters.",
         transcript=_stopped(
             "transform",
-            "transform.sql fails for the record: [CAST_INVALID_INPUT] The value 'x' of the type STRING cannot be cast to INT",
+            "transform.sql fails for the record: number = CAST(code AS INT)",
             "# Use `try_cast` in `transform.sql`. Then:",
             "floe test orders.yaml",
             *_again("FLOE-D123"),

@@ -15,26 +15,26 @@ from framework.record.bisect_failures import records_at
 from framework.record.block_state import BlockState
 from framework.record.failure import RecordFailure
 from framework.record.model import BlockResult, RecordBlock, TableTarget
-from framework.record.sql_failure import sql_failure
 
 
 @dataclass(frozen=True)
 class Condemned:
-    """One record, and what it did: it ended a process, or made `transform.sql` fail."""
+    """One record, and how it ended a process."""
 
     topic: str
     partition: int
     offset: int
     reason: str
-    in_sql: bool = False
 
 
 @dataclass(frozen=True)
 class Care:
-    """How a batch is done whose tasks failed twice."""
+    """How a batch is done whose tasks failed twice: without some records, without compiled modules, with the
+    expressions of `transform.sql` apart from each other."""
 
     condemned: tuple[Condemned, ...] = ()
     is_plain: bool = False
+    is_sql_apart: bool = False
 
 
 NO_CARE = Care()
@@ -45,9 +45,7 @@ def set_aside(
 ) -> tuple[RecordBlock, BlockResult]:
     """The block without condemned records, and what became of these."""
     failures = {
-        record.offset: sql_failure(record.reason)
-        if record.in_sql
-        else RecordFailure("decode", "FLOE-D120", f"the record is not read: {record.reason}")
+        record.offset: RecordFailure("decode", "FLOE-D120", f"the record is not read: {record.reason}")
         for record in condemned
         if (record.topic, record.partition) == (block.topic, block.partition)
     }

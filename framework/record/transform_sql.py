@@ -40,7 +40,7 @@ from framework.record.formats.wire import NO_SCHEMAS, Schemas
 from framework.record.landed_needs import shaped_by_landing
 from framework.record.model import BlockResult, ObservedType, RecordBlock, TableNeed, TableTarget
 from framework.record.sql_accounting import removed
-from framework.record.sql_failure import through
+from framework.record.sql_failure import split
 from framework.table.arrow_schema import arrow_schema
 from framework.table.changes import Refusal
 from framework.table.create import plan_create
@@ -121,21 +121,38 @@ def process_with_sql(
 ) -> BlockResult:
     """A block all the way where its records are few and here: decode, SQL, route and convert."""
     decoded, early = decode_block(block, plan, tables, schemas)
-    rows, unfit = through(sql, decoded, HIDDEN)
     went_in = decoded.column(HIDDEN).to_numpy()
-    went_in = went_in[~np.isin(went_in, list(unfit))]
-    result = BlockResult() if rows is None else process_transformed(block, rows, plan, tables, went_in)
-    if unfit:
-        failed = BlockState(block, plan, tables)
-        for place, failure in unfit.items():
-            failed.fail(place, failure)
-        result = joined([result, failed.result()])
+    result = process_selected(block, *split(sql(decoded), HIDDEN), plan, tables, went_in)
     result.dropped += early.dropped
     result.dropped_for += early.dropped_for
     result.dead_letters = sorted(early.dead_letters + result.dead_letters, key=lambda letter: letter.offset)
     failures = [letter for letter in (early.failure, result.failure) if letter is not None]
     result.failure = min(failures, key=lambda letter: letter.offset, default=None)
     return result
+
+
+def process_selected(
+    block: RecordBlock,
+    rows: pa.Table,
+    unfit: Mapping[int, RecordFailure],
+    plan: Plan,
+    tables: Mapping[str, TableTarget],
+    decoded: Ints | None = None,
+) -> BlockResult:
+    """What came out of the SQL as `process_transformed` does it, and beside it the records for which the SQL failed.
+
+    Args:
+        unfit: by place, why.
+        decoded: the places of the records that went in, those that failed among them; None: all of the block's did.
+    """
+    if not unfit:
+        return process_transformed(block, rows, plan, tables, decoded)
+    went_in = np.arange(len(block)) if decoded is None else decoded
+    went_in = went_in[~np.isin(went_in, list(unfit))]
+    failed = BlockState(block, plan, tables)
+    for place, failure in unfit.items():
+        failed.fail(place, failure)
+    return joined([process_transformed(block, rows, plan, tables, went_in), failed.result()])
 
 
 def process_transformed(

@@ -5,6 +5,7 @@ In: a batch, and what does it. Out: its reports. A worker process that dies (a c
 out of memory) or an error that nobody foresaw fails the batch; when the next attempt from the same offsets ends so,
 too, records are tried apart from each other (framework.task.probe). What is none of theirs goes on as the error that it
 was. What was found is known to this run until the batch is announced; another run finds it again, after two deaths.
+Where expressions of `transform.sql` fail, all further batches of this run evaluate them apart.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from framework.runtime.batch import BatchScope
 from framework.runtime.failures import is_known
 
 T = TypeVar("T")
+_SQL_APART = Care(is_sql_apart=True)
 
 
 class Careful:
@@ -29,6 +31,8 @@ class Careful:
         self._say = say
         self._failed_at: Mapping[PartitionKey, int] | None = None
         self._care = NO_CARE
+        # Where an expression of `transform.sql` failed once, it fails again in the batches to come.
+        self._usual = NO_CARE
 
     def do(self, scope: BatchScope, write: Callable[[Care], T], look: Callable[[], Care | str]) -> T:
         """What `write` gives for the batch.
@@ -41,7 +45,7 @@ class Careful:
         """
         starts = dict(scope.starts)
         if self._failed_at != starts:
-            self._failed_at, self._care = None, NO_CARE
+            self._failed_at, self._care = None, self._usual
         try:
             return write(self._care)
         except FloeError:
@@ -62,6 +66,8 @@ class Careful:
                 self._say(Line(text, Level.WARNING, batch=scope.batch))
                 raise
             self._care = found
+            if found == _SQL_APART:
+                self._usual = found
             self._tell(scope, found)
         return write(self._care)
 
@@ -70,6 +76,12 @@ class Careful:
             place = f"{record.topic}-{record.partition} offset {record.offset}"
             text = f"batch {scope.batch}: the record {place} is a dead letter: {record.reason}"
             self._say(Line(text, Level.WARNING, batch=scope.batch))
-        if not found.condemned:
+        if found == _SQL_APART:
+            text = (
+                f"batch {scope.batch}: transform.sql fails for some of its records, which are dead letters; from here on "
+                "its expressions are evaluated apart from each other"
+            )
+            self._say(Line(text, Level.WARNING, batch=scope.batch))
+        elif not found.condemned:
             text = f"batch {scope.batch}: its tasks ended twice; it is tried again in small blocks without compiled modules"
             self._say(Line(text, Level.WARNING, batch=scope.batch))

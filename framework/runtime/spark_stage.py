@@ -17,6 +17,7 @@ from framework.commit.offsets import Span
 from framework.record.condemned import Care, Condemned
 from framework.record.model import TableNeed, TaskReport
 from framework.runtime.change_rounds import merged_needs
+from framework.runtime.failures import is_known
 from framework.task.context import TaskContext, Work, spans_of
 from framework.task.exchange import exchange
 from framework.task.output import REPORT_SCHEMA, remove_files
@@ -64,8 +65,12 @@ def run_stage(
 
 
 def run_probe(session: SparkSession, work: Work, context: TaskContext) -> Care | str:
-    """Look for the records that end tasks of this work; in words why it is none of them, where it is so."""
-    plan, context = context.plan, replace(context, is_plain=True)
+    """How this work is done nevertheless: with the expressions of `transform.sql` apart, or without the records that end
+    its tasks. In words why it is none of them, where it is so."""
+    plan = context.plan
+    if plan.transform is not None and _is_done_apart(session, work, plan.transform.sql, context):
+        return Care(is_sql_apart=True)
+    context = replace(context, is_plain=True)
     numbers = session.range(0, len(work), 1, max(1, len(work)))
     rows = numbers.mapInArrow(telling(make_probe(context, work)), REPORT_SCHEMA).collect()
     found: list[list[Condemned] | str] = [pickle.loads(bytes(row[0])) for row in rows]
@@ -73,15 +78,28 @@ def run_probe(session: SparkSession, work: Work, context: TaskContext) -> Care |
         if isinstance(each, str):
             return each
     condemned = tuple(record for each in found if not isinstance(each, str) for record in each)
-    if plan.transform is not None:
-        from framework.task.sql_probe import deadly_to_sql
+    return Care(condemned, is_plain=True, is_sql_apart=plan.transform is not None)
 
-        sound = replace(context, condemned=condemned)
-        in_sql = deadly_to_sql(session, [span for spans in work for span in spans], plan.transform.sql, sound)
-        if isinstance(in_sql, str):
-            return in_sql
-        condemned += in_sql
-    return Care(condemned, is_plain=True)
+
+def _is_done_apart(session: SparkSession, work: Work, sql: str, context: TaskContext) -> bool:
+    """Whether a trial of this work ends well, whose files are removed.
+
+    Raises:
+        FloeError, OSError: what no record is to blame for.
+    """
+    from framework.adapters.spark.expressions_apart import NotApart
+    from framework.task.sql import run_sql_stage
+
+    numbers = session.range(0, len(work), 1, max(1, len(work)))
+    try:
+        run_sql_stage(numbers, work, sql, replace(context, is_sql_apart=True, is_trial=True))
+    except NotApart:
+        return False
+    except Exception as error:
+        if is_known(error):
+            raise
+        return False
+    return True
 
 
 def make_probe(context: TaskContext, work: Work):  # type: ignore[no-untyped-def]  # a closure for mapInArrow

@@ -65,7 +65,7 @@ class StageOfBatch:
             reports.extend(done)
             return needs
 
-        base = replace(self.base, condemned=care.condemned, is_plain=care.is_plain)
+        base = replace(self.base, condemned=care.condemned, is_plain=care.is_plain, is_sql_apart=care.is_sql_apart)
         rewrites = change_tables_until_they_hold(
             base, self.tables, run, subject=f"batch {self.scope.batch}", report_with="the driver's log"
         )

@@ -19,9 +19,10 @@ import numpy as np
 import pyarrow as pa
 
 from framework.adapters.faults import meet
+from framework.adapters.spark.expressions_apart import NotApart, apart
 from framework.adapters.spark.sql_allowed import refusal
 from framework.commit.events.event_types import DataFile
-from framework.errors import ConfigError
+from framework.errors import ConfigError, RetriableError
 from framework.plan.model import Plan
 from framework.record.arrays import Ints
 from framework.record.bisect_failures import joined
@@ -29,7 +30,7 @@ from framework.record.compiled import be_plain
 from framework.record.condemned import set_aside
 from framework.record.model import BlockResult, DeadLetter, RecordBlock, Slice, SliceReport, TableNeed, TaskReport
 from framework.record.sql_accounting import Packed, pack, removed, unpack
-from framework.record.sql_failure import SqlFailed
+from framework.record.sql_failure import FAILED, split
 from framework.table.evolve import merge_needs
 from framework.task.context import TaskContext, Work, spans_of
 from framework.task.exchange import Outbox, exchange, sent_report
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 HIDDEN = "__floe"
+_CARRIED = "__floe_carried"
 HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 # A row is either a record (all set) or the note of a slice that was decoded (`note`: a pickled SliceNote).
 HIDDEN_TYPE = pa.struct(
@@ -110,11 +112,15 @@ def run_sql_stage(numbers: DataFrame, work: Work, sql: str, context: TaskContext
     schema = schema_of_source(context.plan)
     decoded = numbers.mapInArrow(telling(make_decoder(context, work, schema)), from_arrow_schema(schema)).persist()
     try:
-        source = decoded.where(f"{HIDDEN}.note IS NULL")
-        rows = transformed(source, sql)
+        if context.is_sql_apart:
+            rows, may_remove = transformed_apart(decoded, sql)
+        else:
+            source = decoded.where(f"{HIDDEN}.note IS NULL")
+            rows = transformed(source, sql)
+            may_remove = has_condition(rows, source)
         notes = decoded.where(f"{HIDDEN}.note IS NOT NULL").select(f"{HIDDEN}.note")
         early = notes.mapInArrow(telling(make_note_writer(context)), "report binary").collect()
-        if context.plan.is_distributed:
+        if context.plan.is_distributed and not context.is_trial:
             late = exchange(rows, make_writer(context, sending=True), context).collect()
         else:
             late = rows.mapInArrow(telling(make_writer(context)), "report binary").collect()
@@ -123,7 +129,7 @@ def run_sql_stage(numbers: DataFrame, work: Work, sql: str, context: TaskContext
     arrived = [pickle.loads(bytes(row[0])) for row in late]
     # A writer behind the exchange gives a report of its files alone: it counted nothing.
     arrived = [each if isinstance(each, tuple) else (each, {}) for each in arrived]
-    return combine([pickle.loads(bytes(row[0])) for row in early], arrived, has_condition(rows, source))
+    return combine([pickle.loads(bytes(row[0])) for row in early], arrived, may_remove)
 
 
 def schema_of_source(plan: Plan) -> pa.Schema:
@@ -139,11 +145,32 @@ def transformed(source: DataFrame, sql: str) -> DataFrame:
     Raises:
         ConfigError: as in `run_sql_stage`.
     """
+    return _selected(source, sql).drop(HIDDEN).withColumnRenamed(_CARRIED, HIDDEN)
+
+
+def transformed_apart(decoded: DataFrame, sql: str) -> tuple[DataFrame, bool]:
+    """The same for rows that may make an expression fail: these are among the rows, and the column `FAILED` says of each
+    which expression it is. And whether the SELECT has a condition.
+
+    Raises:
+        ConfigError: as in `run_sql_stage`.
+        NotApart: Spark does not bring the SELECT into the form that this takes.
+    """
+    from pyspark.sql.types import StructType
+
+    # Where records are few and here, the column holds their numbers.
+    is_note_beside = isinstance(decoded.schema[HIDDEN].dataType, StructType)
+    is_record = f"{HIDDEN}.offset IS NOT NULL" if is_note_beside else f"{HIDDEN} IS NOT NULL"
+    made = apart(decoded, _selected(decoded, sql), HIDDEN, _CARRIED, FAILED, is_record)
+    return made.rows.withColumnRenamed(_CARRIED, HIDDEN), made.has_condition
+
+
+def _selected(source: DataFrame, sql: str) -> DataFrame:
     from pyspark.errors import AnalysisException
 
     if not SELECT.match(sql) or REFUSED.match(sql):
         raise sql_error("it must begin with SELECT, without DISTINCT")
-    text = SELECT.sub(f"SELECT {HIDDEN} AS {HIDDEN}_carried, ", sql, count=1)
+    text = SELECT.sub(f"SELECT {HIDDEN} AS {_CARRIED}, ", sql, count=1)
     session = source.sparkSession
     source.createOrReplaceTempView("source")
     try:
@@ -158,7 +185,7 @@ def transformed(source: DataFrame, sql: str) -> DataFrame:
     refused = sorted(set(nodes(plan)) - ALLOWED_NODES)
     if refused:
         raise sql_error(f"it may only project and filter rows of `source`, but it uses {', '.join(refused)}")
-    return rows.drop(HIDDEN).withColumnRenamed(f"{HIDDEN}_carried", HIDDEN)
+    return rows
 
 
 def _said(error: AnalysisException) -> str:
@@ -169,27 +196,24 @@ def _said(error: AnalysisException) -> str:
 
 
 def transform_table(session: SparkSession, rows: pa.Table, sql: str) -> pa.Table:
-    """Decoded rows that are here already, through the SQL; each keeps its hidden column.
+    """Decoded rows that are here already, through the SQL; each keeps its hidden column. Where an expression fails for
+    one of them, the column `FAILED` says of each row which one.
 
     Raises:
-        SqlFailed: an expression fails for one of them.
+        RetriableError: FLOE-R324, the SQL fails, and not for some of the rows.
     """
     from pyspark.errors import PySparkException
 
-    frame = transformed(session.createDataFrame(rows), sql)
+    frame = session.createDataFrame(rows)
     try:
-        return frame.toArrow()
+        return transformed(frame, sql).toArrow()
     except PySparkException as error:
-        raise SqlFailed(why_sql_failed(error)) from error
-
-
-_CONDITION = re.compile(r"\[[A-Z][A-Z_.0-9]+\] [^\n]+")
-
-
-def why_sql_failed(error: BaseException) -> str:
-    """Spark's own sentence about a value for which an expression fails."""
-    said = _CONDITION.search(str(error))
-    return (said[0] if said else str(error).strip().splitlines()[0])[:300]
+        try:
+            return transformed_apart(frame, sql)[0].toArrow()
+        except (PySparkException, NotApart):
+            raise RetriableError(
+                f"a batch failed: {error}", code="FLOE-R324", told="a batch failed: transform.sql fails"
+            ) from error
 
 
 def has_condition(rows: DataFrame, source: DataFrame) -> bool:
@@ -311,7 +335,7 @@ def make_writer(context: TaskContext, sending: bool = False):  # type: ignore[no
     distributed tables."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from framework.record.process import process_transformed
+        from framework.record.transform_sql import process_selected
 
         pa.set_cpu_count(1)
         outbox = Outbox(context.plan) if sending else None
@@ -319,7 +343,7 @@ def make_writer(context: TaskContext, sending: bool = False):  # type: ignore[no
         counts: PartitionCounts = {}
         for batch in batches:
             for block, rows in blocks(pa.Table.from_batches([batch])):
-                result = process_transformed(block, rows, context.plan, context.tables)
+                result = process_selected(block, *split(rows, HIDDEN), context.plan, context.tables)
                 run.add(result)
                 arrived = counts.setdefault((block.topic, block.partition), Arrived())
                 arrived.offsets.append(pack([np.array(block.offsets, np.int64)]))

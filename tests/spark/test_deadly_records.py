@@ -248,8 +248,8 @@ LIKE_TROUBLE = (
 
 @pytest.mark.slow
 def test_a_record_that_makes_the_sql_fail_is_found(project: Project, broker: Broker) -> None:
-    """Records for which an expression of `transform.sql` fails are dead letters with what Spark says, also where they
-    read like errors of floe's or of the system; all others are rows."""
+    """Records for which an expression of `transform.sql` fails are dead letters that name it, also where they read like
+    errors of floe's or of the system; all others are rows."""
     topic = broker.new_topic("sql")
     wrong = {41: "x", **dict(enumerate(LIKE_TROUBLE, start=50))}
     values = [{"id": i, "code": wrong.get(i, str(i))} for i in range(60)]  # and 10 / 0
@@ -261,6 +261,45 @@ def test_a_record_that_makes_the_sql_fail_is_found(project: Project, broker: Bro
     assert {offset: (row["stage"], row["code"]) for offset, row in letters.items()} == dict.fromkeys(
         failing, ("transform", "FLOE-D123")
     )
-    assert "DIVIDE_BY_ZERO" in letters[0]["message"]
-    assert "CAST_INVALID_INPUT" in letters[41]["message"]
+    assert "share = (CAST(10 AS DOUBLE) / CAST(id AS DOUBLE))" in letters[0]["message"]
+    assert "number = CAST(code AS INT)" in letters[41]["message"]
     assert sorted(project.table("shop.sql").column("id").to_pylist()) == [i for i in range(60) if i not in failing]
+
+
+MANY = """
+    source:
+      kafka: {{connection: main, topics: [{topic}]}}
+      schema: {{id: {{type: long, required: true}}, code: string}}
+    transform:
+      sql: >-
+        SELECT id, number, 100 / number AS share FROM (SELECT *, CAST(code AS int) AS number FROM source WHERE id >= 0) t
+        WHERE number < 1000 AND code <> 'gone'
+    routes: {{rules: [{{table: shop.{name}}}]}}
+    errors: {{policy: dead_letter, dead_letter_table: shop.{name}_letters}}
+    tables: {{defaults: {{commit: {{interval: 1s}}, {write}}}}}
+"""
+
+
+@pytest.mark.parametrize("write", ["", "distribution: hash"])
+@pytest.mark.slow
+def test_sql_that_fails_for_most_records_stops_nothing(project: Project, broker: Broker, write: str) -> None:
+    """However many records of however many batches make an expression fail, in the SELECT, in an inner one or in a
+    condition: each is one dead letter, each other one row or filtered, and only the first batch is tried again."""
+    name = f"many{len(write)}"
+    topic = broker.new_topic(name)
+    codes = ["7", "x", "0", "", "2000", "12"]  # of six: two rows, three failures, one filtered
+    values = [{"id": i, "code": codes[i % 6]} for i in range(1200)]
+    broker.produce(topic, values[:600])
+    file = project.pipeline(name, MANY.format(topic=topic, name=name, write=write))
+    first = project.run("run", file, "--until-caught-up", timeout_s=600)
+    broker.produce(topic, values[600:])
+    project.run("run", file, "--until-caught-up", timeout_s=600)
+
+    letters = {row["offset"]: row["message"] for row in project.table(f"shop.{name}_letters").to_pylist()}
+    assert set(letters) == {i for i in range(1200) if i % 6 in (1, 2, 3)}
+    assert all(("WHERE" in letters[i]) == (i % 6 != 2) for i in letters)
+    assert sorted(project.table(f"shop.{name}").column("id").to_pylist()) == [i for i in range(1200) if i % 6 in (0, 5)]
+    assert "attempt 3" not in first
+    assert first.count("evaluated apart") == 1
+    totals = next(p for p in project.status()["pipelines"] if p["pipeline"] == name)["totals"]
+    assert (totals["offsets"], totals["written"], totals["dead_lettered"]) == (1200, 400, 600)

@@ -24,6 +24,7 @@ from framework.config.spec import (
 )
 from framework.errors import AccountingError
 from framework.record.process import declared_schema, decode_block, process_transformed, process_with_sql
+from framework.record.sql_failure import FAILED
 from testbed.record_samples import block, plan, policy, target
 
 HINTS = [
@@ -106,6 +107,40 @@ def test_a_failure_before_the_sql_is_that_of_the_block() -> None:
     )
     assert result.failure is not None
     assert (result.failure.offset, result.failure.code) == (51, "FLOE-D101")
+
+
+def divided(rows: pa.Table) -> pa.Table:
+    """What `SELECT id FROM source WHERE 10 / (id - 1) > 0` gives where its expressions are evaluated apart."""
+    ids = rows.column("id")
+    fails = pc.fill_null(pc.equal(ids, 1), False)
+    kept = rows.filter(pc.or_(fails, pc.fill_null(pc.greater(ids, 1), False))).select(["id", "__floe"])
+    causes = pc.if_else(pc.equal(kept.column("id"), 1), "WHERE 10 / (id - 1) > 0", None)
+    return kept.append_column(FAILED, causes.cast(pa.string()))
+
+
+def test_records_for_which_the_sql_fails_are_dead_letters_beside_the_rows() -> None:
+    """Each is one, in the order of the block, with the expression; the sum holds."""
+    values = [{"id": 1}, {"id": 3}, b"x", {"id": 0}, {"id": 1}, None, {"id": 2}]
+    table = {"ns.t": target(columns={"id": "long"})}
+
+    result = process_with_sql(block(values, first_offset=50), plan(hints=HINTS), table, divided)
+
+    assert result.rows["ns.t"].column("id").to_pylist() == [3, 2]
+    letters = [(letter.offset, letter.code) for letter in result.dead_letters]
+    assert letters == [(50, "FLOE-D123"), (52, "FLOE-D101"), (54, "FLOE-D123")]
+    assert result.dead_letters[0].message == "transform.sql fails for the record: WHERE 10 / (id - 1) > 0"
+    assert (result.written, result.filtered, result.dropped) == (2, 1, 1)
+
+
+def test_with_errors_fail_the_first_record_for_which_the_sql_fails_stops_the_batch() -> None:
+    """As any other record that cannot be read."""
+    table = {"ns.t": target(columns={"id": "long"})}
+    values = [{"id": 3}, {"id": 1}, {"id": 1}]
+    result = process_with_sql(
+        block(values, first_offset=50), plan(hints=HINTS, errors=ErrorPolicy.FAIL), table, divided
+    )
+    assert result.failure is not None
+    assert (result.failure.offset, result.failure.code) == (51, "FLOE-D123")
 
 
 GOOD = [

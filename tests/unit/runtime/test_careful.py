@@ -1,0 +1,83 @@
+"""A batch that fails twice for no known reason is done in another way."""
+
+from __future__ import annotations
+
+import pytest
+
+from framework.errors import FloeError
+from framework.record.condemned import NO_CARE, Care, Condemned
+from framework.runtime.batch import BatchScope
+from framework.runtime.careful import Careful
+
+
+class Unforeseen(Exception):
+    """What a task ended with."""
+
+
+def scope(batch: int) -> BatchScope:
+    return BatchScope("run", batch, {("events", 0): batch * 10}, {("events", 0): batch * 10 + 10}, {"events": "id"})
+
+
+class Batches:
+    """A run whose batches fail unless they are done as `works` says."""
+
+    def __init__(self, found: Care | str, works: Care) -> None:
+        self.said: list[str] = []
+        self.looks = 0
+        self._found, self._works = found, works
+        self._careful = Careful(self.said.append)
+
+    def attempt(self, batch: int) -> Care:
+        def write(care: Care) -> Care:
+            if care != self._works:
+                raise Unforeseen
+            return care
+
+        def look() -> Care | str:
+            self.looks += 1
+            return self._found
+
+        return self._careful.do(scope(batch), write, look)
+
+
+APART = Care(is_sql_apart=True)
+
+
+def test_expressions_stay_apart_for_the_rest_of_the_run() -> None:
+    """A stream with one record for which `transform.sql` fails has more: only the first batch fails, twice, and it is
+    said once."""
+    run = Batches(APART, works=APART)
+    with pytest.raises(Unforeseen):
+        run.attempt(1)
+    assert [run.attempt(batch) for batch in (1, 2, 3)] == [APART] * 3
+    assert (run.looks, len(run.said)) == (1, 2)
+    assert "evaluated apart" in run.said[1]
+
+
+def test_condemned_records_are_those_of_their_batch() -> None:
+    """The next batch is done as if nothing had been."""
+    found = Care((Condemned("events", 0, 14, "SIGSEGV"),), is_plain=True)
+    run = Batches(found, works=found)
+    with pytest.raises(Unforeseen):
+        run.attempt(1)
+    assert run.attempt(1) == found
+    with pytest.raises(Unforeseen):
+        run.attempt(2)
+    assert run.looks == 1
+
+
+def test_what_no_record_does_goes_on_as_the_error_that_it_was() -> None:
+    """Errors of floe's own are never looked into; where nothing is found, that is said."""
+    run = Batches("its process ends whatever it reads", works=APART)
+    for _ in range(2):
+        with pytest.raises(Unforeseen):
+            run.attempt(1)
+    assert (run.looks, "found no record" in run.said[-1]) == (1, True)
+
+    def refuse(care: Care) -> Care:
+        assert care == NO_CARE
+        raise FloeError("no", code="FLOE-R324")
+
+    for _ in range(3):
+        with pytest.raises(FloeError):
+            Careful(run.said.append).do(scope(1), refuse, lambda: pytest.fail("it was looked into"))
