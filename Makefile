@@ -49,6 +49,7 @@ bench: setup
 	@.venv/bin/python -m benchmarks.validate_time --files 20 --rounds 1
 	@.venv/bin/python -m benchmarks.due_at_once --tables 20 --rounds 1
 	@.venv/bin/python -m benchmarks.recovery_time --kills 1 --intervals 1
+	@.venv/bin/python -m benchmarks.maintained_table --commits 40 --days 1 --round-after 10
 else
 bench: setup  ## floe beside the Iceberg Kafka Connect sink, several hours; QUICK=1: ten minutes; SHORT=1: the others, once
 	@.venv/bin/python -m benchmarks.compare $(if $(QUICK),--quick)

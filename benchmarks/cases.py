@@ -328,6 +328,7 @@ def _delays(servers: Servers, namespace: str) -> Any:
             for entry in manifest.fetch_manifest_entry(table.io):
                 column = pq.read_table(entry.data_file.file_path.removeprefix("file://"), columns=["date_ordered"])
                 made = column["date_ordered"].to_numpy(zero_copy_only=False).astype("datetime64[ms]").astype("int64")
+                assert entry.snapshot_id is not None
                 delays.append((committed[entry.snapshot_id] - made) / 1000)
     return np.concatenate(delays)
 

@@ -83,7 +83,7 @@ def fill(root: Path, name: str, files: int, file_rows: int, is_sorted: bool) -> 
             {
                 "id": random.integers(0, 2**40, file_rows),
                 "part": np.full(file_rows, number % 4),
-                "at": pa.array(random.integers(1.7e15, 1.8e15, file_rows), pa.timestamp("us", "UTC")),
+                "at": pa.array(random.integers(17 * 10**14, 18 * 10**14, file_rows), pa.timestamp("us", "UTC")),
                 "price": random.random(file_rows),
                 "name": [f"name-{each:x}" for each in random.integers(0, 2**32, file_rows)],
                 "city": pa.array(random.choice(["Rome", "Oslo", "Lima", "Cairo"], file_rows)),

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 
 import pyarrow as pa
-from pyiceberg.types import LongType, MapType, StringType
+from pyiceberg.types import IcebergType, LongType, MapType, StringType
 
 from framework.config.spec import FieldHint
 from framework.record.process import process_block
@@ -25,7 +25,7 @@ from testbed.record_samples import block, plan, target
 Record = dict[str, object]
 ISO = FieldHint("at", "timestamptz", format="%Y-%m-%d %H:%M:%S", zone="UTC")
 LOCAL = FieldHint("at", "timestamptz", format="%d/%b/%Y:%H:%M:%S %z")
-COLUMNS: dict[str, str | object] = {
+COLUMNS: dict[str, str | IcebergType] = {
     "id": "long",
     "store": "int",
     "at": "timestamptz",
@@ -61,7 +61,7 @@ def text(row: Record) -> bytes:
     return json.dumps(row, separators=(",", ":")).encode()
 
 
-def cases(count: int) -> dict[str, tuple[list[bytes], FieldHint, dict[str, str | object]]]:
+def cases(count: int) -> dict[str, tuple[list[bytes], FieldHint, dict[str, str | IcebergType]]]:
     rows = records(count)
     clean = [text(row) for row in rows]
     spoilers: dict[str, Callable[[Record], bytes]] = {
@@ -85,7 +85,7 @@ def cases(count: int) -> dict[str, tuple[list[bytes], FieldHint, dict[str, str |
     return found
 
 
-def cost(values: list[bytes], hint: FieldHint, columns: dict[str, str | object], repeats: int) -> tuple[float, int]:
+def cost(values: list[bytes], hint: FieldHint, columns: dict[str, str | IcebergType], repeats: int) -> tuple[float, int]:
     """Processor seconds for a million records (the median), and how many became dead letters."""
     tables, pipeline = {"ns.t": target(columns=columns)}, plan(hints=[hint])
     times = []

@@ -54,12 +54,12 @@ def protobuf(count: int) -> Made:
     file = descriptor_pb2.FileDescriptorProto(name="order.proto", package="shop", syntax="proto3")
     message = file.message_type.add(name="Order")
     for number, (name, kind) in enumerate(PROTO.items(), 1):
-        message.field.add(name=name, number=number, type=kind, label=1)  # type: ignore[arg-type]
+        message.field.add(name=name, number=number, type=kind, label=1)
     pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)  # type: ignore[no-untyped-call]
-    kind = message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.Order"))  # type: ignore[no-untyped-call]
+    pool.Add(file)
+    order = message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.Order"))
     schema = serialized(descriptor_pb2.FileDescriptorSet(file=[file]))
-    data = [kind(**value(i)).SerializeToString() for i in range(count)]
+    data = [order(**value(i)).SerializeToString() for i in range(count)]
     return records(data), FormatSpec(FormatType.PROTOBUF, schema=schema), {}, HINTS
 
 

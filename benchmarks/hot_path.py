@@ -167,7 +167,7 @@ def measure(folder: Path, servers: str, options: argparse.Namespace) -> list[dic
         task = Task(folder, servers, topic, plan_of(folder, servers, topic, table))
         task.create_tables()
         for name in options.reader or READERS:
-            kafka_fetch.open_reader = READERS[name]  # type: ignore[assignment]
+            kafka_fetch.open_reader = READERS[name]  # type: ignore[attr-defined]
             kafka_fetch._connections.clear()
             task.run()  # caches are filled, imports done
             runs = [task.run() for _ in range(options.rounds)]
@@ -195,7 +195,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
     options = parser.parse_args()
     if options.parser == "arrow":
-        compiled_json.available = lambda: False  # type: ignore[assignment]
+        compiled_json.available = lambda: False
     if compiled() is None:
         options.reader = ["python"]
     pa.set_cpu_count(1)

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.exceptions import NoSuchTableError
@@ -244,7 +245,7 @@ class Bench:
         return {"rows_read_back": len(found)}
 
 
-def _hashes(keys: pa.Array) -> np.ndarray:
+def _hashes(keys: pa.Array) -> npt.NDArray[np.uint64]:
     """The first 64 bits of each key, which is a hash and written in hexadecimal digits."""
     digits = pc.replace_substring(pc.utf8_slice_codeunits(keys, 0, 18), "-", "").to_pylist()
     return np.fromiter((int(text, 16) for text in digits), np.uint64, len(digits))

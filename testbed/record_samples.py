@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
-from pyiceberg.types import NestedField
+from pyiceberg.types import IcebergType, NestedField
 
 from framework.config.spec import (
     Case,
@@ -33,7 +34,7 @@ from framework.record.rows.dictionary_text import plain_table
 from framework.table.types import primitive_type
 
 
-def policy(columns: EvolveMode = EvolveMode.EVOLVE, case: Case = Case.INSENSITIVE, **evolve: EvolveMode) -> TablePolicy:
+def policy(columns: EvolveMode = EvolveMode.EVOLVE, case: Case = Case.INSENSITIVE, **evolve: Any) -> TablePolicy:
     return replace(TablePolicy(), evolve=replace(EvolvePolicy(), columns=columns, **evolve), case=case)
 
 
@@ -64,7 +65,7 @@ def plan(
     )
 
 
-def schema_of(columns: dict[str, str | object], required: Sequence[str] = ()) -> Schema:
+def schema_of(columns: Mapping[str, str | IcebergType], required: Sequence[str] = ()) -> Schema:
     """A schema with ids 1, 2, ... for columns given as type texts or PyIceberg types."""
     return Schema(
         *(
@@ -76,7 +77,7 @@ def schema_of(columns: dict[str, str | object], required: Sequence[str] = ()) ->
 
 def target(
     name: str = "ns.t",
-    columns: dict[str, str | object] | None = None,
+    columns: dict[str, str | IcebergType] | None = None,
     required: Sequence[str] = (),
     table_policy: TablePolicy | None = None,
     schema: Schema | None = None,
