@@ -85,7 +85,9 @@ def cases(count: int) -> dict[str, tuple[list[bytes], FieldHint, dict[str, str |
     return found
 
 
-def cost(values: list[bytes], hint: FieldHint, columns: dict[str, str | IcebergType], repeats: int) -> tuple[float, int]:
+def cost(
+    values: list[bytes], hint: FieldHint, columns: dict[str, str | IcebergType], repeats: int
+) -> tuple[float, int]:
     """Processor seconds for a million records (the median), and how many became dead letters."""
     tables, pipeline = {"ns.t": target(columns=columns)}, plan(hints=[hint])
     times = []

@@ -56,6 +56,12 @@ def hidden(text: str) -> str:
     return redacted(text)
 
 
+def first_line(error: Exception) -> str:
+    """What an error says first, as it may be shown."""
+    text = str(error).strip() or type(error).__name__
+    return hidden(text.splitlines()[0])
+
+
 def _read(key: str, secret: SecretRef) -> str:
     read = _BUILT_IN.get(secret.scheme) or _from_package
     return read(key, secret)

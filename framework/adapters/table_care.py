@@ -16,7 +16,6 @@ from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import Table
 
 from framework.adapters.faults import reach
-from framework.adapters.iceberg.catalog import first_line
 from framework.adapters.iceberg.commit import TableCommits
 from framework.adapters.iceberg.expiry import ExpiryFacts, expire, facts_of, only_theirs
 from framework.adapters.iceberg.private.live_files import LiveFile, UnsupportedDeletes
@@ -32,6 +31,7 @@ from framework.adapters.iceberg.supported_tables import cannot_rewrite, unwritab
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.iceberg.views import target_of, view_of
 from framework.adapters.rewrite_files import rewrite
+from framework.adapters.secrets import first_line
 from framework.commit.machine.progress import CREATED_PROPERTY, PROGRESS_PROPERTY, pipelines_of, topic_ids_of
 from framework.commit.maintenance.compaction import LiveFileFacts, plan_compaction
 from framework.commit.maintenance.expire import Expiry, decide_expiry

@@ -7,7 +7,7 @@ world.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from pyiceberg.partitioning import PartitionSpec
@@ -20,7 +20,8 @@ from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset, c
 from framework.config.maintenance import MaintenanceMode, MaintenancePolicy
 from framework.config.spec import Case, CreatePolicy, PartitionFieldSpec, WritePolicy
 from framework.config.units import partition_text
-from framework.ops.preview import Action, PartitionStart, StartPreview, TablePreview
+from framework.errors import TableBlocked
+from framework.ops.preview import Action, PartitionStart, Problem, StartPreview, TablePreview
 from framework.plan.model import Plan
 from framework.runtime.table_creation import plan_creation
 from framework.table.arrow_schema import parse_schema
@@ -77,6 +78,18 @@ def preview_start(
 def preview_table(plan: Plan, table: str, found: TableTarget | None) -> TablePreview:
     """What becomes of one table that the routes name, or that holds the dead letters."""
     return replace(_preview_table(plan, table, found), upserted_by=plan.write.tables.policy_for(table).write.key)
+
+
+def holding_tables(plan: Plan, tables: Iterable[TablePreview]) -> Iterator[Problem]:
+    """The upsert tables that the pipeline would wait for, since their rows cannot be replaced by key."""
+    for table in tables:
+        if table.action is not Action.REFUSE or not plan.write.tables.policy_for(table.table).write.is_upsert:
+            continue
+        reason = table.notes[0]
+        if table.code != "FLOE-R144":
+            reason = f"rows of table {table.table} cannot be replaced by key: {reason}"
+        remedy = f"`floe explain {table.code}` says what to do"
+        yield Problem("FLOE-R144", reason, remedy, TableBlocked.exit_code)
 
 
 def _preview_table(plan: Plan, table: str, found: TableTarget | None) -> TablePreview:

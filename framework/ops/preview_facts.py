@@ -25,7 +25,7 @@ from framework.ops.preview import (
     StartPreview,
     TablePreview,
 )
-from framework.ops.preview_decisions import preview_start, preview_table
+from framework.ops.preview_decisions import holding_tables, preview_start, preview_table
 from framework.ops.preview_offline import described, names
 from framework.plan.catalogs import used_catalogs
 from framework.plan.compile import compile_plan
@@ -63,7 +63,9 @@ def _preview(
         start = None
         problems.append(Problem.of(error))
     problems += _refused_grants(pipeline, plan)
-    return described(pipeline, history, held, start, _tables(plan, catalog), tuple(problems))
+    tables = _tables(plan, catalog)
+    problems += holding_tables(plan, tables)
+    return described(pipeline, history, held, start, tables, tuple(problems))
 
 
 def _start(plan: Plan, kafka: dict[str, str]) -> StartPreview:
@@ -86,7 +88,10 @@ def _refused_grants(pipeline: LoadedPipeline, plan: Plan) -> Iterator[Problem]:
 def _tables(plan: Plan, catalog: IcebergTables) -> tuple[TablePreview, ...]:
     def one(name: str) -> TablePreview:
         try:
-            return preview_table(plan, name, catalog.load_target(name, plan.write.tables.policy_for(name)))
+            found = catalog.load_target(name, plan.write.tables.policy_for(name))
+            if found is not None and found.policy.write.is_upsert:
+                catalog.check_keyed(found)
+            return preview_table(plan, name, found)
         except FloeError as error:
             # The tables were just listed, so the catalog answers: what cannot be loaded is that table's own trouble.
             if not isinstance(error, TableBlocked | StateDisagreement) and error.code != "FLOE-R135":

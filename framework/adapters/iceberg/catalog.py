@@ -16,7 +16,7 @@ from pyiceberg.exceptions import NoSuchNamespaceError, NotInstalledError
 from framework.adapters.file_io_guard import guarded, open_catalog
 from framework.adapters.iceberg.commit import TableCommits
 from framework.adapters.iceberg.private.rest import BoundedRestCatalog
-from framework.adapters.secrets import hidden
+from framework.adapters.secrets import first_line, hidden
 from framework.config.table_names import DEFAULT_CATALOG, full_name
 from framework.errors import SetupError
 
@@ -170,8 +170,3 @@ def _namespaces(catalog: Catalog, above: tuple[str, ...]) -> Iterator[tuple[str,
     for namespace in catalog.list_namespaces(above):
         yield namespace
         yield from _namespaces(catalog, namespace)
-
-
-def first_line(error: Exception) -> str:
-    text = str(error).strip() or type(error).__name__
-    return hidden(text.splitlines()[0])

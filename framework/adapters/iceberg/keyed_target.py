@@ -8,7 +8,9 @@ table.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from pyiceberg.table import Table
 
@@ -17,7 +19,8 @@ from framework.adapters.iceberg.private.live_files import LiveFiles, Unsupported
 from framework.adapters.iceberg.row_order import RowOrder, row_order_of
 from framework.adapters.iceberg.views import head_of
 from framework.adapters.key_search import ROW_ID_FIELD
-from framework.errors import TableBlocked
+from framework.adapters.secrets import first_line
+from framework.errors import FloeError, TableBlocked
 from framework.table.arrow_schema import parse_schema
 from framework.table.changes import Refusal
 from framework.table.key_index import KeyIndex
@@ -26,6 +29,7 @@ from framework.table.model import TableTarget
 
 # The name that Iceberg gives a row's id where a file holds it.
 ROW_ID = "_row_id"
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -86,10 +90,49 @@ def keyed_target_of(loaded: Table, target: TableTarget, known: KeyedTarget | Non
         raise blocked(
             target.name,
             f"{error}, which floe does not read: a row that they delete would be taken for a live one",
-            "CALL system.rewrite_data_files(table => '...', options => map('delete-file-threshold', '1')) in Spark applies "
-            "them; let no other writer make such deletes",
+            f"CALL system.rewrite_data_files(table => '{target.name}', options => map('delete-file-threshold', '1', "
+            "'remove-dangling-deletes', 'true')) in Spark applies them; let no other writer make such deletes",
         ) from error
     return KeyedTarget(snapshot_id, key_ids, files, metadata.format_version, order=order)
+
+
+def ask_keyed(loaded: Table | None, target: TableTarget, read: Callable[[Table], Answer]) -> Answer:
+    """What `read` says of a table that was just loaded.
+
+    Args:
+        loaded: None where it is gone.
+
+    Raises:
+        TableBlocked: FLOE-R144, rows of the table cannot be replaced by key as it is now.
+        FloeError: FLOE-R135, a manifest cannot be read now.
+    """
+    if loaded is None:
+        raise blocked(target.name, "it was dropped under this run", "bring it back, or start the pipeline again")
+    try:
+        return read(loaded)
+    except FloeError:
+        raise
+    except Exception as error:  # each store has exceptions of its own
+        raise FloeError(
+            f"the manifests of table {target.name} cannot be read: {first_line(error)}",
+            code="FLOE-R135",
+            place=target.name,
+            remedy="check that the store answers and that the table's manifests can be read",
+        ) from error
+
+
+def check_keyed(loaded: Table, target: TableTarget) -> None:
+    """Find what keeps rows from being replaced by key as far as the metadata tells; manifests are read only where it
+    tells of equality deletes.
+
+    Raises:
+        TableBlocked, Exception: as `keyed_target_of`.
+    """
+    key_ids_of(target)
+    head = head_of(loaded.metadata, target.policy.commit.branch)
+    summary = head.summary if head is not None else None
+    if summary is not None and summary["total-equality-deletes"] not in (None, "0"):
+        keyed_target_of(loaded, target)
 
 
 def _ordered_by(order: RowOrder | None) -> int | None:

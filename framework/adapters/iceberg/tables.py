@@ -17,7 +17,7 @@ from pyiceberg.table import Table
 
 from framework.adapters.iceberg import define as iceberg_define
 from framework.adapters.iceberg import snapshots as table_snapshots
-from framework.adapters.iceberg.catalog import IcebergCatalog, first_line
+from framework.adapters.iceberg.catalog import IcebergCatalog
 from framework.adapters.iceberg.commit import Copies, Outcome, TableCommits
 from framework.adapters.iceberg.examined_tables import ExaminedTables
 from framework.adapters.iceberg.files import (
@@ -28,10 +28,11 @@ from framework.adapters.iceberg.files import (
     place_of,
     references_of,
 )
-from framework.adapters.iceberg.keyed_target import KeyedTarget, blocked, keyed_target_of
+from framework.adapters.iceberg.keyed_target import KeyedTarget, ask_keyed, check_keyed, keyed_target_of
 from framework.adapters.iceberg.supported_tables import refused, unreadable, unwritable
 from framework.adapters.iceberg.views import SnapshotInfo, ancestry, head_of, info_of, target_of, view_of
 from framework.adapters.parquet.usable import unusable
+from framework.adapters.secrets import first_line
 from framework.commit.events.event_types import SourceRange
 from framework.commit.machine.effects import CommitTable, RecordedTable, TableView
 from framework.commit.machine.progress import MISSING_PROPERTY, PROGRESS_PROPERTY
@@ -176,20 +177,15 @@ class IcebergTables:
             FloeError: the catalog or the store cannot be asked now.
             TableBlocked: rows of the table cannot be replaced by key as it is now.
         """
-        loaded = self._load(target.name)
-        if loaded is None:
-            raise blocked(target.name, "it was dropped under this run", "bring it back, or start the pipeline again")
-        try:
-            return keyed_target_of(loaded, target, known)
-        except FloeError:
-            raise
-        except Exception as error:  # each store has exceptions of its own
-            raise FloeError(
-                f"the manifests of table {target.name} cannot be read: {first_line(error)}",
-                code="FLOE-R135",
-                place=target.name,
-                remedy="check that the store answers and that the table's manifests can be read",
-            ) from error
+        return ask_keyed(self._load(target.name), target, lambda loaded: keyed_target_of(loaded, target, known))
+
+    def check_keyed(self, target: TableTarget) -> None:
+        """Find what keeps rows of the table from being replaced by key, as far as its metadata tells.
+
+        Raises:
+            FloeError, TableBlocked: as `load_keyed`.
+        """
+        ask_keyed(self._load(target.name), target, lambda loaded: check_keyed(loaded, target))
 
     def snapshots(self, table: str, branch: str = "main", limit: int | None = None) -> list[SnapshotInfo]:
         """The branch's snapshots, newest first; none when there is no such table or branch."""

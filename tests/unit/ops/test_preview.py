@@ -29,7 +29,7 @@ from framework.config.spec import (
 )
 from framework.errors import StateDisagreement
 from framework.ops.preview import Action, PartitionStart, PipelinePreview, Problem
-from framework.ops.preview_decisions import preview_start, preview_table
+from framework.ops.preview_decisions import holding_tables, preview_start, preview_table
 from framework.ops.preview_text import pipeline_lines, summary
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
@@ -256,6 +256,11 @@ def test_a_table_that_cannot_be_upserted_is_refused(key: str, version: int, code
     keyed = plan(TablePolicy(write=WritePolicy(WriteMode.UPSERT, (key,))))
     shown = preview_table(keyed, "shop.orders", replace(table(), format_version=version))
     assert (shown.code, shown.action is Action.REFUSE) == (code, code != "")
+    problems = list(holding_tables(keyed, [shown]))
+    assert [(each.code, each.exit_code, code in each.remedy) for each in problems] == [("FLOE-R144", 6, True)][
+        : bool(code)
+    ]
+    assert not list(holding_tables(plan(), [replace(shown, action=Action.REFUSE)]))
 
 
 def test_maintenance_is_offered_for_tables_of_others() -> None:
