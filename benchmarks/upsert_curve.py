@@ -194,7 +194,7 @@ def spark_scans(table: Table) -> tuple[float, float]:
     fresh = catalog.create_table(FRESH, plain.schema(), partition_spec=plain.spec())
     fresh.append(plain.scan().to_arrow())
     settings, packages = java_settings(table.settings)
-    given = json.dumps([settings, ",".join(packages), [NAME, FRESH], 7])
+    given = json.dumps([settings, ",".join(packages), [NAME, FRESH], 25])
     env = {**os.environ, "PYSPARK_PYTHON": sys.executable, "TZ": "UTC", "FLOE_BENCH": given}
     done = subprocess.run([sys.executable, "-c", _SCAN], capture_output=True, text=True, env=env)
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
