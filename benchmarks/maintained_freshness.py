@@ -221,9 +221,9 @@ def batch(tables: IcebergTables, targets: Mapping[str, TableTarget], number: int
     return events
 
 
-def waits(kafka: dict[str, str]) -> list[float]:
+def waits(kafka: dict[str, str], topic: str = TOPIC) -> list[float]:
     """For each announcement of a table how long it took until the log said that it is in, in the order of the log."""
-    reader = ControlReader(kafka, TOPIC)
+    reader = ControlReader(kafka, topic)
     written: dict[str, list[tuple[int, int]]] = {}
     found: list[float] = []
     try:

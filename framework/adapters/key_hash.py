@@ -18,6 +18,7 @@ from types import ModuleType
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from framework.adapters.key_search import Ints, plain
 from framework.record.compiled import has_compiled, load_compiled
@@ -82,7 +83,7 @@ class _Values:
         return [bytes(data[start:end]) for start, end in pairwise(bounds)]
 
 
-def _digests(values: _Values) -> bytes | bytearray:
+def _digests(values: _Values) -> bytes | npt.NDArray[np.uint8]:
     count = len(values.offsets) - 1
     if not available():
         # Cheaper than to begin anew for each.
@@ -97,17 +98,22 @@ def _digests(values: _Values) -> bytes | bytearray:
     found = np.empty(count * _DIGEST_BYTES, np.uint8)
     offsets = np.ascontiguousarray(values.offsets, np.int64)
     _module().hash_values(values.data.address, offsets.ctypes.data, count, found.ctypes.data, _PERSON)
-    return bytearray(found)
+    return found
 
 
 def _joined(columns: Sequence[_Values]) -> _Values:
-    def with_length(value: bytes) -> bytes:
-        return len(value).to_bytes(_LENGTH_BYTES, "little") + value
+    """Of each row the values of all columns, each behind its length."""
+    parts: list[pa.Array] = []
+    for column in columns:
+        lengths = np.diff(column.offsets).astype(f"<u{_LENGTH_BYTES}")
+        parts += [_binary(_fixed(lengths.tobytes(), _LENGTH_BYTES, 0, len(lengths))), _binary(column)]
+    joined = pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.large_binary()))
+    return _bytes_of(joined)
 
-    rows = zip(*(map(with_length, column.to_pylist()) for column in columns), strict=True)
-    keys = [b"".join(values) for values in rows]
-    ends = np.cumsum([0, *map(len, keys)], dtype=np.int64)
-    return _Values(pa.py_buffer(b"".join(keys)), ends)
+
+def _binary(values: _Values) -> pa.Array:
+    offsets = pa.py_buffer(np.ascontiguousarray(values.offsets, np.int64))
+    return pa.Array.from_buffers(pa.large_binary(), len(values.offsets) - 1, [None, offsets, values.data])
 
 
 def _bytes_of(column: pa.Array) -> _Values:

@@ -19,6 +19,7 @@ from framework.adapters.iceberg.private.live_files import LiveFile
 from framework.adapters.key_hash import KeyHashes
 from framework.adapters.key_runs import Entries, UnusableRun, entries_of, find, read_run
 from framework.adapters.key_search import Hits, Ints, inherited, is_deleted, plain_type, search
+from framework.adapters.parquet.partition import rows_by_number
 from framework.table.key_index import KeyIndex, KeyRun
 
 _LOG = logging.getLogger(__name__)
@@ -135,13 +136,13 @@ def _hits(
         of_keys, at, in_files = of_keys[kept], at[kept], in_files[kept]
     if not len(at):
         return []
-    order = np.argsort(in_files, kind="stable")
-    of_keys, at, in_files = rows[of_keys[order]], at[order], in_files[order]
+    order, bounds = rows_by_number(in_files)
+    of_keys, at = rows[of_keys[order]], at[order]
+    numbers = in_files[order[bounds[:-1]]]
     positions = np.asarray(entries.positions[at], np.int64)
     held = None if entries.row_ids is None else np.asarray(entries.row_ids[at], np.int64)
-    numbers, starts = np.unique(in_files, return_index=True)
     parts = []
-    for number, start, end in zip(numbers, starts, [*starts[1:], len(at)], strict=True):
+    for number, start, end in zip(numbers, bounds[:-1], bounds[1:], strict=True):
         file = held_in[number]
         assert file is not None
         alive = np.flatnonzero(~is_deleted(io, file, positions[start:end])) + start

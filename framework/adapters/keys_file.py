@@ -18,6 +18,7 @@ from pyiceberg.io import FileIO
 
 from framework.adapters.key_search import Hits, Ints
 from framework.commit.events.event_types import KeysFile
+from framework.record.arrays import Mask
 
 # No table has columns of these names: a key column may be called `file`.
 FILE, POSITION = "__floe_file", "__floe_pos"
@@ -33,22 +34,28 @@ class Found:
 
 def write_keys(io: FileIO, path: str, keys: pa.Table, hits: Hits, searched: Sequence[str]) -> KeysFile:
     """Write the keys with where their rows are; `searched` are the paths of the files that `hits` counts."""
-    is_live = np.zeros(len(keys), np.bool_)
+    used = np.flatnonzero(np.bincount(hits.files, minlength=1))
+    names = pa.array([searched[number] for number in used] if len(hits) else [], pa.string())
+    numbers = np.zeros(len(searched) + 1, np.int32)
+    numbers[used] = np.arange(len(used), dtype=np.int32)
+    is_live: Mask = np.zeros(len(keys), np.bool_)
     is_live[hits.keys] = True
-    without = np.flatnonzero(~is_live)
-    rows = np.concatenate([hits.keys, without])
-    nowhere = pa.nulls(len(without), pa.int32())
-    used, places = np.unique(hits.files, return_inverse=True)
-    names = pa.array([searched[number] for number in used], pa.string())
-    codes = pa.concat_arrays([pa.array(places, pa.int32()), nowhere])
-    held = keys.take(pa.array(rows))
-    held = held.append_column(FILE, pa.DictionaryArray.from_arrays(codes, names))
-    positions = pa.concat_arrays([pa.array(hits.positions, pa.int64()), nowhere.cast(pa.int64())])
-    held = held.append_column(POSITION, positions)
+    if np.count_nonzero(is_live) == len(hits):  # as a rule: no key has two rows, and none has to move
+        held, rows, isolated = keys, hits.keys, np.logical_not(is_live)
+    else:
+        without = np.flatnonzero(~is_live)
+        held = keys.take(pa.array(np.concatenate([hits.keys, without])))
+        rows = np.arange(len(hits))
+        isolated = np.arange(len(held)) >= len(hits)
+    codes, positions = np.zeros(len(held), np.int32), np.zeros(len(held), np.int64)
+    codes[rows], positions[rows] = numbers[hits.files], hits.positions
+    held = held.append_column(FILE, pa.DictionaryArray.from_arrays(pa.array(codes, mask=isolated), names))
+    held = held.append_column(POSITION, pa.array(positions, mask=isolated))
     output = io.new_output(path)
     with output.create(overwrite=False) as stream:
-        # It is read once, by the next commit: to make it small takes longer than to move it.
-        pq.write_table(held, stream, compression="lz4", use_dictionary=[FILE], write_statistics=False)
+        # It is read once, by the next commit: to make it small takes longer than to move it. Keys are often random.
+        packed = {name: "lz4" if name in (FILE, POSITION) else "none" for name in held.column_names}
+        pq.write_table(held, stream, compression=packed, use_dictionary=[FILE], write_statistics=False)
     return KeysFile(path, len(held), len(output))
 
 

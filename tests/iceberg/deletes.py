@@ -13,6 +13,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
+import pytest
+from pyiceberg.manifest import DataFile as Entry
+from pyiceberg.manifest import DataFileContent
 from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Snapshot
@@ -20,7 +23,8 @@ from pyiceberg.table.update import AssertRefSnapshotId
 from pyroaring import BitMap64
 
 from framework.adapters.iceberg.catalog import IcebergCatalog
-from framework.adapters.iceberg.commit import _snapshot, branch_updates
+from framework.adapters.iceberg.new_snapshot import branch_updates, snapshot_of
+from framework.adapters.iceberg.private import row_deletes
 from framework.adapters.iceberg.private.live_files import LiveFiles, live_files
 from framework.adapters.iceberg.private.manifests import SnapshotFiles, partition_types, schema_for_spec, to_iceberg
 from framework.adapters.iceberg.private.row_lineage import read_manifests
@@ -73,7 +77,7 @@ class Deleter:
         writer = SnapshotFiles(metadata, table.io, snapshot_id)
         writing(writer)
         written = writer.write(head.snapshot_id if head else None, manifests, added, positions, live)
-        snapshot = _snapshot(metadata, snapshot_id, head, written, added, {})
+        snapshot = snapshot_of(metadata, snapshot_id, head, written, added, {})
         requirement = AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=head.snapshot_id if head else None)
         self._commits.apply(table, (requirement,), branch_updates(metadata, MAIN_BRANCH, snapshot))
         assert all(local(path).exists() for path in writer.written), "a path is remembered that was not written"
@@ -251,3 +255,13 @@ def ids_left(lake: Lake, name: str, deleted: Mapping[str, Iterable[int]], files:
         gone = set(deleted.get(path, ()))
         found += [each for place, each in enumerate(ids) if place not in gone]
     return sorted(found)
+
+
+def as_equality_deletes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our next delete file is entered as another engine enters one of equality deletes."""
+
+    def entered(*args: object, **others: object) -> Entry:
+        return original(*args, **others, content=DataFileContent.EQUALITY_DELETES, equality_ids=[1])  # type: ignore[arg-type]
+
+    original = row_deletes.delete_file
+    monkeypatch.setattr(row_deletes, "delete_file", entered)

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile as Entry
-from pyiceberg.manifest import DataFileContent, FileFormat, ManifestFile
+from pyiceberg.manifest import FileFormat, ManifestFile
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import DoubleType, LongType, NestedField
@@ -44,7 +44,7 @@ from framework.commit.machine.effects import Committed
 from framework.commit.recovery.orphans import SAFETY_AGE_MS, sort_out
 from framework.config.spec import PartitionFieldSpec
 from tests.iceberg.conftest import Lake
-from tests.iceberg.deletes import Deleter, check, ids_left, state
+from tests.iceberg.deletes import Deleter, as_equality_deletes, check, ids_left, state
 from tests.iceberg.lineage import lineage, local, upgrade
 from tests.iceberg.test_manifests import PARTITIONS, ROWS, TYPES, by_day
 
@@ -551,16 +551,6 @@ def test_a_puffin_file_is_an_orphan_only_if_nothing_names_it(lake: Lake, deleter
     assert young.orphans == ()
     old = sort_out(files, used.paths, (), now_ms + SAFETY_AGE_MS, SAFETY_AGE_MS)
     assert [file.key for file in old.orphans] == [path_key(str(left_behind))]
-
-
-def as_equality_deletes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Our next delete file is entered as another engine enters one of equality deletes."""
-
-    def entered(*args: object, **others: object) -> Entry:
-        return original(*args, **others, content=DataFileContent.EQUALITY_DELETES, equality_ids=[1])  # type: ignore[arg-type]
-
-    original = row_deletes.delete_file
-    monkeypatch.setattr(row_deletes, "delete_file", entered)
 
 
 def test_manifests_of_deletes_stay_few(lake: Lake, deleter: Deleter) -> None:

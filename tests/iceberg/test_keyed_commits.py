@@ -29,10 +29,18 @@ from framework.adapters.key_search import Hits, search
 from framework.adapters.keys_file import read_found, read_keys, write_keys
 from framework.adapters.table_care import TableCare
 from framework.commit.events.event_types import KeyedChanges
-from framework.commit.machine.effects import CommitConflict, CommitFailed, CommitTable, Committed, FilesGone
+from framework.commit.machine.effects import (
+    CommitConflict,
+    CommitFailed,
+    CommitTable,
+    Committed,
+    FailureCause,
+    FilesGone,
+)
 from framework.config.maintenance import CompactionPolicy
 from framework.config.spec import PartitionFieldSpec
 from tests.iceberg.conftest import Lake
+from tests.iceberg.deletes import Deleter, as_equality_deletes
 from tests.iceberg.lineage import upgrade
 
 pytestmark = pytest.mark.iceberg
@@ -275,6 +283,26 @@ def test_an_expiry_since_the_look_is_a_conflict(lake: Lake) -> None:
     assert isinstance(lake.tables.commit(effect, copies_without), CommitConflict)
     table.commit(replace(effect, view=lake.view(table.name)), {(1, "a"): (1, "y")})
     table.check()
+
+
+def test_equality_deletes_since_the_look_hold_the_commit(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another engine makes them between a batch's look and its commit: nothing is committed, and the answer says what to
+    do in Spark rather than to look at the store."""
+    table = Table(lake, "2", partitioned=False)
+    table.upsert({(1, "a"): (1, "one"), (2, "b"): (1, "two")})
+    effect = table.probe({(2, "b"): (1, "three")})
+    (path,) = (task.file.file_path for task in lake.plain(table.name).scan().plan_files())
+    with monkeypatch.context() as patched:
+        as_equality_deletes(patched)
+        Deleter(lake).commit(table.name, {path: [0]})
+    head = lake.plain(table.name).current_snapshot()
+
+    answer = lake.tables.commit(replace(effect, view=lake.view(table.name)), copies_without)
+
+    assert isinstance(answer, CommitFailed)
+    assert answer.cause is FailureCause.REFUSED
+    assert "has equality deletes, which floe does not read; CALL system.rewrite_data_files" in answer.reason
+    assert lake.plain(table.name).current_snapshot() == head
 
 
 @pytest.mark.parametrize("version", ["2", "3"])

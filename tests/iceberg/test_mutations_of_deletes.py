@@ -11,7 +11,7 @@ import pytest
 from pyiceberg.manifest import DataFile, ManifestEntry, ManifestEntryStatus
 from pyiceberg.typedef import Record
 
-from framework.adapters.iceberg import commit
+from framework.adapters.iceberg import new_snapshot
 from framework.adapters.iceberg.private import row_deletes
 from framework.adapters.iceberg.private.avro import ManifestWriterV2
 from framework.adapters.iceberg.private.deletion_vectors import Positions, united
@@ -125,7 +125,7 @@ MUTATIONS: dict[str, Mutate] = {
     "another data file": set_field("referenced_data_file", lambda path: path + "x"),
     "old positions are left out": replacing(row_deletes, "united", last_alone),
     "counters of removed vectors are left out": replacing(
-        commit, "counters", lambda added, new, old, original=commit.counters: original(added, new)
+        new_snapshot, "counters", lambda added, new, old, original=new_snapshot.counters: original(added, new)
     ),
 }
 

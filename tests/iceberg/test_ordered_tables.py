@@ -237,7 +237,7 @@ def test_a_batch_that_does_not_keep_its_deletes_is_found_out(lake: Lake, monkeyp
     """The third mutation of invariant 19: a commit that names no file of its deletes."""
     from framework.adapters.iceberg import commit
 
-    monkeypatch.setattr(commit, "_remembered", lambda *_: None)
+    monkeypatch.setattr(commit, "remembered_after", lambda *_: None)
     monkeypatch.setattr(commit, "tombstones_summary", lambda *_: {})
     table = Ordered(lake)
     table.do(Change(0, A, 5, True))

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
+from tests.chaos.harness import wait_for
 from tests.conftest import Broker
 from tests.iceberg.filled_tables import local
 from tests.project import Project
@@ -180,6 +182,36 @@ def test_a_history_has_each_change_once(tmp_path: Path, broker: Broker, fault: s
     found = [{name: row[name] for name in ("id", "op", "region", "n")} for row in history]
     assert sorted(found, key=lambda row: row["n"]) == sorted(produced, key=lambda row: row["n"])
     assert all(row["_op"] == ("delete" if row["op"] == "d" else "upsert") for row in history)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("fault", ["announced=kill", "committed=kill"])
+@pytest.mark.slow
+def test_a_rebase_leaves_a_table_the_fold_and_its_history_whole(tmp_path: Path, broker: Broker, fault: str) -> None:
+    """The control topic is lost with a batch that no table has, or that one of the two has: what `floe rebase` reads
+    again brings no older change in, and the history has every record once."""
+    project = Project(tmp_path, broker.bootstrap_servers)
+    topic = broker.new_topic("rebased", partitions=2)
+    text = pipeline_text(topic, "3")
+    file = project.pipeline("rebased", text.replace("deletes: auto}", "deletes: auto, history: shop.orders_changes}"))
+    produced: list[Document] = []
+    for seed in (1, 2):
+        produced += (documents := changes(seed, 3_000))
+        produce(broker, topic, documents)
+        dies: Document = {"code": None, "env": {"FLOE_FAULT": fault}} if seed == 2 else {}
+        project.run("run", file, "--until-caught-up", timeout_s=300, **dies)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.delete_topics([project.control_topic])[project.control_topic].result(20)
+    wait_for(lambda: project.control_topic not in admin.list_topics(timeout=20).topics, "the end of the control topic")
+    produced += (documents := changes(3, 3_000))
+    produce(broker, topic, documents)
+    assert "floe rebase" in project.run("run", file, "--until-caught-up", timeout_s=300, code=5)
+    project.run("rebase", file)
+    project.run("run", file, "--until-caught-up", timeout_s=300)
+
+    check(project, fold({}, produced))
+    history = project.table("shop.orders_changes").to_pylist()
+    assert len({(row["_kafka_partition"], row["_kafka_offset"]) for row in history}) == len(history) == len(produced)
 
 
 def newest(documents: Iterable[Document]) -> Rows:

@@ -10,49 +10,49 @@ and after a 409 for a commit that had been applied it deletes the live manifest 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyiceberg.catalog import Catalog, MetastoreCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.io import FileIO
-from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
-from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
-from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
-from pyiceberg.table.snapshots import Operation, Snapshot, Summary, update_snapshot_summaries
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import (
-    AddSnapshotUpdate,
     AssertCurrentSchemaId,
     AssertRefSnapshotId,
     AssertTableUUID,
     SetPropertiesUpdate,
-    SetSnapshotRefUpdate,
     TableRequirement,
     TableUpdate,
 )
-from pyiceberg.types import IcebergType
 
 from framework.adapters.faults import reach
-from framework.adapters.iceberg.counters import counters
+from framework.adapters.iceberg.commit_conditions import (
+    is_copied,
+    numbering,
+    remembered_after,
+    why_changed,
+    why_unsupported,
+)
 from framework.adapters.iceberg.keyed_rows import rows_to_delete
+from framework.adapters.iceberg.keyed_target import remedy_for_deletes, unread_deletes
 from framework.adapters.iceberg.manifest_lists import ManifestLists
+from framework.adapters.iceberg.new_snapshot import branch_updates, iceberg_files, kinds_of, parent_of, snapshot_of
 from framework.adapters.iceberg.private.deletion_vectors import Positions
-from framework.adapters.iceberg.private.live_files import LiveFiles, live_files
+from framework.adapters.iceberg.private.live_files import LiveFiles, UnsupportedDeletes, live_files
 from framework.adapters.iceberg.private.manifests import (
     SnapshotFiles,
-    UnknownSpec,
     WrittenSnapshot,
-    partition_types,
-    schema_for_spec,
     to_iceberg,
 )
 from framework.adapters.iceberg.private.replaced_files import ReplacedFiles
 from framework.adapters.iceberg.private.snapshot_id import new_snapshot_id
 from framework.adapters.iceberg.row_order import mark_at_head
-from framework.adapters.iceberg.supported_tables import cannot_rewrite, unreadable, unwritable
-from framework.adapters.iceberg.views import head_of, snapshot_by_id, start_of, view_of
+from framework.adapters.iceberg.supported_tables import unreadable, unwritable
+from framework.adapters.iceberg.views import head_of, view_of
 from framework.adapters.secrets import hidden
 from framework.commit.events.event_types import DataFile as CommittedFile
 from framework.commit.machine.effects import (
@@ -65,16 +65,13 @@ from framework.commit.machine.effects import (
     FilesGone,
     RecoverTable,
 )
-from framework.commit.machine.progress import PROGRESS_PROPERTY, SUMMARY_COMMIT_ID, merge, parse, summary
+from framework.commit.machine.progress import PROGRESS_PROPERTY, SUMMARY_COMMIT_ID, merge, summary
 from framework.commit.tombstones import (
     TOMBSTONES_PROPERTY,
-    Remembered,
-    after_commit,
     text_of,
     tombstones_summary,
 )
 from framework.config.table_names import identifier_of
-from framework.errors import StateDisagreement
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +121,7 @@ class TableCommits:
         except Exception as error:  # nothing of this commit was sent yet: it is certainly not in the table
             said = unreadable(error) or f"the table cannot be loaded: {_words(error)}"
             return CommitFailed(effect.table, effect.commit_id, said)
-        reason = _unsupported(effect, table.metadata)
+        reason = why_unsupported(effect, table.metadata)
         if reason is not None:
             return CommitFailed(effect.table, effect.commit_id, reason, FailureCause.REFUSED)
         try:
@@ -140,6 +137,10 @@ class TableCommits:
         files = ReplacedFiles(table.metadata, table.io, snapshot_id)
         try:
             attempt = self._write(effect, table, files, snapshot_id, copies)
+        except UnsupportedDeletes as error:  # another engine's, since the batch looked
+            self.remove(table.io, files.written)
+            said = f"{unread_deletes(error)}; {remedy_for_deletes(effect.table)}"
+            return CommitFailed(effect.table, effect.commit_id, said, FailureCause.REFUSED)
         except Exception as error:  # the catalog has heard of none of these files: they can go
             self.remove(table.io, files.written)
             if examined is not None and (settled := self._settled_now(effect)) is not None:
@@ -170,7 +171,7 @@ class TableCommits:
         snapshot_id = new_snapshot_id()
         files = SnapshotFiles(table.metadata, table.io, snapshot_id)
         written = files.write(None, (), ())
-        snapshot = _snapshot(table.metadata, snapshot_id, None, written, (), {})
+        snapshot = snapshot_of(table.metadata, snapshot_id, None, written, (), {})
         try:
             requirements = (
                 AssertTableUUID(uuid=table.metadata.table_uuid),
@@ -189,8 +190,8 @@ class TableCommits:
         self, effect: CommitTable, table: Table, files: ReplacedFiles, snapshot_id: int, copies: Copies | None
     ) -> _Attempt:
         metadata = table.metadata
-        added = _iceberg_files(effect, metadata)
-        parent = _parent(effect, metadata)
+        added = iceberg_files(effect, metadata)
+        parent = parent_of(effect, metadata)
         listed = self.lists.of(table, parent, effect.view.branch) if parent else ()
         live, deletes = None, None
         if effect.keyed:
@@ -204,7 +205,7 @@ class TableCommits:
                 table.io, metadata, effect.table, self._io_properties(), live, deletes, effect.commit_id
             ):
                 files.written.append(file.path)  # as the manifests: they go where the commit is refused
-                added.append(to_iceberg(file, _kinds(metadata, file.spec_id)))
+                added.append(to_iceberg(file, kinds_of(metadata, file.spec_id)))
             replaced = {path: live.by_path[path] for path in deletes}
             written = files.write_replacement(parent.snapshot_id, listed, added, replaced)
         else:
@@ -214,7 +215,7 @@ class TableCommits:
         own |= tombstones_summary(metadata.properties.get(TOMBSTONES_PROPERTY), effect.keyed, mark)
         if isinstance(effect, RecoverTable):
             own |= effect.notes
-        snapshot = _snapshot(metadata, snapshot_id, parent, written, added, own)
+        snapshot = snapshot_of(metadata, snapshot_id, parent, written, added, own)
         return _Attempt(snapshot, written, tuple(files.written))
 
     # ---- the commit and its outcome ---------------------------------------------------------------------------------
@@ -230,7 +231,7 @@ class TableCommits:
         # Invariant 3: progress moves in the same commit that adds the files.
         properties = {PROGRESS_PROPERTY: merge(metadata.properties.get(PROGRESS_PROPERTY), effect.progress)}
         # What is remembered of deleted keys changes in the commit that deletes them.
-        if (remembered := _remembered(effect, metadata)) is not None:
+        if (remembered := remembered_after(effect, metadata)) is not None:
             properties[TOMBSTONES_PROPERTY] = text_of(remembered)
         if isinstance(effect, RecoverTable):
             properties |= effect.properties
@@ -263,7 +264,7 @@ class TableCommits:
             self.remove(before.io, attempt.paths)
         if settled is not None:
             return settled
-        if _numbering(now.metadata) != _numbering(before.metadata):
+        if numbering(now.metadata) != numbering(before.metadata):
             reason = "the table was changed while its branch stayed or came back: snapshots are numbered anew"
             return CommitConflict(effect.table, effect.commit_id, reason)
         said = f"the catalog did not commit: {_words(error)}"
@@ -271,7 +272,7 @@ class TableCommits:
 
     def _settled(self, effect: CommitTable, metadata: TableMetadata, snapshot_id: int | None) -> Outcome | None:
         """What the table says about this commit: it is in, or its conditions are gone; None when it may go on."""
-        reason = _changed(effect, metadata)
+        reason = why_changed(effect, metadata)
         if reason is None:
             return None
         for snapshot in reversed(metadata.snapshots):
@@ -315,135 +316,6 @@ class TableCommits:
 
 def _key_paths(effect: CommitTable) -> list[str]:
     return [file.path for one in effect.keyed for file in one.keys]
-
-
-def _remembered(effect: CommitTable, metadata: TableMetadata) -> Remembered | None:
-    """What the table remembers of deleted keys with this commit; None where it says nothing of them.
-
-    Raises:
-        StateDisagreement: the table no longer names what the batch was compared with.
-    """
-    return after_commit(metadata.properties.get(TOMBSTONES_PROPERTY), effect.keyed)
-
-
-def _changed(effect: CommitTable, metadata: TableMetadata) -> str | None:
-    """Why the conditions of the commit no longer hold; None when all of them do."""
-    view = effect.view
-    if str(metadata.table_uuid) != view.table_uuid:
-        return f"the table was replaced: its uuid is {metadata.table_uuid}, not {view.table_uuid}"
-    head = head_of(metadata, view.branch)
-    head_id = head.snapshot_id if head else None
-    if head_id != view.snapshot_id:
-        return f"branch {view.branch} is at snapshot {head_id}, not {view.snapshot_id}"
-    if metadata.current_schema_id != view.schema_id:
-        return f"the current schema is {metadata.current_schema_id}, not {view.schema_id}"
-    progress = parse(metadata.properties.get(PROGRESS_PROPERTY), effect.progress.control_topic_id)
-    if progress != view.progress:
-        found = progress.control_offset if progress else None
-        return f"the recorded progress is not the one examined: control offset {found}"
-    return None
-
-
-def _numbering(metadata: TableMetadata) -> tuple[int, int, int | None]:
-    """What a new snapshot's numbers are made from. An upgrade, or a change that is undone, moves them and leaves the head
-    where it was; a catalog refuses a snapshot with numbers of before."""
-    next_row_id = metadata.next_row_id if isinstance(metadata, TableMetadataV3) else None
-    return metadata.format_version, metadata.next_sequence_number(), next_row_id
-
-
-def _parent(effect: CommitTable, metadata: TableMetadata) -> Snapshot | None:
-    """What the new snapshot builds on: the head, unless a person rolls the table back to an older one."""
-    if isinstance(effect, RecoverTable) and effect.onto is not None:
-        return snapshot_by_id(metadata, effect.onto)
-    return start_of(metadata, effect.view.branch)
-
-
-def _unsupported(effect: CommitTable, metadata: TableMetadata) -> str | None:
-    """Why this commit can never be made to this table."""
-    ref = metadata.refs.get(effect.view.branch)
-    if ref is not None and ref.snapshot_ref_type != SnapshotRefType.BRANCH:
-        return f"{effect.view.branch} is a tag, not a branch"
-    onto = effect.onto if isinstance(effect, RecoverTable) else None
-    if onto is not None and snapshot_by_id(metadata, onto) is None:
-        return f"it no longer has the snapshot {onto}"
-    before = effect.view.progress
-    if before is not None and effect.progress.control_offset < before.control_offset:  # invariant 3
-        return f"progress would move back from {before.control_offset} to {effect.progress.control_offset}"
-    if len({file.path for file in effect.files}) < len(effect.files):  # invariant 5
-        return "a data file is named twice"
-    try:
-        _remembered(effect, metadata)
-    except StateDisagreement as error:
-        return f"{error.message}; {error.remedy}"
-    if is_copied(effect) and (reason := cannot_rewrite(metadata)):
-        return f"its data files cannot be written anew (`deletes: copy_on_write`): {reason}"
-    return None
-
-
-def is_copied(effect: CommitTable) -> bool:
-    """Whether rows go by writing their files anew."""
-    return any(one.copy_on_write for one in effect.keyed)
-
-
-def _iceberg_files(effect: CommitTable, metadata: TableMetadata) -> list[DataFile]:
-    specs = metadata.specs()
-    kinds: dict[int, list[IcebergType]] = {}
-    files = []
-    for file in effect.files:
-        spec = specs.get(file.spec_id)
-        if spec is None:
-            raise UnknownSpec(f"{file.path} was written for partition spec {file.spec_id}, unknown to the table")
-        if spec.spec_id not in kinds:
-            kinds[spec.spec_id] = _kinds(metadata, spec.spec_id)
-        files.append(to_iceberg(file, kinds[spec.spec_id]))
-    return files
-
-
-def _kinds(metadata: TableMetadata, spec_id: int) -> list[IcebergType]:
-    spec = metadata.specs()[spec_id]
-    return partition_types(spec, schema_for_spec(metadata, spec))
-
-
-def _snapshot(
-    metadata: TableMetadata,
-    snapshot_id: int,
-    parent: Snapshot | None,
-    written: WrittenSnapshot,
-    added: Sequence[DataFile],
-    own: dict[str, str],
-) -> Snapshot:
-    """A snapshot with the counters that every engine writes, and ours."""
-    operation = Operation.OVERWRITE if written.added_deletes or written.removed_files else Operation.APPEND
-    counted = counters(added, written.added_deletes, written.removed_deletes, written.removed_files)
-    return Snapshot(
-        snapshot_id=snapshot_id,
-        parent_snapshot_id=parent.snapshot_id if parent else None,
-        sequence_number=metadata.next_sequence_number(),
-        # Readers refuse a snapshot log that runs backwards, which the clocks of two writers could make.
-        timestamp_ms=max(time.time_ns() // 1_000_000, metadata.last_updated_ms),
-        manifest_list=written.manifest_list,
-        summary=update_snapshot_summaries(Summary(operation, **counted, **own), parent.summary if parent else None),
-        schema_id=metadata.current_schema_id,
-        first_row_id=written.first_row_id,
-        added_rows=written.added_rows,
-    )
-
-
-def branch_updates(metadata: TableMetadata, branch: str, snapshot: Snapshot) -> tuple[TableUpdate, TableUpdate]:
-    """What adds a snapshot and lets the branch point to it."""
-    ref = metadata.refs.get(branch)
-    return (
-        AddSnapshotUpdate(snapshot=snapshot),
-        SetSnapshotRefUpdate(
-            ref_name=branch,
-            type=SnapshotRefType.BRANCH,
-            snapshot_id=snapshot.snapshot_id,
-            # The branch's own retention stays as it was set; a reference is replaced as a whole.
-            max_ref_age_ms=ref.max_ref_age_ms if ref else None,
-            max_snapshot_age_ms=ref.max_snapshot_age_ms if ref else None,
-            min_snapshots_to_keep=ref.min_snapshots_to_keep if ref else None,
-        ),
-    )
 
 
 def _committed(effect: CommitTable, metadata: TableMetadata, snapshot: Snapshot) -> Committed:

@@ -87,12 +87,8 @@ def keyed_target_of(loaded: Table, target: TableTarget, known: KeyedTarget | Non
         bounds_of = key_ids if order is None else (*key_ids, order.field_id)
         files = live_files(loaded.io, manifests, metadata.format_version, bounds_of)
     except UnsupportedDeletes as error:
-        raise blocked(
-            target.name,
-            f"{error}, which floe does not read: a row that they delete would be taken for a live one",
-            f"CALL system.rewrite_data_files(table => '{target.name}', options => map('delete-file-threshold', '1', "
-            "'remove-dangling-deletes', 'true')) in Spark applies them; let no other writer make such deletes",
-        ) from error
+        said = f"{unread_deletes(error)}: a row that they delete would be taken for a live one"
+        raise blocked(target.name, said, remedy_for_deletes(target.name)) from error
     return KeyedTarget(snapshot_id, key_ids, files, metadata.format_version, order=order)
 
 
@@ -133,6 +129,18 @@ def check_keyed(loaded: Table, target: TableTarget) -> None:
     summary = head.summary if head is not None else None
     if summary is not None and summary["total-equality-deletes"] not in (None, "0"):
         keyed_target_of(loaded, target)
+
+
+def unread_deletes(error: UnsupportedDeletes) -> str:
+    return f"{error}, which floe does not read"
+
+
+def remedy_for_deletes(table: str) -> str:
+    """What makes a table with equality deletes one that floe can upsert."""
+    return (
+        f"CALL system.rewrite_data_files(table => '{table}', options => map('delete-file-threshold', '1', "
+        "'remove-dangling-deletes', 'true')) in Spark applies them; let no other writer make such deletes"
+    )
 
 
 def _ordered_by(order: RowOrder | None) -> int | None:

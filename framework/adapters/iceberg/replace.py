@@ -21,8 +21,9 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary, update_snapshot_summaries
 from pyiceberg.table.update import AssertCurrentSchemaId, AssertRefSnapshotId, AssertTableUUID
 
-from framework.adapters.iceberg.commit import TableCommits, branch_updates
+from framework.adapters.iceberg.commit import TableCommits
 from framework.adapters.iceberg.counters import counters
+from framework.adapters.iceberg.new_snapshot import branch_updates
 from framework.adapters.iceberg.private import row_lineage as lineage
 from framework.adapters.iceberg.private.live_files import LiveFile, LiveFiles, live_files
 from framework.adapters.iceberg.private.manifests import WrittenSnapshot, partition_types, schema_for_spec, to_iceberg
