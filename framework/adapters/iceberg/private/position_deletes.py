@@ -62,7 +62,10 @@ class WrittenPositionDeletes:
 
 def write_position_deletes(io: FileIO, path: str, data_file: str, positions: Positions) -> WrittenPositionDeletes:
     """Write one file; `positions` are ascending and at least one."""
-    table = pa.table([pa.repeat(data_file, len(positions)), pa.array(positions)], schema=_SCHEMA)
+    # The one path stands in memory once; the file is the same as of a text for each row.
+    paths = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(positions), np.int32)), pa.array([data_file]))
+    schema = pa.schema([_SCHEMA.field(0).with_type(paths.type), _SCHEMA.field(1)])
+    table = pa.table([paths, pa.array(positions)], schema=schema)
     sink = pa.BufferOutputStream()
     pq.write_table(
         table,
