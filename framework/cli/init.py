@@ -18,6 +18,7 @@ from framework.config.load import DEFAULT_TARGET, load_pipelines
 from framework.config.project import CI, project_files
 from framework.config.scaffold import LOCAL_TARGET, Scaffold, ScaffoldHint, pipeline_text
 from framework.diagnose.counted import counted
+from framework.diagnose.suggest import listed
 from framework.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -87,9 +88,13 @@ def init(
         if name or topics or table:
             raise click.UsageError("--project writes a pipeline of its own; add yours with a second `floe init`")
         return _project(project, ci, force)
-    name = name or _ask("Name of the pipeline", "NAME", None)
-    topics = topics or tuple(_ask("Topics, with commas between", "--topic", name).replace(",", " ").split())
-    table = table or _ask("Table, as namespace.name", "--table", f"{name.replace('-', '_')}.{topics[0].split('.')[-1]}")
+    missing = [option for option, value in (("NAME", name), ("--topic", topics), ("--table", table)) if not value]
+    if missing and not sys.stdin.isatty():
+        verb = "is" if len(missing) == 1 else "are"
+        raise click.UsageError(f"{listed(missing, 'and')} {verb} missing, and there is no terminal to ask at")
+    name = name or _ask("Name of the pipeline", None)
+    topics = topics or tuple(_ask("Topics, with commas between", name).replace(",", " ").split())
+    table = table or _ask("Table, as namespace.name", f"{name.replace('-', '_')}.{topics[0].split('.')[-1]}")
     path = folder / f"{name}.yaml"
     if path.exists() and not force:
         raise _in_the_way(path)
@@ -139,10 +144,7 @@ def _in_the_way(path: Path) -> ConfigError:
     )
 
 
-def _ask(question: str, option: str, default: str | None) -> str:
-    """An answer from the terminal; without one, the option is named."""
-    if not sys.stdin.isatty():
-        raise click.UsageError(f"{option} is missing, and there is no terminal to ask at")
+def _ask(question: str, default: str | None) -> str:
     return str(click.prompt(question, default=default))
 
 

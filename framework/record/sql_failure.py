@@ -14,6 +14,7 @@ from framework.record.failure import RecordFailure
 
 # Of rows whose expressions were evaluated apart from each other: which of them failed, null where none did.
 FAILED = "__floe_failed"
+SQL_FAILED = "FLOE-D123"
 
 
 def split(rows: pa.Table, hidden: str) -> tuple[pa.Table, dict[int, RecordFailure]]:
@@ -28,4 +29,4 @@ def split(rows: pa.Table, hidden: str) -> tuple[pa.Table, dict[int, RecordFailur
 
 
 def _failure(expression: str) -> RecordFailure:
-    return RecordFailure("transform", "FLOE-D123", f"transform.sql fails for the record: {expression}")
+    return RecordFailure("transform", SQL_FAILED, f"transform.sql fails for the record: {expression}")

@@ -34,11 +34,11 @@ class Careful:
         # Where an expression of `transform.sql` failed once, it fails again in the batches to come.
         self._usual = NO_CARE
 
-    def do(self, scope: BatchScope, write: Callable[[Care], T], look: Callable[[], Care | str]) -> T:
+    def do(self, scope: BatchScope, write: Callable[[Care], T], look: Callable[[Care], Care | str]) -> T:
         """What `write` gives for the batch.
 
         Args:
-            look: finds the records that end a task, or says why it is none of them.
+            look: finds the records that end a task, or says why it is none of them; given is how the batch was done.
 
         Raises:
             Exception: as `write` does, where it is no record that makes it fail.
@@ -60,7 +60,7 @@ class Careful:
                 f"batch {scope.batch}: its tasks ended twice; looking for records that end them, which may take minutes"
             )
             self._say(Line(text, Level.WARNING, batch=scope.batch))
-            found = look()
+            found = look(self._care)
             if isinstance(found, str):
                 text = f"batch {scope.batch}: found no record that ends its tasks: {found}"
                 self._say(Line(text, Level.WARNING, batch=scope.batch))

@@ -7,6 +7,7 @@ need; or the records that end a task. Nothing is changed but files that no table
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ import pyarrow as pa
 from framework.commit.offsets import Span
 from framework.record.condemned import Care, Condemned
 from framework.record.model import TableNeed, TaskReport
+from framework.record.sql_failure import SQL_FAILED
 from framework.runtime.change_rounds import merged_needs
 from framework.runtime.failures import is_known
 from framework.task.context import TaskContext, Work, spans_of
@@ -68,8 +70,12 @@ def run_probe(session: SparkSession, work: Work, context: TaskContext) -> Care |
     """How this work is done nevertheless: with the expressions of `transform.sql` apart, or without the records that end
     its tasks. In words why it is none of them, where it is so."""
     plan = context.plan
-    if plan.transform is not None and _is_done_apart(session, work, plan.transform.sql, context):
-        return Care(is_sql_apart=True)
+    is_apart = context.is_sql_apart
+    if plan.transform is not None and not is_apart:
+        fails = _fails_in_sql(session, work, plan.transform.sql, context)
+        if fails:
+            return Care(is_sql_apart=True)
+        is_apart = fails is not None
     context = replace(context, is_plain=True)
     numbers = session.range(0, len(work), 1, max(1, len(work)))
     rows = numbers.mapInArrow(telling(make_probe(context, work)), REPORT_SCHEMA).collect()
@@ -78,11 +84,12 @@ def run_probe(session: SparkSession, work: Work, context: TaskContext) -> Care |
         if isinstance(each, str):
             return each
     condemned = tuple(record for each in found if not isinstance(each, str) for record in each)
-    return Care(condemned, is_plain=True, is_sql_apart=plan.transform is not None)
+    return Care(condemned, is_plain=True, is_sql_apart=is_apart)
 
 
-def _is_done_apart(session: SparkSession, work: Work, sql: str, context: TaskContext) -> bool:
-    """Whether a trial of this work ends well, whose files are removed.
+def _fails_in_sql(session: SparkSession, work: Work, sql: str, context: TaskContext) -> bool | None:
+    """Whether a trial of this work with expressions apart ends well, and finds some that fail; None where Spark does not
+    take the SELECT apart. Its files are removed.
 
     Raises:
         FloeError, OSError: what no record is to blame for.
@@ -92,14 +99,19 @@ def _is_done_apart(session: SparkSession, work: Work, sql: str, context: TaskCon
 
     numbers = session.range(0, len(work), 1, max(1, len(work)))
     try:
-        run_sql_stage(numbers, work, sql, replace(context, is_sql_apart=True, is_trial=True))
+        report = run_sql_stage(numbers, work, sql, replace(context, is_sql_apart=True, is_trial=True))
     except NotApart:
-        return False
+        return None
     except Exception as error:
         if is_known(error):
             raise
         return False
-    return True
+    if report.failure is not None:
+        return report.failure.code == SQL_FAILED
+    refused = sum((part.dropped_for for part in report.slices), Counter[str]())
+    for part in report.slices:
+        refused.update(code for _, code in part.letters)
+    return refused[SQL_FAILED] > 0
 
 
 def make_probe(context: TaskContext, work: Work):  # type: ignore[no-untyped-def]  # a closure for mapInArrow

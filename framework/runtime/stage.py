@@ -71,12 +71,13 @@ class StageOfBatch:
         )
         return reports, rewrites
 
-    def look_for_deadly(self) -> Care | str:
+    def look_for_deadly(self, care: Care) -> Care | str:
         """How to do a batch whose tasks failed for no known reason: without the records that end them; or why they are
         none's."""
         from framework.runtime.spark_stage import run_probe
 
-        return run_probe(self.session, self._work(), context_now(self.base, self.tables))
+        context = replace(context_now(self.base, self.tables), is_sql_apart=care.is_sql_apart)
+        return run_probe(self.session, self._work(), context)
 
     def _work(self) -> Work:
         scope = self.scope

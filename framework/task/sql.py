@@ -185,6 +185,9 @@ def _selected(source: DataFrame, sql: str) -> DataFrame:
     refused = sorted(set(nodes(plan)) - ALLOWED_NODES)
     if refused:
         raise sql_error(f"it may only project and filter rows of `source`, but it uses {', '.join(refused)}")
+    own = {HIDDEN, _CARRIED}
+    if taken := [name for name in rows.columns if name.lower().startswith(HIDDEN) and name.lower() not in own]:
+        raise sql_error(f"names that begin with `{HIDDEN}` are floe's own, and it gives out {taken[0]}")
     return rows
 
 

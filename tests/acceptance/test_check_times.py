@@ -10,7 +10,7 @@ import pytest
 from benchmarks.validate_time import IMPORTS, Checks
 from tests.pace import pace
 
-FILES, ROUNDS = 100, 7
+FILES, ROUNDS = 100, 15
 TIMES_THE_IMPORTS = 3.0
 # Seconds of the processor on a machine of usual pace.
 VALIDATE_S, PLAN_S = 0.7, 0.6

@@ -14,7 +14,7 @@ import pytest
 
 from testbed.pumps import Expression, expressions, pumps
 
-LENGTH = 20_000
+LENGTH = 50_000  # so long that square time is found on a fast machine, too
 # A step of a linear expression takes some nanoseconds for a character: all of them stay under a tenth of this.
 MOST_S = 0.2
 MOST_TEXTS = 2_000

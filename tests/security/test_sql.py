@@ -88,6 +88,8 @@ ATTACKS = {
     "percent signs from the record": "SELECT a FROM source WHERE 'aaaaaaaaaaaaaaaa' LIKE b",
     "percent signs from the record by a function": "SELECT ilike('aaaaaaaaaaaaaaaa', b) AS x FROM source",
     "percent signs from the record among others": "SELECT a FROM source WHERE 'aaaaaaaa' LIKE ALL ('a%', b)",
+    "a column that floe takes for its own": "SELECT a, 'no' AS __floe_failed FROM source",
+    "such a column in other letters": "SELECT a, 'no' AS `__FLOE_Failed` FROM source",
     "a function that is not Spark's": "SELECT my_udf(a) AS x FROM source",
 }
 ORDINARY = [

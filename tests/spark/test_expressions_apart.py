@@ -56,6 +56,7 @@ FAILING = [
     "m['k'] + CAST(b AS int)",
     "date_add(at, CAST(b AS int))",
 ]
+PARTS = 4  # so that no single test takes long
 SHAPES = [
     "SELECT {0} AS one FROM source",
     "SELECT a, {0} AS one, {1} AS two, * FROM source",
@@ -102,22 +103,23 @@ def texts() -> list[str]:
     return [*(text for text in ORDINARY if "current_timestamp" not in text), *shaped]
 
 
-@pytest.mark.parametrize("sql", texts())
-def test_what_fails_for_a_row_fails_for_no_other(session: SparkSession, sql: str) -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_what_fails_for_a_row_fails_for_no_other(session: SparkSession, part: int) -> None:
     """Rows that are whole are Spark's own, in names, types and values; a row is told as failing just where Spark fails
-    for it alone, or where it would if it looked at all of the SELECT."""
-    apart, has_condition = transformed_apart(session.createDataFrame(ROWS), sql)
-    found = apart.toArrow()
-    expected = plainly(session, sql)
+    for it alone."""
+    for sql in texts()[part::PARTS]:
+        apart, has_condition = transformed_apart(session.createDataFrame(ROWS), sql)
+        found = apart.toArrow()
+        expected = plainly(session, sql)
 
-    assert has_condition == ("WHERE" in sql)
-    whole = found.filter(pa.compute.is_null(found[FAILED])).drop_columns([FAILED])
-    assert whole.to_pylist() == [row for row in expected if row is not None]
-    assert len(found) - len(whole) == expected.count(None)
-    for cause in found[FAILED].to_pylist():
-        assert cause is None or cause.startswith("WHERE ") or " = " in cause
-    plain = transformed(session.createDataFrame(ROWS), sql).schema
-    assert [(f.name, f.dataType) for f in apart.drop(FAILED).schema] == [(f.name, f.dataType) for f in plain]
+        assert has_condition == ("WHERE" in sql), sql
+        whole = found.filter(pa.compute.is_null(found[FAILED])).drop_columns([FAILED])
+        assert whole.to_pylist() == [row for row in expected if row is not None], sql
+        assert len(found) - len(whole) == expected.count(None), sql
+        for cause in found[FAILED].to_pylist():
+            assert cause is None or cause.startswith("WHERE ") or " = " in cause, sql
+        plain = transformed(session.createDataFrame(ROWS), sql).schema
+        assert [(f.name, f.dataType) for f in apart.drop(FAILED).schema] == [(f.name, f.dataType) for f in plain], sql
 
 
 def test_the_message_names_the_column_and_its_expression(session: SparkSession) -> None:

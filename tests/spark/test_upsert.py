@@ -123,6 +123,7 @@ def refuses_to_go_back(project: Project, file: Path) -> None:
     assert project.catalog().load_table("shop.orders").metadata == table.metadata
 
 
+@pytest.mark.failure("F14")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "fault",

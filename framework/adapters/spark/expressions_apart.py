@@ -60,7 +60,6 @@ def apart(source: DataFrame, selected: DataFrame, hidden: str, carried: str, fai
     causes: list[Any] = []
     if condition is not None:
         rows = rows.withColumn(_WHERE, spark.tried(condition))
-        # Optimised, it is evaluated once for both.
         rows = rows.where(f"{_WHERE} IS NULL OR {_WHERE}.v")
         causes.append((spark.column(_WHERE).isNull(), f"WHERE {_text(condition)}"))
     columns: list[Any] = []

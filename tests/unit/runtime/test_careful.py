@@ -23,7 +23,7 @@ class Batches:
 
     def __init__(self, found: Care | str, works: Care) -> None:
         self.said: list[str] = []
-        self.looks = 0
+        self.looks: list[Care] = []
         self._found, self._works = found, works
         self._careful = Careful(self.said.append)
 
@@ -33,8 +33,8 @@ class Batches:
                 raise Unforeseen
             return care
 
-        def look() -> Care | str:
-            self.looks += 1
+        def look(care: Care) -> Care | str:
+            self.looks.append(care)
             return self._found
 
         return self._careful.do(scope(batch), write, look)
@@ -50,8 +50,17 @@ def test_expressions_stay_apart_for_the_rest_of_the_run() -> None:
     with pytest.raises(Unforeseen):
         run.attempt(1)
     assert [run.attempt(batch) for batch in (1, 2, 3)] == [APART] * 3
-    assert (run.looks, len(run.said)) == (1, 2)
+    assert (run.looks, len(run.said)) == ([NO_CARE], 2)
     assert "evaluated apart" in run.said[1]
+
+
+def test_a_batch_that_fails_nevertheless_is_looked_into_again() -> None:
+    """Who looks is told that expressions are apart already: another record may end the task."""
+    run = Batches(APART, works=Care((Condemned("events", 0, 14, "SIGSEGV"),), is_plain=True, is_sql_apart=True))
+    for _ in range(3):
+        with pytest.raises(Unforeseen):
+            run.attempt(1)
+    assert run.looks == [NO_CARE, APART]
 
 
 def test_condemned_records_are_those_of_their_batch() -> None:
@@ -63,7 +72,7 @@ def test_condemned_records_are_those_of_their_batch() -> None:
     assert run.attempt(1) == found
     with pytest.raises(Unforeseen):
         run.attempt(2)
-    assert run.looks == 1
+    assert run.looks == [NO_CARE]
 
 
 def test_what_no_record_does_goes_on_as_the_error_that_it_was() -> None:
@@ -72,7 +81,7 @@ def test_what_no_record_does_goes_on_as_the_error_that_it_was() -> None:
     for _ in range(2):
         with pytest.raises(Unforeseen):
             run.attempt(1)
-    assert (run.looks, "found no record" in run.said[-1]) == (1, True)
+    assert (run.looks, "found no record" in run.said[-1]) == ([NO_CARE], True)
 
     def refuse(care: Care) -> Care:
         assert care == NO_CARE
@@ -80,4 +89,4 @@ def test_what_no_record_does_goes_on_as_the_error_that_it_was() -> None:
 
     for _ in range(3):
         with pytest.raises(FloeError):
-            Careful(run.said.append).do(scope(1), refuse, lambda: pytest.fail("it was looked into"))
+            Careful(run.said.append).do(scope(1), refuse, lambda care: pytest.fail("it was looked into"))
