@@ -35,7 +35,7 @@ class Found:
 def write_keys(io: FileIO, path: str, keys: pa.Table, hits: Hits, searched: Sequence[str]) -> KeysFile:
     """Write the keys with where their rows are; `searched` are the paths of the files that `hits` counts."""
     used = np.flatnonzero(np.bincount(hits.files, minlength=1))
-    names = pa.array([searched[number] for number in used] if len(hits) else [], pa.string())
+    names = pa.array([searched[number] for number in used], pa.string())
     numbers = np.zeros(len(searched) + 1, np.int32)
     numbers[used] = np.arange(len(used), dtype=np.int32)
     is_live: Mask = np.zeros(len(keys), np.bool_)

@@ -9,9 +9,11 @@ this module). `tests/spark/test_expressions_apart.py` compares it with Spark's p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from framework.adapters.spark.sql_allowed import items
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -89,7 +91,7 @@ class _Spark:
     def __init__(self, source: DataFrame, is_record: str) -> None:
         self._jvm: Any = source.sparkSession._jvm
         asked = source._jdf.selectExpr(self.sequence([is_record])).queryExecution().analyzed()
-        self._is_record = _inner(next(_items(asked.projectList())))
+        self._is_record = _inner(next(items(asked.projectList())))
 
     def normal_form(self, plan: Any) -> tuple[list[Any], Any | None]:
         """The expressions of one projection, and the condition below it, of projections and conditions in any order:
@@ -108,7 +110,7 @@ class _Spark:
             plan = simpler
         if plan.nodeName() != "Project":
             raise NotApart(f"its outermost part is {plan.nodeName()}")
-        projection, below = list(_items(plan.projectList())), plan.child()
+        projection, below = list(items(plan.projectList())), plan.child()
         condition = None
         if below.nodeName() == "Filter":
             condition, below = below.condition(), below.child()
@@ -165,9 +167,3 @@ def _text(expression: Any) -> str:
     """The expression as SQL, without the name of the relation."""
     text = str(expression.sql()).replace("source.", "")
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
-
-
-def _items(sequence: Any) -> Iterator[Any]:
-    iterator = sequence.iterator()
-    while iterator.hasNext():
-        yield iterator.next()

@@ -135,7 +135,7 @@ def _first_refusal(parsed: Any, columns: frozenset[str]) -> str | None:
             return f"it may only project and filter rows of `source`, but it uses {name}"
         if name == "UnresolvedRelation" and (table := _dotted(node.multipartIdentifier())).lower() != SOURCE:
             return f"it may read `source` alone, but it names {table}"
-        for expression in _inside(_items(node.expressions())):
+        for expression in _inside(items(node.expressions())):
             if (why := _refused(expression, columns)) is not None:
                 return why
     return None
@@ -158,24 +158,25 @@ def _refused(expression: Any, columns: frozenset[str]) -> str | None:
 
 def _nodes(plan: Any) -> Iterator[Any]:
     yield plan
-    for child in _items(plan.children()):
+    for child in items(plan.children()):
         yield from _nodes(child)
 
 
 def _inside(expressions: Iterator[Any]) -> Iterator[Any]:
     for expression in expressions:
         yield expression
-        yield from _inside(_items(expression.children()))
+        yield from _inside(items(expression.children()))
 
 
-def _items(sequence: Any) -> Iterator[Any]:
+def items(sequence: Any) -> Iterator[Any]:
+    """What a sequence of Scala's holds."""
     iterator = sequence.iterator()
     while iterator.hasNext():
         yield iterator.next()
 
 
 def _dotted(parts: Any) -> str:
-    return ".".join(map(str, _items(parts)))
+    return ".".join(map(str, items(parts)))
 
 
 def _class(value: Any) -> str:
