@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from collections.abc import Mapping as Mapped
 from dataclasses import field, replace
 from pathlib import Path
+from typing import Any
 
 from framework.config.build import build_pipeline
 from framework.config.document import Files, Head, read_head, read_source, read_tree
@@ -29,7 +30,7 @@ from framework.config.rules import upsert as rules_upsert
 from framework.config.rules import upsert_surroundings as rules_upsert_surroundings
 from framework.config.rules.across import findings_between
 from framework.config.rules.rules import Document
-from framework.config.schema import check
+from framework.config.schema import check_document
 from framework.config.schema_files import with_schemas
 from framework.config.spec import LoadedPipeline, PipelineSpec, TemplateUse
 from framework.config.target import TargetResult, load_target
@@ -145,13 +146,13 @@ class Loading:
             return self._end()
         resolved, found, unresolved = resolve(self._overlaid(tree, scope), scope)
         self.findings += found
-        checked, found = check(resolved, "pipeline", unresolved)
+        checked, document, found = check_document(resolved, "pipeline", unresolved)
         if isinstance(resolved, Mapping) and "template" in resolved.keys:
             # The template could not be used, and why is told; what it would have given is not missing in this file.
             found = [finding for finding in found if not _template_may_give(finding)]
         self.findings += found
         assert isinstance(checked, Mapping)
-        return self._checked(checked, unresolved, frozenset(finding.path for finding in found))
+        return self._checked(checked, document, unresolved, frozenset(finding.path for finding in found))
 
     def _tree(self, head: Head, declared: tuple[Declared, ...]) -> tuple[Scope, Mapping | None]:
         """What references may name, and the file's own tree after rendering."""
@@ -190,16 +191,20 @@ class Loading:
         self.findings += found if use is None or body else []
         return whole
 
-    def _checked(self, tree: Mapping, unresolved: frozenset[TreePath], refused: frozenset[str]) -> LoadResult:
-        if "template" not in tree.keys:
-            document = Document(tree, self.target.target, unresolved, refused)
+    def _checked(
+        self, checked: Mapping, values: Any, unresolved: frozenset[TreePath], refused: frozenset[str]
+    ) -> LoadResult:
+        """The result of a tree that the schema has seen, and of its values as dicts and lists."""
+        if "template" not in checked.keys:
+            document = Document(checked, self.target.target, unresolved, refused)
             for rule in RULES:
                 self.findings += rule(document)
-        tree, found = with_schemas(tree, self.path, self.world)
+        tree, found = with_schemas(checked, self.path, self.world)
         self.findings += found
         broken = any(finding.is_error for finding in self.findings)
         # Invariant of the chain: a spec is built only from a tree that nothing is wrong with and nothing is missing in.
-        spec = build_pipeline(plain(tree)) if not broken and not unresolved else None
+        whole = values if tree is checked else plain(tree)
+        spec = build_pipeline(whole) if not broken and not unresolved else None
         target = self.target.target
         pipeline = LoadedPipeline(str(self.path), spec, target, self.template) if spec and target else None
         return self._end(tree=tree, spec=spec, pipeline=pipeline)

@@ -90,12 +90,20 @@ def check(
         skip: leaves whose reference could not be resolved; nothing is said about their values.
         below: the one key at the top whose value is asked about, where the rest of the file is not there.
     """
+    checked, _, findings = check_document(tree, name, skip, below)
+    return checked, findings
+
+
+def check_document(
+    tree: Node, name: str, skip: frozenset[Path] = frozenset(), below: str | None = None
+) -> tuple[Node, Any, list[Diagnostic]]:
+    """As `check`, with the values of the tree that it gives (`tree.plain`) between the two."""
     schema = resolved(name)
     if _may_change(tree):
         tree = _coerce(tree, schema)
     document = plain(tree)
     if _verdict(name, below)(document if below is None else document.get(below)):
-        return tree, []
+        return tree, document, []
     # Most files are right: what finds the words for the others takes longer to import than a file to check.
     from framework.config.schema_words import explain, without_echoes
 
@@ -105,7 +113,7 @@ def check(
             continue
         if tuple(error.absolute_path) not in skip:
             findings.extend(explain(error, tree, schema))
-    return tree, without_echoes(findings)
+    return tree, document, without_echoes(findings)
 
 
 # ---- quoted numbers ------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 DEFAULT_CATALOG = "default"
 # (glob, catalog) pairs: the first glob that matches a name without its catalog says where the table lives. Empty: all
@@ -38,15 +39,21 @@ def as_written(name: str) -> str:
 
 def is_name(pattern: str) -> bool:
     """Whether a pattern means one name alone."""
-    return not any(character in "*?[" for character in pattern)
+    return "*" not in pattern and "?" not in pattern and "[" not in pattern
 
 
 def matches_glob(name: str, glob: str) -> bool:
     """`fnmatchcase`, without a regular expression for what most globs are: a name, or how names begin."""
-    wild = next((at for at, character in enumerate(glob) if character in "*?["), -1)
-    if wild < 0:
-        return name == glob
-    return name.startswith(glob[:-1]) if wild == len(glob) - 1 and glob[-1] == "*" else fnmatchcase(name, glob)
+    beginning = _beginning(glob)
+    if beginning is not None:
+        return name.startswith(beginning)
+    return name == glob if is_name(glob) else fnmatchcase(name, glob)
+
+
+@lru_cache(maxsize=1024)
+def _beginning(glob: str) -> str | None:
+    """What each name that a glob means begins with, where the glob asks nothing else."""
+    return glob[:-1] if glob.endswith("*") and is_name(glob[:-1]) else None
 
 
 def name_matches(name: str, pattern: str) -> bool:

@@ -7,7 +7,6 @@ one setting. The lists hold names only; what a setting means is for the client's
 from __future__ import annotations
 
 import json
-from difflib import SequenceMatcher
 from fnmatch import fnmatchcase
 from functools import cache
 from pkgutil import get_data
@@ -52,6 +51,8 @@ class Client:
 
     def like(self, setting: str) -> str | None:
         """The known setting that was probably meant. Long names share much without being alike."""
+        from difflib import SequenceMatcher  # only wrong files need it
+
         found = nearest(setting, self.values)
         return found if found and SequenceMatcher(None, found.lower(), setting.lower()).ratio() > _ALIKE else None
 
