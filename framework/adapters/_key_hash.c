@@ -1,9 +1,10 @@
-/* BLAKE2b of many values at once: 16 bytes each, as `hashlib.blake2b(value, digest_size=16, person=...)` gives them.
+/* Hashes of many values at once, and the search for hashes among sorted ones.
  *
  * In: the addresses of values one after the other, of where each begins and the last ends, and of room for the results. Out:
- * the results. It checks nothing: that the addresses are those of such arrays is the caller's to know
- * (framework.adapters.key_hash). The function is that of RFC 7693, without a key. It keeps to Python's limited interface of
- * 3.10, and needs Python's lock only to begin and to end.
+ * the results: BLAKE2b of RFC 7693 without a key, 16 bytes each, as `hashlib.blake2b(value, digest_size=16, person=...)`
+ * gives them; or the bucket of Iceberg's specification, which is Murmur3. It checks nothing: that the addresses are those of
+ * such arrays is the caller's to know (framework.adapters.key_hash, framework.adapters.parquet.buckets). It keeps to Python's
+ * limited interface of 3.10, and needs Python's lock only to begin and to end.
  */
 #ifndef Py_LIMITED_API
 #define Py_LIMITED_API 0x030A0000
@@ -15,7 +16,7 @@
 #include <string.h>
 
 /* Raised with every change of what the functions take or give: a build of an older checkout is not used. */
-#define INTERFACE 1
+#define INTERFACE 2
 #define BLOCK_BYTES 128
 #define DIGEST_BYTES 16
 #define PERSON_BYTES 16
@@ -232,8 +233,138 @@ static PyObject *hash_values(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* ---- buckets ---------------------------------------------------------------------------------------------------- */
+
+static inline uint32_t mixed_word(uint32_t word)
+{
+    word *= 0xcc9e2d51U;
+    word = word << 15 | word >> 17;
+    return word * 0x1b873593U;
+}
+
+/* Murmur3 of 32 bits (x86), seed 0; of a long value the length counts modulo 2^32, as everywhere. */
+static uint32_t murmur3(const uint8_t *value, uint64_t length)
+{
+    uint32_t hash = 0, rest = 0;
+    uint64_t whole = length & ~(uint64_t)3;
+    for (uint64_t i = 0; i < whole; i += 4) {
+        uint32_t word = (uint32_t)value[i] | (uint32_t)value[i + 1] << 8 | (uint32_t)value[i + 2] << 16
+                        | (uint32_t)value[i + 3] << 24;
+        hash ^= mixed_word(word);
+        hash = hash << 13 | hash >> 19;
+        hash = hash * 5 + 0xe6546b64U;
+    }
+    for (uint64_t i = length; i > whole; i--)
+        rest = rest << 8 | value[i - 1];
+    hash ^= mixed_word(rest); /* of nothing it is 0 */
+    hash ^= (uint32_t)length;
+    hash = (hash ^ hash >> 16) * 0x85ebca6bU;
+    hash = (hash ^ hash >> 13) * 0xc2b2ae35U;
+    return hash ^ hash >> 16;
+}
+
+static PyObject *bucket_values(PyObject *module, PyObject *args)
+{
+    (void)module;
+    unsigned long long data, offsets, results;
+    Py_ssize_t count;
+    int buckets;
+    if (!PyArg_ParseTuple(args, "KKniK", &data, &offsets, &count, &buckets, &results))
+        return NULL;
+    if (buckets < 1 || count < 0) {
+        PyErr_SetString(PyExc_ValueError, "at least one bucket, and no less than no values");
+        return NULL;
+    }
+    const uint8_t *values = (const uint8_t *)(uintptr_t)data;
+    const int64_t *bounds = (const int64_t *)(uintptr_t)offsets;
+    int32_t *result = (int32_t *)(uintptr_t)results;
+    Py_BEGIN_ALLOW_THREADS
+    for (Py_ssize_t i = 0; i < count; i++) {
+        uint64_t size = (uint64_t)(bounds[i + 1] - bounds[i]);
+        uint32_t hash = murmur3(size ? values + bounds[i] : NULL, size);
+        result[i] = (int32_t)((hash & 0x7fffffffU) % (uint32_t)buckets);
+    }
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+/* ---- the search for hashes -------------------------------------------------------------------------------------- */
+
+/* The first of `held`, from `first` on, that is not below `word`; all before `first` are. Hashes lie evenly, so where one is
+ * can be guessed to within a few; from there on steps double. */
+static size_t first_not_below(const uint64_t *held, size_t count, size_t first, uint64_t word)
+{
+    if (first >= count || held[first] >= word)
+        return first;
+    double ahead = (double)(word - held[first]) * ((double)count / 18446744073709551616.0);
+    size_t left = count - first;
+    size_t guess = first + (ahead < (double)left ? (size_t)ahead : left - 1);
+    size_t low, high, step = 1; /* held[low] < word, and `high` is the end or held[high] >= word */
+    if (guess >= count)
+        guess = count - 1;
+    if (held[guess] < word) {
+        low = guess;
+        while (step < count - low && held[low + step] < word) {
+            low += step;
+            step *= 2;
+        }
+        high = step < count - low ? low + step : count;
+    } else {
+        high = guess;
+        while (step < high - first && held[high - step] >= word) {
+            high -= step;
+            step *= 2;
+        }
+        low = step < high - first ? high - step : first;
+    }
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (held[middle] < word)
+            low = middle;
+        else
+            high = middle;
+    }
+    return high;
+}
+
+static PyObject *find_hashes(PyObject *module, PyObject *args)
+{
+    (void)module;
+    unsigned long long held_high, held_low, wanted_high, wanted_low, rows, entries;
+    Py_ssize_t held_count, count, room;
+    if (!PyArg_ParseTuple(args, "KKnKKnKKn", &held_high, &held_low, &held_count, &wanted_high, &wanted_low, &count, &rows,
+                          &entries, &room))
+        return NULL;
+    if (held_count < 0 || count < 0 || room < 0) {
+        PyErr_SetString(PyExc_ValueError, "no count is below nothing");
+        return NULL;
+    }
+    const uint64_t *in_high = (const uint64_t *)(uintptr_t)held_high, *in_low = (const uint64_t *)(uintptr_t)held_low;
+    const uint64_t *high = (const uint64_t *)(uintptr_t)wanted_high, *low = (const uint64_t *)(uintptr_t)wanted_low;
+    int64_t *row_of = (int64_t *)(uintptr_t)rows, *entry_of = (int64_t *)(uintptr_t)entries;
+    size_t at = 0;
+    Py_ssize_t found = 0;
+    Py_BEGIN_ALLOW_THREADS
+    for (Py_ssize_t i = 0; i < count; i++) {
+        at = first_not_below(in_high, (size_t)held_count, at, high[i]);
+        for (size_t entry = at; entry < (size_t)held_count && in_high[entry] == high[i]; entry++) {
+            if (in_low[entry] != low[i])
+                continue;
+            if (found < room) {
+                row_of[found] = (int64_t)i;
+                entry_of[found] = (int64_t)entry;
+            }
+            found++;
+        }
+    }
+    Py_END_ALLOW_THREADS
+    return PyLong_FromSsize_t(found);
+}
+
 static PyMethodDef methods[] = {
     {"hash_values", hash_values, METH_VARARGS, NULL},
+    {"bucket_values", bucket_values, METH_VARARGS, NULL},
+    {"find_hashes", find_hashes, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

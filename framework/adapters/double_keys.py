@@ -15,7 +15,8 @@ from pyiceberg.io import FileIO
 
 from framework.adapters.iceberg.private.live_files import LiveFile
 from framework.adapters.key_hash import Words, hash_keys
-from framework.adapters.key_search import Ints, is_deleted, read_key_columns
+from framework.adapters.key_search import is_deleted, read_key_columns
+from framework.record.arrays import Ints
 
 # Sixteen bytes of each key are held, and as much again while they are sorted.
 ROWS_AT_ONCE = 20_000_000
@@ -31,7 +32,7 @@ def double_keys(
     """How many keys have several live rows among these files.
 
     Args:
-        kinds: the types of the key columns, as `key_search.plain_type` gives them.
+        kinds: the types of the key columns, as `value_bytes.plain_type` gives them.
         say: is told of each pass, where there are several.
 
     Raises:

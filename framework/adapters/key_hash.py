@@ -12,7 +12,6 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 from types import ModuleType
 
 import numpy as np
@@ -20,13 +19,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framework.adapters.key_search import Ints, plain
+from framework.adapters.value_bytes import ValueBytes, bytes_of, fixed_width, plain
+from framework.record.arrays import Ints
 from framework.record.compiled import has_compiled, load_compiled
 
 Words = npt.NDArray[np.uint64]
 # Raised with every change of what is hashed: hashes of another version are of no use.
 HASH_VERSION = 1
-INTERFACE = 1
+INTERFACE = 2
 _PERSON = b"floe key"
 _DIGEST_BYTES = 16
 _LENGTH_BYTES = 4
@@ -52,38 +52,20 @@ def available() -> bool:
 
 
 @cache
-def _module() -> ModuleType:
+def compiled() -> ModuleType:
+    """The compiled module; ask `available` first."""
     return load_compiled("framework.adapters", "_key_hash", INTERFACE)
 
 
 def hash_keys(columns: Sequence[pa.ChunkedArray | pa.Array]) -> KeyHashes:
     """The hash of each row's key."""
-    each = [_bytes_of(plain(column)) for column in columns]
+    each = [bytes_of(plain(column)) for column in columns]
     digests = _digests(each[0] if len(each) == 1 else _joined(each))
     words = np.frombuffer(digests, "<u8").reshape(-1, 2)
     return KeyHashes(np.ascontiguousarray(words[:, 0]), np.ascontiguousarray(words[:, 1]))
 
 
-@dataclass(frozen=True)
-class _Values:
-    """Values one after the other; value `i` is `data[offsets[i]:offsets[i + 1]]`."""
-
-    data: pa.Buffer
-    offsets: Ints
-
-    def __post_init__(self) -> None:
-        """The compiled module goes by these numbers, and checks nothing."""
-        is_ascending = bool((self.offsets[1:] >= self.offsets[:-1]).all())
-        if not len(self.offsets) or self.offsets[0] < 0 or not is_ascending or self.offsets[-1] > self.data.size:
-            raise ValueError("a column's offsets are out of its bounds")
-
-    def to_pylist(self) -> list[bytes]:
-        data = memoryview(self.data)
-        bounds = self.offsets.tolist()
-        return [bytes(data[start:end]) for start, end in pairwise(bounds)]
-
-
-def _digests(values: _Values) -> bytes | npt.NDArray[np.uint8]:
+def _digests(values: ValueBytes) -> bytes | npt.NDArray[np.uint8]:
     count = len(values.offsets) - 1
     if not available():
         # Cheaper than to begin anew for each.
@@ -97,41 +79,20 @@ def _digests(values: _Values) -> bytes | npt.NDArray[np.uint8]:
         return b"".join(map(digest, values.to_pylist()))
     found = np.empty(count * _DIGEST_BYTES, np.uint8)
     offsets = np.ascontiguousarray(values.offsets, np.int64)
-    _module().hash_values(values.data.address, offsets.ctypes.data, count, found.ctypes.data, _PERSON)
+    compiled().hash_values(values.data.address, offsets.ctypes.data, count, found.ctypes.data, _PERSON)
     return found
 
 
-def _joined(columns: Sequence[_Values]) -> _Values:
+def _joined(columns: Sequence[ValueBytes]) -> ValueBytes:
     """Of each row the values of all columns, each behind its length."""
     parts: list[pa.Array] = []
     for column in columns:
         lengths = np.diff(column.offsets).astype(f"<u{_LENGTH_BYTES}")
-        parts += [_binary(_fixed(lengths.tobytes(), _LENGTH_BYTES, 0, len(lengths))), _binary(column)]
+        parts += [_binary(fixed_width(lengths.tobytes(), _LENGTH_BYTES, 0, len(lengths))), _binary(column)]
     joined = pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.large_binary()))
-    return _bytes_of(joined)
+    return bytes_of(joined)
 
 
-def _binary(values: _Values) -> pa.Array:
+def _binary(values: ValueBytes) -> pa.Array:
     offsets = pa.py_buffer(np.ascontiguousarray(values.offsets, np.int64))
     return pa.Array.from_buffers(pa.large_binary(), len(values.offsets) - 1, [None, offsets, values.data])
-
-
-def _bytes_of(column: pa.Array) -> _Values:
-    kind = column.type
-    if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
-        _, offsets, data = column.buffers()
-        bounds = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
-        return _Values(pa.py_buffer(b"") if data is None else data, bounds if len(bounds) else np.zeros(1, np.int64))
-    if pa.types.is_boolean(kind):
-        column = column.cast(pa.int8())
-        kind = column.type
-    if pa.types.is_integer(kind):
-        # A column may have been `int` when a file was written: one number has one hash.
-        return _fixed(np.asarray(column, np.int64).astype("<i8").tobytes(), 8, 0, len(column))
-    data = column.buffers()[1]
-    return _fixed(b"" if data is None else data, kind.bit_width // 8, column.offset, len(column))
-
-
-def _fixed(data: pa.Buffer | bytes, width: int, first: int, count: int) -> _Values:
-    offsets = (np.arange(count + 1, dtype=np.int64) + first) * width
-    return _Values(data if isinstance(data, pa.Buffer) else pa.py_buffer(data), offsets)

@@ -18,8 +18,10 @@ from pyiceberg.io import FileIO
 from framework.adapters.iceberg.private.live_files import LiveFile
 from framework.adapters.key_hash import KeyHashes
 from framework.adapters.key_runs import Entries, UnusableRun, entries_of, find, read_run
-from framework.adapters.key_search import Hits, Ints, inherited, is_deleted, plain_type, search
+from framework.adapters.key_search import Hits, inherited, is_deleted, search
 from framework.adapters.parquet.partition import rows_by_number
+from framework.adapters.value_bytes import plain_type
+from framework.record.arrays import Ints
 from framework.table.key_index import KeyIndex, KeyRun
 
 _LOG = logging.getLogger(__name__)
@@ -110,8 +112,9 @@ def _in_run(
     if not any(own):
         return []
     entries = read_run(io, run)
+    hits = _hits(io, entries, own, keys, rows, files)
     covered.update(file.path for file in own if file is not None)
-    return _hits(io, entries, own, keys, rows, files)
+    return hits
 
 
 def _hits(
@@ -128,9 +131,14 @@ def _hits(
         entries: ascending by hash.
         held_in: the data file of each number in the entries; None where its rows do not count.
         keys, rows, files: as in `_in_run`.
+
+    Raises:
+        UnusableRun: an entry is of none of the files; `files` is as before.
     """
     of_keys, at = find(entries.hashes, keys.high, keys.low)
     in_files = np.asarray(entries.files[at], np.int64)
+    if len(at) and not 0 <= in_files.min() <= in_files.max() < len(held_in):
+        raise UnusableRun("it names files that it does not cover")
     if not all(held_in):
         kept = np.asarray([file is not None for file in held_in])[in_files]
         of_keys, at, in_files = of_keys[kept], at[kept], in_files[kept]

@@ -19,12 +19,14 @@ import pyarrow as pa
 from pyiceberg.io import FileIO
 
 from framework.adapters.iceberg.private.live_files import LiveFile
-from framework.adapters.key_hash import HASH_VERSION, KeyHashes, Words, hash_keys
+from framework.adapters.key_hash import HASH_VERSION, KeyHashes, Words, available, compiled, hash_keys
 from framework.adapters.key_run_copies import opened
-from framework.adapters.key_search import Ints, read_key_columns, row_ids_in
+from framework.adapters.key_search import read_key_columns, row_ids_in
+from framework.record.arrays import Ints
 from framework.table.key_index import KeyRun
 
 _ABOUT = b"floe.key-run"
+_TYPES = {"high": pa.uint64(), "low": pa.uint64(), "file": pa.int32(), "position": pa.int64(), "row_id": pa.int64()}
 _NO_ROW_ID = -1
 
 
@@ -151,6 +153,10 @@ def read_run(io: FileIO, run: KeyRun) -> Entries:
         held = pa.ipc.open_file(opened(io, run.path, run.file_size_bytes))
         about = json.loads((held.schema.metadata or {})[_ABOUT])
         batch = held.get_batch(0)
+        if batch.num_columns < len(_TYPES) - 1 or any(each.type != _TYPES.get(each.name) for each in batch.schema):
+            raise ValueError(f"its columns are {', '.join(f'{each.name} {each.type}' for each in batch.schema)}")
+        if any(column.null_count for column in batch.columns):
+            raise ValueError("it has entries without a value")
         columns = {name: np.asarray(batch.column(name)) for name in batch.schema.names}
         entries = Entries(
             KeyHashes(columns["high"], columns["low"]), columns["file"], columns["position"], columns.get("row_id")
@@ -193,11 +199,32 @@ def merge_runs(io: FileIO, root: str, runs: Sequence[KeyRun], live: Collection[s
 
 def find(held: KeyHashes, high: Words, low: Words) -> tuple[Ints, Ints]:
     """Which of the keys are among hashes that are held, ascending by `high`: for each entry that is found the key's row
-    and the entry's.
+    and the entry's, ascending by both.
 
     Args:
         high, low: hashes of keys, `high` ascending.
     """
+    if not available():
+        return _find_plainly(held, high, low)
+    # Compiled code takes whole words where they lie; mapped files are aligned as Arrow asks, others are copied.
+    held_high, held_low, high, low = (
+        np.require(words, np.uint64, ["C", "A"]) for words in (held.high, held.low, high, low)
+    )
+    assert len(held_high) == len(held_low)
+    assert len(high) == len(low)
+    room = len(high)
+    while True:
+        rows, entries = np.empty(room, np.int64), np.empty(room, np.int64)
+        count = compiled().find_hashes(
+            held_high.ctypes.data, held_low.ctypes.data, len(held_high), high.ctypes.data, low.ctypes.data, len(high),
+            rows.ctypes.data, entries.ctypes.data, room,
+        )  # fmt: skip
+        if count <= room:
+            return rows[:count], entries[:count]
+        room = count  # a key that was updated has an entry for each of its rows
+
+
+def _find_plainly(held: KeyHashes, high: Words, low: Words) -> tuple[Ints, Ints]:
     held_high, held_low = held.high, held.low
     at: Ints = np.searchsorted(held_high, high)
     rows: Ints = np.arange(len(high))
@@ -215,4 +242,6 @@ def find(held: KeyHashes, high: Words, low: Words) -> tuple[Ints, Ints]:
         entries_found.append(at[is_key])
         at = at + 1
     nothing = [np.empty(0, np.int64)]
-    return np.concatenate(keys_found or nothing), np.concatenate(entries_found or nothing)
+    keys, found = np.concatenate(keys_found or nothing), np.concatenate(entries_found or nothing)
+    order = np.lexsort((found, keys))
+    return keys[order], found[order]

@@ -18,8 +18,9 @@ import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 
 from framework.adapters.iceberg.private.live_files import LiveFile, deleted_positions
+from framework.adapters.value_bytes import plain
+from framework.record.arrays import Ints
 
-Ints = npt.NDArray[np.int64]
 # Of the specification: a row's id, where its file holds it (`_row_id`), and the id of a field in Parquet's schema.
 ROW_ID_FIELD = 2147483540
 _FIELD_ID = b"PARQUET:field_id"
@@ -158,33 +159,6 @@ def inherited(file: LiveFile, positions: Ints, held: Ints | None) -> Ints:
 def _names(schema: pa.Schema) -> Mapping[int, str]:
     """The top-level columns by field id."""
     return {int(field.metadata[_FIELD_ID]): field.name for field in schema if _FIELD_ID in (field.metadata or {})}
-
-
-def plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """One array of a type that compute functions take: of a UUID its sixteen bytes."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(array, pa.ChunkedArray):  # more bytes than one array has offsets for
-        array = pa.concat_arrays([chunk.cast(_large(chunk.type)) for chunk in array.chunks])
-    if isinstance(array, pa.ExtensionArray):
-        array = array.storage
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    large = _large(array.type)
-    return array if large == array.type else array.cast(large)
-
-
-def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type of `plain` arrays of this type."""
-    if isinstance(kind, pa.BaseExtensionType):
-        kind = kind.storage_type
-    return _large(kind.value_type if pa.types.is_dictionary(kind) else kind)
-
-
-def _large(kind: pa.DataType) -> pa.DataType:
-    """Texts and bytes with long offsets: those of many files are put together."""
-    if pa.types.is_string(kind):
-        return pa.large_string()
-    return pa.large_binary() if pa.types.is_binary(kind) else kind
 
 
 class _LookUp:

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 
-from framework.adapters.key_search import Hits, Ints
+from framework.adapters.key_search import Hits
 from framework.commit.events.event_types import KeysFile
-from framework.record.arrays import Mask
+from framework.record.arrays import Ints, Mask
 
 # No table has columns of these names: a key column may be called `file`.
 FILE, POSITION = "__floe_file", "__floe_pos"

@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from pyiceberg.io import FileIO
 
 from framework.adapters.iceberg.private.live_files import LiveFile
-from framework.adapters.key_search import Hits, plain, read_key_columns
+from framework.adapters.key_search import Hits, read_key_columns
+from framework.adapters.value_bytes import plain
 
 Flags = npt.NDArray[np.bool_]
 

@@ -21,8 +21,9 @@ from pyiceberg.io import FileIO
 from framework.adapters.key_hash import HASH_VERSION, KeyHashes
 from framework.adapters.key_run_copies import opened
 from framework.adapters.key_runs import find
-from framework.adapters.key_search import Ints, plain
+from framework.adapters.value_bytes import plain
 from framework.commit.events.event_types import TombstoneFile
+from framework.record.arrays import Ints
 
 Flags = npt.NDArray[np.bool_]
 _ABOUT = b"floe.tombstones"
@@ -74,7 +75,7 @@ def read_tombstones(io: FileIO, file: TombstoneFile, kind: pa.DataType) -> Delet
     """The keys of a file, mapped and not yet read.
 
     Args:
-        kind: the type of the ordering column now, as `key_search.plain_type` gives it.
+        kind: the type of the ordering column now, as `value_bytes.plain_type` gives it.
 
     Raises:
         UnusableTombstones: it is not what it should be.

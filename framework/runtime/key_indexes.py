@@ -21,7 +21,7 @@ from pyiceberg.io import FileIO
 from framework.adapters.file_io import file_io
 from framework.adapters.iceberg.keyed_target import KeyedTarget
 from framework.adapters.key_index_file import read_index, remove_left_over, remove_run, root_of, write_index
-from framework.adapters.key_search import plain_type
+from framework.adapters.value_bytes import plain_type
 from framework.config.spec import KeyIndexUse
 from framework.config.table_names import catalog_of
 from framework.record.model import TaskReport

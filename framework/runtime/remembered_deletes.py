@@ -20,9 +20,9 @@ from framework.adapters.file_io import file_io
 from framework.adapters.iceberg.keyed_target import KeyedTarget
 from framework.adapters.iceberg.row_order import RowOrder, lost
 from framework.adapters.key_index_file import remove_left_over, remove_run
-from framework.adapters.key_search import plain_type
 from framework.adapters.secrets import first_line
 from framework.adapters.tombstone_files import UnusableTombstones, merge_tombstones
+from framework.adapters.value_bytes import plain_type
 from framework.commit.events.event_types import TombstoneFile
 from framework.commit.tombstones import expired, groups_to_merge, root_of
 from framework.config.table_names import catalog_of

@@ -17,8 +17,8 @@ from framework.adapters.double_keys import double_keys
 from framework.adapters.file_io import file_io
 from framework.adapters.iceberg.keyed_target import KeyedTarget, blocked
 from framework.adapters.key_index_file import root_of
-from framework.adapters.key_search import plain_type
 from framework.adapters.secrets import first_line
+from framework.adapters.value_bytes import plain_type
 from framework.config.table_names import catalog_of
 from framework.diagnose.counted import counted
 from framework.diagnose.log_lines import Line

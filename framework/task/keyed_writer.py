@@ -59,7 +59,7 @@ def with_positions(rows: pa.Table, source: tuple[int, int], offsets: Ints) -> pa
 class _Changes:
     """Of one table: pieces as they were sent, and of all of them the keys and positions, in the same order."""
 
-    pieces: list[tuple[bytes, bool]] = field(default_factory=list)
+    pieces: list[tuple[pa.Buffer | None, bool]] = field(default_factory=list)
     keys: list[pa.Table] = field(default_factory=list)
     order: list[pa.ChunkedArray] = field(default_factory=list)
     positions: list[pa.Table] = field(default_factory=list)
@@ -109,8 +109,8 @@ class KeyedWriter:
         self._changes: dict[str, _Changes] = {}
         self._runs: dict[str, _Run] = {}
 
-    def add(self, table: str, change: str, rows: bytes) -> None:
-        """Take a piece of changes: an Arrow stream of rows, or of keys to delete, with their positions."""
+    def add(self, table: str, change: str, rows: pa.Buffer) -> int:
+        """Take a piece of changes: an Arrow stream of rows, or of keys to delete, with their positions. Gives how many."""
         changes = self._changes.setdefault(table, _Changes())
         base = self._context.keyed[table]
         names = _key_names(self._context.tables[table], base.key_ids)
@@ -120,6 +120,7 @@ class KeyedWriter:
         changes.pieces.append((rows, change == DELETE))
         changes.keys.append(head.select(names))
         changes.positions.append(head.select(_POSITIONS))
+        return len(head)
 
     def finish(self) -> dict[str, KeyedPart]:
         """Find the winners and their live rows, and write; by table what was made of its changes.
@@ -208,7 +209,7 @@ class KeyedWriter:
         self,
         target: TableTarget,
         base: KeyedTarget,
-        pieces: list[tuple[bytes, bool]],
+        pieces: list[tuple[pa.Buffer | None, bool]],
         winners: Ints,
         ids: pa.Array,
     ) -> tuple[Flags, Flags]:
@@ -288,7 +289,7 @@ def _key_names(target: TableTarget, key_ids: Sequence[int]) -> list[str]:
     return [schema.find_field(field_id).name for field_id in key_ids]
 
 
-def _columns(stream: bytes, names: Sequence[str]) -> pa.Table:
+def _columns(stream: pa.Buffer, names: Sequence[str]) -> pa.Table:
     """Some columns of an Arrow stream, in this order; the others are not unpacked."""
     schema = pa.ipc.open_stream(stream).schema
     places = sorted(schema.get_field_index(name) for name in names)
@@ -296,10 +297,10 @@ def _columns(stream: bytes, names: Sequence[str]) -> pa.Table:
     return pa.ipc.open_stream(stream, options=options).read_all().select(list(names))
 
 
-def _unpacked(pieces: list[tuple[bytes, bool]]) -> Iterator[tuple[pa.Table, bool]]:
+def _unpacked(pieces: list[tuple[pa.Buffer | None, bool]]) -> Iterator[tuple[pa.Table, bool]]:
     """Each piece, in order; none is held any longer."""
     for place, (rows, deletes) in enumerate(pieces):
-        pieces[place] = (b"", deletes)
+        pieces[place] = (None, deletes)
         yield pa.ipc.open_stream(rows).read_all(), deletes
 
 

@@ -33,9 +33,9 @@ def newer_than_table(io: FileIO, by: RowOrder, found: Found, hashes: KeyHashes, 
         UnusableTombstones: a file of deleted keys is damaged.
         OSError: a data file, or a file of deleted keys, cannot be read; each store has exceptions of its own.
     """
-    from framework.adapters.key_search import plain
     from framework.adapters.row_versions import older_than_rows
     from framework.adapters.tombstone_files import older_than_deletes
+    from framework.adapters.value_bytes import plain
 
     values = plain(order)
     is_older = older_than_rows(io, found.searched, found.hits, values, by.field_id)
@@ -58,8 +58,8 @@ def remember(io: FileIO, by: RowOrder, hashes: KeyHashes, order: pa.ChunkedArray
     Raises:
         OSError: the file cannot be written; each store has exceptions of its own.
     """
-    from framework.adapters.key_search import plain
     from framework.adapters.tombstone_files import DeletedKeys, write_tombstones
+    from framework.adapters.value_bytes import plain
 
     rows = np.flatnonzero(is_delete).astype(np.int64)
     added = by.added

@@ -13,7 +13,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from framework.adapters.faults import reach
-from framework.adapters.memory import keep_large_blocks, release_memory
+from framework.adapters.memory import keep_large_blocks, release_after
 from framework.record.compiled import be_plain
 from framework.record.model import Slice, TaskReport
 from framework.task.context import TaskContext, Work, spans_of
@@ -47,17 +47,11 @@ def make_sending_task(context: TaskContext, work: Work):  # type: ignore[no-unty
     return task
 
 
-# After a task of so many records another one follows at once, as a rule, and needs the same memory: to give it back and
-# to fetch it again takes a tenth of the CPU and more. A pipeline that has caught up has smaller tasks.
-RECORDS_OF_A_BUSY_TASK = 200_000
-
-
 def run_slices(slices: list[Slice], context: TaskContext, outbox: Outbox | None = None) -> TaskReport:
     """The fused path: fetch, decode, route, convert and write the slices of one task."""
     run = _run_slices(slices, context, outbox)
     report = run.finish()
-    if sum(piece.end - piece.start for piece in slices) < RECORDS_OF_A_BUSY_TASK:
-        release_memory()
+    release_after(sum(piece.end - piece.start for piece in slices))
     return report
 
 

@@ -1,7 +1,7 @@
 """The compiled modules under the address and undefined-behaviour sanitizers: `python -m tests.fuzz.native --seconds
 120`.
 
-In: seconds and a seed. Out: 0, or what a sanitizer said. The three modules are built into build/native, never beside
+In: seconds and a seed. Out: 0, or what a sanitizer said. The four modules are built into build/native, never beside
 their sources, and a child of this process loads them before floe does. The JSON parser and the scatter get the blocks
 of `tests.fuzz.documents` and mutated documents; the reader gets the records of a hostile broker (hostile.c).
 """
@@ -164,9 +164,11 @@ def _hashed(seed: int) -> None:
     """Values of every length around the blocks of the hash, sliced, and none at all."""
     import hashlib
 
+    import mmh3
     import pyarrow as pa
 
     from framework.adapters.key_hash import hash_keys
+    from framework.adapters.parquet.buckets import bucket_numbers
 
     chance = random.Random(seed)
     values = [chance.randbytes(chance.choice((0, 1, 36, 127, 128, 129, 255, 256, 257))) for _ in range(60)]
@@ -176,6 +178,28 @@ def _hashed(seed: int) -> None:
         digest = hashlib.blake2b(value, digest_size=16, person=b"floe key").digest()
         assert digest == high.to_bytes(8, "little") + low.to_bytes(8, "little")
     assert len(hash_keys([pa.array([], pa.string())])) == 0
+    buckets = chance.choice((1, 16, 2**31 - 1))
+    bucketed = bucket_numbers(pa.array(values).slice(first), buckets).to_pylist()
+    assert bucketed == [(mmh3.hash(value) & 0x7FFFFFFF) % buckets for value in values[first:]]
+    _searched(chance)
+
+
+def _searched(chance: random.Random) -> None:
+    """Hashes that lie evenly or all in one place, several entries of one hash, and none at all."""
+    import numpy as np
+
+    from framework.adapters.key_hash import KeyHashes
+    from framework.adapters.key_runs import find
+
+    most = chance.choice((3, 2**20, 2**64 - 1))
+    held = sorted((chance.randint(0, most), chance.randint(0, 1)) for _ in range(chance.choice((0, 1, 7, 300))))
+    wanted = sorted({*chance.sample(held, len(held) // 3), *((chance.randint(0, most), 0) for _ in range(20))})
+    hashes = [
+        KeyHashes(*(np.array([each[at] for each in some], np.uint64) for at in (0, 1))) for some in (held, wanted)
+    ]
+    rows, entries = find(hashes[0], hashes[1].high, hashes[1].low)
+    pairs = [(i, j) for i, want in enumerate(wanted) for j, own in enumerate(held) if want == own]
+    assert list(zip(rows.tolist(), entries.tolist(), strict=True)) == pairs
 
 
 def _fetched(seed: int, counts: dict[str, int]) -> None:

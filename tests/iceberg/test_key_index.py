@@ -10,6 +10,7 @@ import random
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -279,6 +280,28 @@ def test_a_run_that_is_not_what_the_index_says_is_unusable(tmp_path: Path) -> No
     ):
         with pytest.raises(UnusableRun):
             read_run(IO, wrong)
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("low", pa.array(["x", "y"])),
+        ("high", pa.array([1, 2])),
+        ("file", pa.array([0, 0])),
+        ("position", pa.array([0.0, 1.0])),
+        ("low", pa.array([None, 1], pa.uint64())),
+    ],
+)
+def test_a_run_with_other_columns_is_of_no_use(tmp_path: Path, column: str, values: pa.Array) -> None:
+    """Compiled code goes by the bytes of these columns: what has another type is read by nobody."""
+    run = write_run(IO, str(tmp_path), entries([1, 2]), ["a"], [2])
+    with pa.ipc.open_file(run.path) as held:
+        batch = held.get_batch(0)
+    changed = batch.set_column(batch.schema.names.index(column), column, values)
+    with pa.ipc.new_file(run.path, changed.schema.with_metadata(batch.schema.metadata)) as writer:
+        writer.write_batch(changed.replace_schema_metadata(batch.schema.metadata))
+    with pytest.raises(UnusableRun, match=r"columns|without a value"):
+        read_run(IO, replace(run, file_size_bytes=Path(run.path).stat().st_size))
 
 
 def test_the_index_file_is_read_back_or_not_at_all(tmp_path: Path) -> None:

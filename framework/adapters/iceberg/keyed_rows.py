@@ -18,9 +18,10 @@ from pyiceberg.table.metadata import TableMetadata
 
 from framework.adapters.iceberg.private.live_files import LiveFile, LiveFiles
 from framework.adapters.iceberg.views import head_of, snapshot_by_id
-from framework.adapters.key_search import Ints, search
+from framework.adapters.key_search import search
 from framework.adapters.keys_file import read_found, read_keys
 from framework.commit.events.event_types import KeyedChanges
+from framework.record.arrays import Ints
 
 
 def rows_to_delete(

@@ -13,15 +13,14 @@ import numpy as np
 import pyarrow as pa
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import BucketTransform, IdentityTransform, VoidTransform
-from pyiceberg.types import StringType
+from pyiceberg.transforms import IdentityTransform, VoidTransform
 
+from framework.adapters.parquet.buckets import bucket_numbers
 from framework.adapters.parquet.partition import transformed
 from framework.record.arrays import Ints
 
 # Iceberg's hash is asked for as the bucket among so many, a prime.
 _HASHES = 2**31 - 1
-_hash_values = BucketTransform(num_buckets=_HASHES).pyarrow_transform(StringType())  # it goes by the array's own type
 
 
 def key_places(rows: pa.Table, schema: Schema, spec: PartitionSpec, key_ids: Sequence[int], places: int) -> Ints:
@@ -49,4 +48,4 @@ def _hash(column: pa.Array) -> Ints:
         values = values.storage
     if pa.types.is_boolean(values.type):
         values = values.cast(pa.int32())
-    return np.asarray(_hash_values(values).fill_null(0), np.int64)
+    return np.asarray(bucket_numbers(values, _HASHES).fill_null(0), np.int64)

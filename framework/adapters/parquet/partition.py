@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import IdentityTransform
+from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import (
     BinaryType,
@@ -35,6 +35,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from framework.adapters.parquet.buckets import bucket_numbers
 from framework.record.arrays import Ints
 from framework.record.rows.dictionary_text import plain
 
@@ -99,6 +100,8 @@ def transformed(rows: pa.Table, schema: Schema, source_id: int, transform: objec
         # Iceberg defines every transform of nanoseconds by that of microseconds, and PyIceberg's lack some or differ.
         column = _microseconds(column)
         kind = TimestampType() if isinstance(kind, TimestampNanoType) else TimestamptzType()
+    if isinstance(transform, BucketTransform):
+        return bucket_numbers(column, transform.num_buckets)
     return transform.pyarrow_transform(kind)(column)  # type: ignore[attr-defined]
 
 
