@@ -1,10 +1,11 @@
-"""floe's upserts beside Spark's `MERGE INTO` in `foreachBatch`, and beside floe's own append of the same records.
+"""floe's upserts beside Spark's `MERGE INTO` in `foreachBatch`, Flink's sink, and floe's own append of the same records.
 
 In: how large the table is and how many changed keys there are. Out: for each contender its rows per second and the CPU
 of its processes, and what they are to each other; with `--json FILE` the same for machines. All use one broker, one
 REST catalog and two cores, one after the other. Nine changes in ten hit a random row of the table, the tenth inserts.
 Spark with Iceberg's own runtime makes the tables, so that each contender starts from the same files. Times are those of
-the tables' snapshots. At the end every table is read back with PyIceberg and compared with what the changes fold to.
+the tables' snapshots. At the end every table is read back with PyIceberg, Flink's (with its equality deletes) with Spark,
+and compared with what the changes fold to.
 
     python -m benchmarks.upsert --rows 10000000 --changes 3000000
 """
@@ -12,6 +13,7 @@ the tables' snapshots. At the end every table is read back with PyIceberg and co
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import itertools
 import json
@@ -35,14 +37,16 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Summary
 
+from benchmarks import flink
 from benchmarks.contenders import CORES, Floe, Job
 from benchmarks.processes import Costs
 from benchmarks.servers import Servers
 from testbed.servers.maven import dependency, jars
-from testbed.servers.spark_reader import ICEBERG, SPARK
+from testbed.servers.spark_reader import ICEBERG, SPARK, java_read
 
 PATIENCE_S = 1800.0
-CONTENDERS = ("floe", "merge", "append")
+CONTENDERS = ("floe", "merge", "append", "flink")
+USUAL = CONTENDERS[:3]  # Flink is a download of 300 MB
 _COLUMNS = "order_id string not null, customer bigint, amount double, status string, updated bigint"
 _SCHEMA = "{order_id: {type: string, required: true}, customer: long, amount: double, status: string, updated: long}"
 _FILES = 64
@@ -145,6 +149,17 @@ def spark_jars() -> str:
     return ":".join(map(str, [*runtime.glob("*.jar"), *needed]))
 
 
+# What Iceberg's documentation of its sink for Flink says of upserts.
+_FLINK = (
+    "CREATE CATALOG lake WITH ('type' = 'iceberg', 'catalog-type' = 'rest', 'uri' = '{uri}')",
+    "CREATE TEMPORARY TABLE changes (order_id STRING NOT NULL, customer BIGINT, amount DOUBLE, status STRING, "
+    "updated BIGINT) WITH ('connector' = 'kafka', 'topic' = '{topic}', 'format' = 'json', "
+    "'properties.bootstrap.servers' = '{broker}', 'properties.group.id' = 'flink', "
+    "'scan.startup.mode' = 'earliest-offset')",
+    "INSERT INTO lake.{table} /*+ OPTIONS('upsert-enabled' = 'true') */ SELECT * FROM changes",
+)
+
+
 class Bench:
     def __init__(self, servers: Servers, folder: Path, load: Load) -> None:
         self._servers, self._folder, self._load = servers, folder, load
@@ -181,6 +196,8 @@ class Bench:
         floe = Floe(self._servers, self._folder / "floe", conf={"spark.driver.memory": "2g"})
         if contender == "merge":
             process = self._python(_MERGE, name, checkpoint=str(self._folder / "checkpoint"))
+        elif contender == "flink":
+            process = self._start_flink(name)
         else:
             write = "{mode: upsert, key: [order_id]}" if contender == "floe" else ""
             table = name.removeprefix("bench.")
@@ -191,11 +208,21 @@ class Bench:
             costs.stop()
         finally:
             if process is not None:
-                os.killpg(process.pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # it has ended, which is told already
+                    os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
             else:
                 floe.stop()
-        return _figures(contender, commits, costs, started) | self._read_back(name, contender)
+        figures = _figures(contender, commits, costs, started)
+        if contender != "flink":  # PyIceberg reads no equality deletes
+            figures |= self._read_back(name, contender)
+        return figures if contender == "append" else figures | self._read_by_spark(name)
+
+    def _start_flink(self, table: str) -> subprocess.Popen[bytes]:
+        servers, load = self._servers, self._load
+        given = {"uri": servers.rest.uri, "table": table, "topic": self._topic, "broker": servers.broker.address}
+        settings = {"parallelism.default": CORES, "execution.checkpointing.interval": f"{load.interval_ms} ms"}
+        return flink.start([each.format(**given) for each in _FLINK], self._folder / "flink", settings)
 
     def _wait(
         self, name: str, started: float, process: subprocess.Popen[bytes] | None, floe: Floe
@@ -244,6 +271,15 @@ class Bench:
         assert all(changed["order_id"][place].as_py() == key(int(numbers[place])) for place in sample)
         return {"rows_read_back": len(found)}
 
+    def _read_by_spark(self, name: str) -> dict[str, Any]:
+        """Every key once, and so many changed; how long a new session takes to find that out."""
+        query = f"SELECT count(*) n, count(DISTINCT order_id) d, count_if(updated >= 0) u FROM `default`.{name}"
+        began = time.monotonic()
+        [[found]] = java_read({"type": "rest", "uri": self._servers.rest.uri}, [query]).rows
+        rows = self._load.rows + self._load.changes // 10
+        assert found == {"n": rows, "d": rows, "u": self._load.changes}, f"{name}: {found}"
+        return {"rows_read_back": rows, "spark_read_s": round(time.monotonic() - began, 1)}
+
 
 def _hashes(keys: pa.Array) -> npt.NDArray[np.uint64]:
     """The first 64 bits of each key, which is a hash and written in hexadecimal digits."""
@@ -291,7 +327,7 @@ def main() -> None:
     parser.add_argument("--interval-ms", type=int, default=10_000, help="floe's commit interval")
     parser.add_argument("--format-version", type=int, default=2, choices=(2, 3))
     parser.add_argument("--partition-by", default="bucket(16, order_id)", help="empty for none")
-    parser.add_argument("--contender", action="append", choices=CONTENDERS, help="which (default: all)")
+    parser.add_argument("--contender", action="append", choices=CONTENDERS, help="which (default: all but Flink)")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -306,7 +342,7 @@ def main() -> None:
         try:
             bench = Bench(servers, at, load)
             bench.produce()
-            for contender in options.contender or CONTENDERS:
+            for contender in options.contender or USUAL:
                 results.append(bench.run(contender))
                 print(json.dumps(results[-1]), flush=True)
         finally:

@@ -1,8 +1,8 @@
 """The bytes that stand for each value of a column, one value after the other, for what hashes values.
 
-In: a column, made plain first. Out: bytes, and where each value begins. Whole numbers
-go by eight bytes, little endian, so that a number has the same bytes whatever width its column has; other values of
-fixed width as Arrow holds them, texts in UTF-8.
+In: a column, made plain first. Out: bytes, and where each value begins. Whole numbers go by eight bytes, little endian,
+so that a number has the same bytes whatever width its column has; other values of fixed width as Arrow holds them,
+texts in UTF-8.
 """
 
 from __future__ import annotations

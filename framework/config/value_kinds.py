@@ -112,7 +112,9 @@ def _partition(value: ScalarValue) -> Explained:
     if name in NUMBERED_TRANSFORMS:
         meaning = "how many buckets" if name == "bucket" else "how many characters"
         return Explained(
-            "FLOE-C208", f"`{name}` needs a number, {meaning}, and a column", f"write `{name}(16, column)`"
+            "FLOE-C208",
+            f"`{name}` needs a number, {meaning}, and a column",
+            f"write `{name}(16, column)`, with a number from 1 to 999,999,999",
         )
     return Explained("FLOE-C208", f"`{name}` takes one column and nothing else", f"write `{name}(column)`")
 

@@ -116,7 +116,7 @@ ENTRIES = (
             "run orders.yaml -t prod",
             "no topic orders",
             "orders.yaml",
-            "create the topic, or correct source.kafka.topics",
+            "create it: `kafka-topics.sh --bootstrap-server broker:9092 --create --topic orders`; or correct source.kafka.topics",
             (
                 "kafka-topics.sh --bootstrap-server broker:9092 --create --topic orders --partitions 6",
                 "floe plan orders.yaml -t prod",

@@ -25,6 +25,7 @@ from framework.errors import SetupError
 from framework.ops.doctor import Finding, ask, error, ok, warning
 from framework.plan.grants import Grant, Resource, grants_for, replay_grants
 from framework.plan.model import Plan
+from framework.runtime.source import no_topic_remedy
 
 SKEW_WARNING_MS = 1_000
 SKEW_ERROR_MS = 30_000
@@ -104,7 +105,7 @@ def source_topics(connection: Connection) -> Iterator[Finding]:
         check = connection.check(f"source of {plan.pipeline}")
         if missing or not found:
             wanted = ", ".join(missing) or f"one that matches {plan.read.topic_pattern}"
-            yield error(check, f"no topic {wanted}", "create the topic, or correct source.kafka.topics")
+            yield error(check, f"no topic {wanted}", no_topic_remedy(admin.address, missing))
         else:
             yield ok(
                 check,

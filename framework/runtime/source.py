@@ -6,7 +6,8 @@ In: a plan and resolved Kafka settings. Out: plain values that `framework.commit
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Sequence
 
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control import ControlReader
@@ -18,6 +19,18 @@ from framework.errors import SetupError
 from framework.plan.model import Plan
 
 CHAIN_TAIL = 2_000
+
+
+def no_topic_remedy(address: str, missing: Sequence[str]) -> str:
+    """What to do where topics of the source are not there, or, without names, none matches its pattern."""
+    if not missing:
+        return "correct source.kafka.topic_pattern, or create a topic that it matches"
+    return f"create it: `{create_command(address, missing[0])}`; or correct source.kafka.topics"
+
+
+def create_command(address: str, topic: str) -> str:
+    """The command of Kafka's own tools; how many partitions it has is the broker's to say."""
+    return f"kafka-topics.sh --bootstrap-server {address} --create --topic {shlex.quote(topic)}"
 
 
 class PipelineSource:
@@ -43,7 +56,7 @@ class PipelineSource:
                 f"no topic {', '.join(missing)}" if missing else f"no topic matches {read.topic_pattern}",
                 code="FLOE-E310",
                 place=self._plan.source_file,
-                remedy="create the topic, or correct source.kafka.topics",
+                remedy=no_topic_remedy(self._admin.address, missing),
             )
         window = {(name, partition): (start, end) for name, partition, start, end in read.window}
         keys = [
@@ -68,7 +81,7 @@ class PipelineSource:
                 f"no topic {topic}",
                 code="FLOE-E310",
                 place=self._plan.source_file,
-                remedy="create the topic, or correct errors.dead_letter_topic",
+                remedy=f"create it: `{create_command(self._admin.address, topic)}`; or correct errors.dead_letter_topic",
             )
 
     def group_offsets(

@@ -1,7 +1,7 @@
 """Millions of changes over far fewer keys, with random kill -9 of driver, coordinator and broker, read by three readers.
 
 The seed is printed and read from FLOE_CHAOS_SEED, the number of changes from FLOE_CHAOS_CHANGES, that of kills from
-FLOE_CHAOS_KILLS. The oracle is a dictionary that is filled while the changes are produced, before anything is killed.
+FLOE_CHAOS_KILLS. The oracle is a dictionary that is filled while the changes are produced; nothing is killed meanwhile.
 """
 
 from __future__ import annotations
@@ -46,31 +46,37 @@ def region_of(number: int) -> str:
     return REGIONS[zlib.crc32(str(number).encode()) % len(REGIONS)]
 
 
-def produce(broker: FragileBroker, topic: str, changes: int, seed: int) -> dict[int, int]:
-    """Fill the topic; by key the number of the change that is left of it. Keys that were deleted come back."""
-    chance = random.Random(seed)
-    keys = changes // CHANGES_PER_KEY
-    settings = {"enable.idempotence": True, "linger.ms": 20, "queue.buffering.max.messages": 500_000}
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **settings})
-    left: dict[int, int] = {}
-    for number in range(changes):
-        key = chance.randrange(keys)
-        deletes = chance.random() < 0.2
-        change = {"id": key, "op": "d" if deletes else "u", "region": region_of(number), "n": number}
-        while True:
-            try:
-                producer.produce(topic, json.dumps(change).encode(), str(key).encode())
-                break
-            except BufferError:
-                producer.poll(0.1)
-        if number % 10_000 == 0:
-            producer.poll(0)
-        if deletes:
-            left.pop(key, None)
-        else:
-            left[key] = number
-    assert producer.flush(300) == 0
-    return left
+class Changes:
+    """Random changes in the order of the source, and what they leave: by key the number of the last one. Keys that were
+    deleted come back."""
+
+    def __init__(self, broker: FragileBroker, topic: str, keys: int, seed: int) -> None:
+        settings = {"enable.idempotence": True, "linger.ms": 20, "queue.buffering.max.messages": 500_000}
+        self._producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **settings})
+        self._topic, self._keys, self._chance = topic, keys, random.Random(seed)
+        self.produced = 0
+        self.left: dict[int, int] = {}
+
+    def produce(self, until: int) -> None:
+        """So many in all; the broker has them when this returns."""
+        for number in range(self.produced, until):
+            key = self._chance.randrange(self._keys)
+            deletes = self._chance.random() < 0.2
+            change = {"id": key, "op": "d" if deletes else "u", "region": region_of(number), "n": number}
+            while True:
+                try:
+                    self._producer.produce(self._topic, json.dumps(change).encode(), str(key).encode())
+                    break
+                except BufferError:
+                    self._producer.poll(0.1)
+            if number % 10_000 == 0:
+                self._producer.poll(0)
+            if deletes:
+                self.left.pop(key, None)
+            else:
+                self.left[key] = number
+        assert self._producer.flush(300) == 0
+        self.produced = until
 
 
 @pytest.mark.timeout(3 * 3600)
@@ -88,7 +94,8 @@ def test_millions_of_changes_leave_what_a_fold_leaves(
     chance = random.Random(seed)
     project = Project(tmp_path, fragile_broker.bootstrap_servers)
     topic = fragile_broker.new_topic("many", partitions=PARTITIONS)
-    left = produce(fragile_broker, topic, changes, seed)
+    source = Changes(fragile_broker, topic, changes // CHANGES_PER_KEY, seed)
+    left = source.left
     file = project.pipeline("many", PIPELINE.format(topic=topic, version=version))
     commands: dict[str, tuple[str | Path, ...]] = {
         "driver": ("run", file),
@@ -99,9 +106,11 @@ def test_millions_of_changes_leave_what_a_fold_leaves(
     try:
         for name, command in commands.items():
             alive[name] = Running(project, *command)
-        for _ in range(kills):
+        for number in range(1, kills + 1):
+            # A share before each kill: all at once would be done before the last ones.
+            source.produce(changes * number // kills)
             alive["driver"].wait_for_output("announced in")
-            time.sleep(chance.uniform(0.0, 5.0))
+            time.sleep(chance.uniform(0.0, 3.0))
             victim = chance.choice(["driver", "coordinator", "broker"])
             story.append(victim)
             if victim == "broker":
