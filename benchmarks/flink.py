@@ -93,6 +93,17 @@ def start(statements: Sequence[str], folder: Path, settings: Mapping[str, object
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, env=env, start_new_session=True
         )
+    try:
+        _run(statements, settings, process, told)
+    except BaseException:
+        process.kill()
+        raise
+    return process
+
+
+def _run(
+    statements: Sequence[str], settings: Mapping[str, object], process: subprocess.Popen[bytes], told: Path
+) -> None:
     while not (found := re.match(r"([0-9]+)\n", told.read_text())):
         if process.poll() is not None:
             raise RuntimeError(f"Flink ended with {process.returncode}: {told}")
@@ -103,4 +114,3 @@ def start(statements: Sequence[str], folder: Path, settings: Mapping[str, object
         tables.getConfig().set(name, str(value))
     for statement in statements:
         tables.executeSql(statement)
-    return process

@@ -4,8 +4,8 @@ In: how large the table is and how many changed keys there are. Out: for each co
 of its processes, and what they are to each other; with `--json FILE` the same for machines. All use one broker, one
 REST catalog and two cores, one after the other. Nine changes in ten hit a random row of the table, the tenth inserts.
 Spark with Iceberg's own runtime makes the tables, so that each contender starts from the same files. Times are those of
-the tables' snapshots. At the end every table is read back with PyIceberg, Flink's (with its equality deletes) with Spark,
-and compared with what the changes fold to.
+the tables' snapshots. At the end every table is read back with PyIceberg (not Flink's, which has equality deletes) and
+compared with what the changes fold to; Spark counts rows, keys and changed rows of each.
 
     python -m benchmarks.upsert --rows 10000000 --changes 3000000
 """
@@ -232,7 +232,7 @@ class Bench:
             if process is None:
                 floe.check()
             elif process.poll() is not None:
-                raise RuntimeError(f"Spark ended with {process.returncode}: {self._folder}/{name}.log")
+                raise RuntimeError(f"the process of {name} ended with {process.returncode}; logs: {self._folder}")
             if time.monotonic() > deadline:
                 raise RuntimeError(f"{name} was not done within {PATIENCE_S:.0f} s")
             commits = self._commits(name, started)

@@ -17,7 +17,7 @@ from pyiceberg.io import FileIO
 
 from framework.adapters.iceberg.private.live_files import LiveFile
 from framework.adapters.key_hash import KeyHashes
-from framework.adapters.key_runs import Entries, UnusableRun, entries_of, find, read_run
+from framework.adapters.key_runs import Entries, UnusableRun, check_within, entries_of, find, read_run
 from framework.adapters.key_search import Hits, inherited, is_deleted, search
 from framework.adapters.parquet.partition import rows_by_number
 from framework.adapters.value_bytes import plain_type
@@ -78,7 +78,8 @@ def look_up(
     if sum(file.record_count for file in rest) <= len(keys):
         # To hash a few rows is cheaper than to make ready for a search for many keys.
         kinds = [plain_type(column.type) for column in keys.columns]
-        parts += _hits(io, entries_of(io, rest, key_ids, kinds).by_hash(), rest, ordered, order, files)
+        counts = [file.record_count for file in rest]
+        parts += _hits(io, entries_of(io, rest, key_ids, kinds).by_hash(), rest, counts, ordered, order, files)
         return Found(_joined(parts), tuple(live[path] for path in files), tuple(lost))
     rest = [file for file in candidates() if file.path not in covered]
     hits = search(io, rest, key_ids, keys)
@@ -112,7 +113,7 @@ def _in_run(
     if not any(own):
         return []
     entries = read_run(io, run)
-    hits = _hits(io, entries, own, keys, rows, files)
+    hits = _hits(io, entries, own, run.file_rows, keys, rows, files)
     covered.update(file.path for file in own if file is not None)
     return hits
 
@@ -121,6 +122,7 @@ def _hits(
     io: FileIO,
     entries: Entries,
     held_in: Sequence[LiveFile | None],
+    file_rows: Sequence[int],
     keys: KeyHashes,
     rows: Ints,
     files: dict[str, int],
@@ -130,15 +132,15 @@ def _hits(
     Args:
         entries: ascending by hash.
         held_in: the data file of each number in the entries; None where its rows do not count.
+        file_rows: of each how many rows it has.
         keys, rows, files: as in `_in_run`.
 
     Raises:
-        UnusableRun: an entry is of none of the files; `files` is as before.
+        UnusableRun: an entry is of none of the files, or of none of its file's rows; `files` is as before.
     """
     of_keys, at = find(entries.hashes, keys.high, keys.low)
     in_files = np.asarray(entries.files[at], np.int64)
-    if len(at) and not 0 <= in_files.min() <= in_files.max() < len(held_in):
-        raise UnusableRun("it names files that it does not cover")
+    check_within(in_files, np.asarray(entries.positions[at], np.int64), file_rows)
     if not all(held_in):
         kept = np.asarray([file is not None for file in held_in])[in_files]
         of_keys, at, in_files = of_keys[kept], at[kept], in_files[kept]

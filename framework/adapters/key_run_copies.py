@@ -12,6 +12,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -35,6 +36,22 @@ def opened(io: FileIO, path: str, size_bytes: int) -> pa.MemoryMappedFile:
     if found != size_bytes:
         raise OSError(f"it has {found:,} bytes and not {size_bytes:,}")
     return pa.memory_map(str(local))
+
+
+def check_columns(batch: pa.RecordBatch, types: Mapping[str, pa.DataType], optional: Collection[str] = ()) -> None:
+    """Compiled code goes by the bytes of these columns.
+
+    Raises:
+        ValueError: one is not there, has another type, or lacks values.
+    """
+    for name, kind in types.items():
+        if name in optional and name not in batch.schema.names:
+            continue
+        column = batch.column(name)
+        if column.type != kind or column.null_count:
+            raise ValueError(
+                f"its column {name} is {column.type} with {column.null_count:,} nulls, and not {kind} without"
+            )
 
 
 def _local(path: str) -> Path | None:

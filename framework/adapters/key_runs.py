@@ -20,7 +20,7 @@ from pyiceberg.io import FileIO
 
 from framework.adapters.iceberg.private.live_files import LiveFile
 from framework.adapters.key_hash import HASH_VERSION, KeyHashes, Words, available, compiled, hash_keys
-from framework.adapters.key_run_copies import opened
+from framework.adapters.key_run_copies import check_columns, opened
 from framework.adapters.key_search import read_key_columns, row_ids_in
 from framework.record.arrays import Ints
 from framework.table.key_index import KeyRun
@@ -153,10 +153,7 @@ def read_run(io: FileIO, run: KeyRun) -> Entries:
         held = pa.ipc.open_file(opened(io, run.path, run.file_size_bytes))
         about = json.loads((held.schema.metadata or {})[_ABOUT])
         batch = held.get_batch(0)
-        if batch.num_columns < len(_TYPES) - 1 or any(each.type != _TYPES.get(each.name) for each in batch.schema):
-            raise ValueError(f"its columns are {', '.join(f'{each.name} {each.type}' for each in batch.schema)}")
-        if any(column.null_count for column in batch.columns):
-            raise ValueError("it has entries without a value")
+        check_columns(batch, _TYPES, optional=["row_id"])
         columns = {name: np.asarray(batch.column(name)) for name in batch.schema.names}
         entries = Entries(
             KeyHashes(columns["high"], columns["low"]), columns["file"], columns["position"], columns.get("row_id")
@@ -167,6 +164,16 @@ def read_run(io: FileIO, run: KeyRun) -> Entries:
     if about != expected or len(entries) != run.entries:
         raise UnusableRun(f"{run.path} covers something else than the index says, or is of another version")
     return entries
+
+
+def check_within(files: Ints, positions: Ints, file_rows: Sequence[int]) -> None:
+    """Raises UnusableRun where an entry is of none of so many files, or of none of its file's rows."""
+    if not len(files):
+        return
+    if not 0 <= files.min() <= files.max() < len(file_rows):
+        raise UnusableRun("it names files that it does not cover")
+    if ((positions < 0) | (positions >= np.asarray(file_rows, np.int64)[files])).any():
+        raise UnusableRun("it names rows that its files do not have")
 
 
 def merge_runs(io: FileIO, root: str, runs: Sequence[KeyRun], live: Collection[str]) -> KeyRun | None:
@@ -186,6 +193,7 @@ def merge_runs(io: FileIO, root: str, runs: Sequence[KeyRun], live: Collection[s
             if path in live and path not in files:
                 numbers[number] = files[path] = len(files)
                 rows.append(count)
+        check_within(entries.files, entries.positions, run.file_rows)
         renumbered = numbers[entries.files]
         kept = np.flatnonzero(renumbered >= 0)
         part = entries.take(kept)

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pyiceberg.io import FileIO
 
 from framework.adapters.key_hash import HASH_VERSION, KeyHashes
-from framework.adapters.key_run_copies import opened
+from framework.adapters.key_run_copies import check_columns, opened
 from framework.adapters.key_runs import find
 from framework.adapters.value_bytes import plain
 from framework.commit.events.event_types import TombstoneFile
@@ -27,6 +27,7 @@ from framework.record.arrays import Ints
 
 Flags = npt.NDArray[np.bool_]
 _ABOUT = b"floe.tombstones"
+_TYPES = {"high": pa.uint64(), "low": pa.uint64(), "deleted_ms": pa.int64()}
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,7 @@ def read_tombstones(io: FileIO, file: TombstoneFile, kind: pa.DataType) -> Delet
         held = pa.ipc.open_file(mapped)
         about = json.loads((held.schema.metadata or {})[_ABOUT])
         batch = held.get_batch(0)
+        check_columns(batch, _TYPES)
         order = batch.column("order")
         columns = {name: np.asarray(batch.column(name)) for name in ("high", "low", "deleted_ms")}
         found = DeletedKeys(

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.iceberg
 keys = st.tuples(st.integers(1, 3), st.sampled_from(["a", "b", "ab"]))
 rows = st.tuples(st.integers(1, 2), st.sampled_from(["x", "y", ""]))
 changes = st.lists(st.tuples(st.integers(0, 1), keys, st.none() | rows), min_size=1, max_size=10)
-ACTS = ("nothing", "cover", "merge", "lose", "damage", "forget", "restart", "rewrite")
+ACTS = ("nothing", "cover", "merge", "lose", "damage", "distort", "forget", "restart", "rewrite")
 WITHOUT_REWRITES = tuple(act for act in ACTS if act != "rewrite")  # PyIceberg writes no tables of version 3
 
 
@@ -66,6 +66,25 @@ def runs_of(pipeline: Pipeline) -> dict[str, KeyRun]:
     return known.runs
 
 
+# A column of a run, and a number in it that stands for no file, or for no row of one.
+DISTORTED = [("file", -1), ("file", 7), ("position", -1), ("position", 1_000)]
+
+
+def distort(run: str, column: str, number: int) -> None:
+    """The run, as large as before, has this number in each of its entries."""
+    path = run.removeprefix("file://")
+    with pa.ipc.open_file(path) as held:
+        batch = held.get_batch(0)
+    place = batch.schema.names.index(column)
+    kind = batch.schema.field(place)
+    changed = batch.set_column(place, kind, pa.array([number] * len(batch), kind.type))
+    size = Path(path).stat().st_size
+    Path(path).unlink()  # whoever has mapped it keeps what it was
+    with pa.ipc.new_file(path, batch.schema) as writer:
+        writer.write_batch(changed)
+    assert Path(path).stat().st_size == size
+
+
 def act(pipeline: Pipeline, what: str, chance: random.Random) -> None:
     """What may become of an index between two batches."""
     table = indexed(pipeline)
@@ -87,6 +106,8 @@ def act(pipeline: Pipeline, what: str, chance: random.Random) -> None:
     elif what == "damage" and runs:
         path = Path(chance.choice(list(runs)).removeprefix("file://"))
         path.write_bytes(path.read_bytes()[: chance.randrange(path.stat().st_size)])
+    elif what == "distort" and runs:
+        distort(chance.choice(list(runs)), *chance.choice(DISTORTED))
     elif what == "forget":
         (folder / "index.json").unlink()
         pipeline.restart()
@@ -300,8 +321,21 @@ def test_a_run_with_other_columns_is_of_no_use(tmp_path: Path, column: str, valu
     changed = batch.set_column(batch.schema.names.index(column), column, values)
     with pa.ipc.new_file(run.path, changed.schema.with_metadata(batch.schema.metadata)) as writer:
         writer.write_batch(changed.replace_schema_metadata(batch.schema.metadata))
-    with pytest.raises(UnusableRun, match=r"columns|without a value"):
+    with pytest.raises(UnusableRun, match=f"its column {column}"):
         read_run(IO, replace(run, file_size_bytes=Path(run.path).stat().st_size))
+
+
+@pytest.mark.parametrize(("column", "number"), DISTORTED)
+def test_a_run_that_names_what_there_is_none_of_is_of_no_use(
+    lake: Lake, column: str, number: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The data files are read instead, and the table is the fold."""
+    pipeline = made(lake, "2", "unpartitioned", KeyIndexUse.ALWAYS)
+    pipeline.do([(0, (1, "a"), (1, "x"))])
+    (run,) = runs_of(pipeline)
+    distort(run, column, number)
+    pipeline.do([(0, (1, "a"), (1, "y"))])
+    assert f"it names {column.replace('position', 'row')}s that" in caplog.text
 
 
 def test_the_index_file_is_read_back_or_not_at_all(tmp_path: Path) -> None:

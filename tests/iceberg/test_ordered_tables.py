@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
     DateType,
@@ -32,7 +33,9 @@ from pyiceberg.types import (
 )
 
 from framework.adapters import row_versions, tombstone_files
+from framework.adapters.key_hash import KeyHashes
 from framework.adapters.table_care import TableCare
+from framework.adapters.tombstone_files import DeletedKeys, UnusableTombstones, read_tombstones, write_tombstones
 from framework.commit.events.event_types import DataWritten
 from framework.commit.machine.effects import CommitFailed, Committed, FailureCause
 from framework.commit.tombstones import FAN_OUT, TOMBSTONES_PROPERTY
@@ -535,3 +538,30 @@ def test_the_cleaner_keeps_what_is_remembered(lake: Lake, broker: Broker) -> Non
     place.clean(delete=True)
     assert (named.exists(), announced.exists()) == (False, True)
     place.publisher.close()
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("high", pa.array([1.0, 2.0])),
+        ("low", pa.array([1, 2], pa.int64())),
+        ("deleted_ms", pa.array([None, 5], pa.int64())),
+    ],
+)
+def test_deleted_keys_in_other_columns_are_not_searched(tmp_path: Path, column: str, values: pa.Array) -> None:
+    """Words that are no hashes would find no key, and an older version would win against a delete."""
+    io = PyArrowFileIO()
+    words = np.array([1, 2], np.uint64)
+    written = write_tombstones(
+        io, str(tmp_path), DeletedKeys(KeyHashes(words, words), pa.array([7, 8]), words.astype(np.int64))
+    )
+    assert len(read_tombstones(io, written, pa.int64())) == 2
+    with pa.ipc.open_file(written.path) as held:
+        batch = held.get_batch(0)
+    changed = batch.set_column(batch.schema.names.index(column), column, values)
+    Path(written.path).unlink()
+    with pa.ipc.new_file(written.path, changed.schema.with_metadata(batch.schema.metadata)) as writer:
+        writer.write_batch(changed.replace_schema_metadata(batch.schema.metadata))
+    size = Path(written.path).stat().st_size
+    with pytest.raises(UnusableTombstones, match=f"its column {column}"):
+        read_tombstones(io, replace(written, file_size_bytes=size), pa.int64())

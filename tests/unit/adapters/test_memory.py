@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from framework.adapters.memory import MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES
+from framework.adapters import memory
+from framework.adapters.memory import MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES, RECORDS_OF_A_BUSY_TASK, release_after
 
 _PROGRAM = """
 import resource
@@ -51,3 +52,13 @@ def test_a_threshold_that_a_target_sets_holds() -> None:
     """What `spark.executorEnv` says of glibc's threshold is not overruled."""
     as_started, kept = _faults(MMAP_THRESHOLD_BYTES // 2)
     assert kept > as_started / 2
+
+
+def test_memory_is_given_back_after_small_tasks_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that is busy keeps what its next task needs at once."""
+    released: list[int] = []
+    monkeypatch.setattr(memory, "release_memory", lambda: released.append(1))
+    release_after(RECORDS_OF_A_BUSY_TASK)
+    assert not released
+    release_after(RECORDS_OF_A_BUSY_TASK - 1)
+    assert released
