@@ -180,9 +180,14 @@ def tell(
         f"{health.data_files:>6,} data files, {health.snapshots:>5,} snapshots, metadata "
         f"{health.metadata_bytes / 1000:7,.0f} kB, PyIceberg's scan {scan:5.2f} s, Spark's {spark[0]:.2f} s and "
         f"{spark[1]:.2f} s freshly written ({spark[0] / spark[1]:.2f} x), "
-        f"memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MiB",
+        f"memory {_resident_bytes() / 1024**2:,.0f} MiB, the most "
+        f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MiB",
         flush=True,
     )
+
+
+def _resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 def spark_scans(table: Table) -> tuple[float, float]:

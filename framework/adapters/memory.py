@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections import deque
 from collections.abc import Callable
 from functools import cache
 
@@ -37,11 +38,15 @@ def keep_large_blocks() -> None:
 # After a task of so many records another one follows at once, as a rule, and needs the same memory: to give it back and
 # to fetch it again takes a tenth of the CPU and more. A pipeline that has caught up has smaller tasks.
 RECORDS_OF_A_BUSY_TASK = 200_000
+# Not every task of a busy pipeline is a large one: tables differ, and an exchange may send a task little.
+_TASKS_OF_A_BATCH = 4
+_recent: deque[int] = deque(maxlen=_TASKS_OF_A_BATCH)
 
 
 def release_after(records: int) -> None:
-    """For the end of a task of so many records."""
-    if records < RECORDS_OF_A_BUSY_TASK:
+    """For the end of a task of so many records: memory stays while one of this worker's last tasks was a large one."""
+    _recent.append(records)
+    if max(_recent) < RECORDS_OF_A_BUSY_TASK:
         release_memory()
 
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from framework.record.arrays import Ints
+from framework.record.arrays import Ints, one_array
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def fixed_width(data: pa.Buffer | bytes, width: int, first: int, count: int) -> 
 
 def plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """One array of a type that compute functions take: of a UUID its sixteen bytes."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    array = one_array(column)
     if isinstance(array, pa.ChunkedArray):  # more bytes than one array has offsets for
         array = pa.concat_arrays([chunk.cast(_large(chunk.type)) for chunk in array.chunks])
     if isinstance(array, pa.ExtensionArray):

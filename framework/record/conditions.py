@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from framework.config.patterns import compiled
 from framework.config.spec import Condition
-from framework.record.arrays import Mask, Numbers
+from framework.record.arrays import Mask, Numbers, one_array
 from framework.record.convert.nested import fold
 from framework.record.failure import RecordFailure
 from framework.record.json.strict_parser import JsonValue, NumberText
@@ -124,9 +124,7 @@ class FieldColumns:
         for column in found:
             if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
                 continue
-            if isinstance(column, pa.ChunkedArray):
-                column = column.combine_chunks()
-            encoded = column.dictionary_encode()
+            encoded = one_array(column).dictionary_encode()
             own = encoded.indices
             own = (own.fill_null(-1) if own.null_count else own).to_numpy(zero_copy_only=False)
             if codes is None:

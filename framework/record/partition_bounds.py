@@ -18,7 +18,7 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.transforms import TruncateTransform
 from pyiceberg.types import DecimalType, StructType
 
-from framework.record.arrays import Mask
+from framework.record.arrays import Mask, one_array
 from framework.record.failure import RecordFailure
 from framework.table.arrow_schema import parse_schema
 from framework.table.model import TableTarget
@@ -38,7 +38,7 @@ class LeastValue:
         """Which rows have less, and the column; None where no row has."""
         if self.path[0] not in rows.column_names:
             return None
-        column = rows.column(self.path[0]).combine_chunks()
+        column = one_array(rows.column(self.path[0]))
         for name in self.path[1:]:
             column = pc.struct_field(column, name)
         found = pc.less(column, pa.scalar(self.least, column.type)).fill_null(False)

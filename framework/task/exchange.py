@@ -16,6 +16,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from framework.adapters.memory import keep_large_blocks, release_after
@@ -27,25 +28,25 @@ from framework.task.context import TaskContext
 from framework.task.keyed_writer import DELETE, UPSERT, KeyedWriter, with_positions
 from framework.task.output import new_writer, report_batch
 from framework.task.told_failure import telling
+from framework.task.writer_tasks import exchange_numbers, task_of
 
 if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
     from pyspark.sql import DataFrame
 
-# What tasks send: a report, or rows of one table as an Arrow stream. `place` decides which writer gets them; `change`
+# What tasks send: a report, or rows of one table as an Arrow stream. `place` says which writer gets them; `change`
 # says what rows of a table that follows its keys do to it.
-SENT_SCHEMA = "place string, report binary, table string, rows binary, change string"
+SENT_SCHEMA = "place int, report binary, table string, rows binary, change string"
 _SENT = pa.schema(
     [
-        ("place", pa.string()),
+        ("place", pa.int32()),
         ("report", pa.binary()),
         ("table", pa.string()),
         ("rows", pa.binary()),
         ("change", pa.string()),
     ]
 )
-_RECEIVED = ("report", "table", "rows", "change")
 # Rows are sent in pieces of about this size: large enough for the exchange, small enough to be many in memory.
 _PIECE_BYTES = 1024 * 1024
 _COMPRESSION = "lz4"
@@ -72,16 +73,19 @@ def _shape(spec_json: str, schema_json: str) -> tuple[PartitionSpec, Schema]:
 
 @dataclass(frozen=True)
 class _Address:
-    place: str
+    """`writer` is the number of a task behind the exchange."""
+
+    writer: int
     table: str
     change: str | None = None
 
 
 class Outbox:
-    """The rows of one task for distributed tables, by table and partition or bucket of keys, until the task is done."""
+    """The rows of one task for distributed tables, by table and writer, until the task is done."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
+        self._tasks = plan.read.slices
         self._waiting: dict[_Address, tuple[list[pa.Table], int]] = {}
         self._pieces: list[tuple[_Address, pa.Buffer]] = []
         # By table: its first piece decides. Of random keys and numbers it takes a tenth of the task's CPU, and saves a
@@ -98,7 +102,8 @@ class Outbox:
 
         spec, schema = _shape(target.spec_json, target.schema_json)
         for partition in partitions(plain_table(rows), spec, schema):
-            self._put(_Address(json.dumps([target.name, *partition.values]), target.name), partition.rows)
+            writer = task_of(json.dumps([target.name, *partition.values]), self._tasks)
+            self._put(_Address(writer, target.name), partition.rows)
 
     def add_keyed(self, target: TableTarget, changes: KeyedRows, source: tuple[int, int]) -> None:
         """Take changes of a table that follows its keys, with where they stood in the source.
@@ -117,11 +122,11 @@ class Outbox:
             if not len(rows):
                 continue
             rows = with_positions(plain_table(rows), source, offsets)
-            places = key_places(rows, schema, spec, key_ids, self._plan.read.slices)
+            places = key_places(rows, schema, spec, key_ids, self._tasks)
             order, bounds = rows_by_number(places)
             ordered = rows.take(pa.array(order))  # a copy: what waits holds no block
             for start, end in pairwise(bounds.tolist()):
-                address = _Address(json.dumps([target.name, int(places[order[start]])]), target.name, change)
+                address = _Address(int(places[order[start]]), target.name, change)
                 self._put(address, ordered.slice(start, end - start))
 
     def _put(self, address: _Address, rows: pa.Table) -> None:
@@ -141,7 +146,7 @@ class Outbox:
             self._pack(address)
         while self._pieces:
             address, rows = self._pieces.pop()
-            yield _row(address.place, None, address.table, rows, address.change)
+            yield _row(exchange_numbers(self._tasks)[address.writer], None, address.table, rows, address.change)
 
     def _pack(self, address: _Address) -> None:
         waiting, _ = self._waiting.pop(address)
@@ -159,22 +164,31 @@ class Outbox:
 
 def sent_report(report: bytes) -> pa.RecordBatch:
     """A task's own report: it passes the exchange as it is."""
-    return _row("", report, None, None)
+    return _row(0, report, None, None)
 
 
 def _row(
-    place: str, report: bytes | None, table: str | None, rows: pa.Buffer | None, change: str | None = None
+    place: int, report: bytes | None, table: str | None, rows: pa.Buffer | None, change: str | None = None
 ) -> pa.RecordBatch:
     # Rows are taken as they lie: made from Python's bytes they would be copied twice.
     packed = pa.nulls(1, pa.binary()) if rows is None else _whole(rows)
-    texts = [pa.array([text], pa.string()) for text in (place, table, change)]
-    return pa.RecordBatch.from_arrays(
-        [texts[0], pa.array([report], pa.binary()), texts[1], packed, texts[2]], schema=_SENT
-    )
+    places, reports = pa.array([place], pa.int32()), pa.array([report], pa.binary())
+    tables, changes = pa.array([table], pa.string()), pa.array([change], pa.string())
+    return pa.RecordBatch.from_arrays([places, reports, tables, packed, changes], schema=_SENT)
 
 
 def _whole(value: pa.Buffer) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(array("i", [0, value.size])), value])
+
+
+def _each(values: pa.Array) -> Iterator[pa.Buffer]:
+    """The values where they lie, nothing for null: a scalar of Arrow's would copy its bytes. An Arrow stream is some
+    times eight bytes long, so the next one is aligned as well."""
+    _, offsets, data = values.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1].tolist()
+    whole = data or pa.py_buffer(b"")
+    for start, end in pairwise(bounds):
+        yield whole.slice(start, end - start)
 
 
 def make_receiver(context: TaskContext):  # type: ignore[no-untyped-def]  # a closure for mapInArrow
@@ -187,15 +201,16 @@ def make_receiver(context: TaskContext):  # type: ignore[no-untyped-def]  # a cl
         keyed = KeyedWriter(context, writer)
         records = 0
         for batch in batches:
-            for report, table, packed, change in zip(*(batch.column(name) for name in _RECEIVED), strict=True):
-                if report.is_valid:
-                    yield pa.RecordBatch.from_arrays([pa.array([report.as_py()], pa.binary())], ["report"])
-                elif change.is_valid:
-                    records += keyed.add(table.as_py(), change.as_py(), packed.as_buffer())
+            reports, tables, changes = (batch.column(name).to_pylist() for name in ("report", "table", "change"))
+            for report, table, change, rows in zip(reports, tables, changes, _each(batch.column("rows")), strict=True):
+                if report is not None:
+                    yield pa.RecordBatch.from_arrays([pa.array([report], pa.binary())], ["report"])
+                elif change is not None:
+                    records += keyed.add(table, change, rows)
                 else:
-                    rows = pa.ipc.open_stream(packed.as_buffer()).read_all()
-                    records += len(rows)
-                    writer.add(context.tables[table.as_py()], rows)
+                    received = pa.ipc.open_stream(rows).read_all()
+                    records += len(received)
+                    writer.add(context.tables[table], received)
         parts = keyed.finish()
         files = writer.finish()
         parts = keyed.with_runs(parts)

@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -26,8 +25,9 @@ from framework.runtime.batch import BatchScope, summarise
 from framework.runtime.keyed_tables import KeyedTables
 from framework.table.arrow_schema import arrow_schema, parse_schema
 from framework.task.context import TaskContext
-from framework.task.exchange import Outbox, make_receiver
+from framework.task.exchange import Outbox, make_receiver, sent_report
 from framework.task.task_run import TaskRun
+from framework.task.writer_tasks import exchange_numbers
 from testbed.record_samples import plan as sample_plan
 from testbed.record_samples import policy
 from tests.iceberg.conftest import Lake
@@ -48,6 +48,14 @@ SPECS: dict[str, list[PartitionFieldSpec]] = {
 Key = tuple[int, str]
 Row = tuple[int, str] | None  # day and name; None: deleted
 Change = tuple[int, Key, Row]  # the source's partition comes first
+
+
+def together(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """The same rows in two batches, as Spark puts the small ones of several tasks together."""
+    if not batches:
+        return []
+    (whole,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return [whole.slice(0, len(whole) // 2), whole.slice(len(whole) // 2)]
 
 
 def upserting(name: str, slices: int = 3, policy: TablePolicy = UPSERT) -> Plan:
@@ -106,12 +114,12 @@ class Pipeline:
                 )
             piece = Slice("events", "id", partition, start, start + len(own))
             run.slices.append(SliceReport(piece, len(own), 0, 0, 0, 0, None))
-            reports.append(run.finish())
-            sent += list(outbox.sent())
+            sent += [sent_report(pickle.dumps(run.finish())), *outbox.sent()]
             self.offsets["events", partition] += len(own)
         for receiver in range(self.plan.read.slices):
-            own_rows = [each for each in sent if crc32(each.column("place")[0].as_py().encode()) % 3 == receiver]
-            for made in make_receiver(context)(own_rows):
+            number = exchange_numbers(self.plan.read.slices)[receiver]
+            own_rows = [each for each in sent if each.column("place")[0].as_py() == number]
+            for made in make_receiver(context)(together(own_rows)):
                 reports.append(unpickled(made))
         self.batch += 1
         return BatchScope("run", self.batch, starts, dict(self.offsets), {"events": "id"}), reports

@@ -17,7 +17,7 @@ from pyiceberg.transforms import IdentityTransform, VoidTransform
 
 from framework.adapters.parquet.buckets import bucket_numbers
 from framework.adapters.parquet.partition import transformed
-from framework.record.arrays import Ints
+from framework.record.arrays import Ints, one_array
 
 # Iceberg's hash is asked for as the bucket among so many, a prime.
 _HASHES = 2**31 - 1
@@ -43,7 +43,7 @@ def partition_of_key(spec: PartitionSpec, key_ids: Sequence[int]) -> tuple[Parti
 
 
 def _hash(column: pa.Array) -> Ints:
-    values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    values = one_array(column)
     if isinstance(values, pa.ExtensionArray):
         values = values.storage
     if pa.types.is_boolean(values.type):

@@ -36,7 +36,7 @@ from pyiceberg.types import (
 )
 
 from framework.adapters.parquet.buckets import bucket_numbers
-from framework.record.arrays import Ints
+from framework.record.arrays import Ints, one_array
 from framework.record.rows.dictionary_text import plain
 
 # NumPy sorts numbers of 16 bits by their digits.
@@ -117,7 +117,7 @@ def column_at(rows: pa.Table, path: tuple[str, ...]) -> pa.Array | None:
     it."""
     if path[0] not in rows.schema.names:
         return None
-    column = rows.column(path[0]).combine_chunks()
+    column = one_array(rows.column(path[0]))
     places = []
     kind = column.type
     for name in path[1:]:

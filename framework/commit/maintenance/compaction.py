@@ -2,7 +2,8 @@
 
 In: what manifests say of the live files, and a policy. Out: groups of files of one partition, each to become one file,
 the ones that gain most first. A file joins a group only where that is worth its bytes: small files are put together
-with files of about their own size, so that each byte is rewritten a few times, however small the files come.
+with files of about their own size, so that each byte is rewritten a few times, however small the files come. Tiny files
+are put together whatever their sizes are: to open one costs a reader more than its bytes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from framework.config.maintenance import CompactionPolicy
 
 # Files of this share of the target are good as they are.
 GOOD_SHARE = 0.75
+# Files of up to this share of the target, 1 MiB of 128, are tiny. Iceberg's readers plan as if opening a file took as
+# long as reading 4 MiB (`read.split.open-file-cost`).
+TINY_SHARE = 1 / 128
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,9 @@ def _worth_it(place: str, files: list[LiveFileFacts], policy: CompactionPolicy) 
     while not deleted and kept:
         largest = max(kept, key=lambda file: file.bytes)
         others = sum(file.bytes for file in kept) - largest.bytes
-        if largest.bytes <= others or largest.bytes + others >= GOOD_SHARE * policy.target_file_bytes:
+        if largest.bytes <= max(others, TINY_SHARE * policy.target_file_bytes):
+            break
+        if largest.bytes + others >= GOOD_SHARE * policy.target_file_bytes:
             break
         kept.remove(largest)
     if deleted:

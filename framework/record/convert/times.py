@@ -14,6 +14,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from framework.record.arrays import one_array
 from framework.record.convert.converter import Converter
 from framework.record.convert.format_times import parse_texts
 from framework.record.convert.iso_time import (
@@ -339,8 +340,7 @@ class TimeConverter(TemporalConverter):
 
 def _unscaled(values: pa.Array) -> pa.Array:
     """The unscaled whole numbers of a decimal array; raises when one does not fit 64 bits."""
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
+    values = one_array(values)
     buffers = values.buffers()
     whole = pa.Array.from_buffers(pa.decimal128(38, 0), len(values), buffers, values.null_count, values.offset)
     return whole.cast(pa.int64(), safe=True)

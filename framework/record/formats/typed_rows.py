@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framework.record.arrays import Ints, Mask
+from framework.record.arrays import Ints, Mask, one_array
 from framework.record.block_state import BlockState
 from framework.record.convert.converter import Converter
 from framework.record.convert.nested import ChildField, fold
@@ -151,7 +151,7 @@ def _unknown_columns(
         state.need(name, missing, first, hinted=typed.by_schema, details=typed.details)
     elif answer.act is Act.REFUSE:
         for column, kind in missing.items():
-            asking = rows_with_value(_one_chunk(part.column(column)), kind)
+            asking = rows_with_value(one_array(part.column(column)), kind)
             _fail(failures, mine[asking], no_column(column, table_of(name), answer))
     # A schema says what will come: the column is widened for its type before a value asks for it.
     if typed.by_schema and rules.unfit_value(can_widen=True, can_move=False).act is Act.CHANGE:
@@ -288,7 +288,7 @@ def _by_name(part: pa.Table, mine: Ints, insensitive: bool, failures: dict[int, 
     """The columns by folded name; rows with two values for one name fail."""
     found: dict[str, pa.Array] = {}
     for name in part.column_names:
-        column, folded = _one_chunk(part.column(name)), fold(name, insensitive)
+        column, folded = one_array(part.column(name)), fold(name, insensitive)
         if folded not in found:
             found[folded] = column
             continue
@@ -301,7 +301,3 @@ def _by_name(part: pa.Table, mine: Ints, insensitive: bool, failures: dict[int, 
         if found[folded].type == column.type:
             found[folded] = pc.coalesce(found[folded], column)
     return found
-
-
-def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -18,7 +18,7 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from framework.record.arrays import Ints, Mask
+from framework.record.arrays import Ints, Mask, one_array
 from framework.record.json.arrow import Part, most_odd, parse_framed
 from framework.record.json.compiled import parse_plain
 from framework.record.json.framing import Framed, frame, only, record_starts, without
@@ -140,7 +140,7 @@ def _with_maps(
             # No object where a map is to be, or an object taken out of another field, where nobody would look for it.
             bad |= table.column(field.name).is_valid().to_numpy()
     for name, kind in maps.items():
-        numbers = _one(table, _TAKEN + name)
+        numbers = one_array(table.column(_TAKEN + name))
         column, wrong = _maps(numbers, objects[name], kind, reads_text)
         bad |= wrong
         table = table.set_column(table.schema.get_field_index(name), pa.field(name, kind), column)
@@ -217,13 +217,8 @@ def _entries(lines: bytes, kind: pa.DataType, reads_text: bool) -> tuple[pa.Arra
     rows = pa.array(order, mask=failed)
     # A part's records need not come in their order: those that one parser left to another stand behind the others.
     if np.array_equal(order, np.arange(len(whole))):
-        return _one(whole, "k"), _one(whole, "v"), failed
-    return _one(whole, "k").take(rows), _one(whole, "v").take(rows), failed
-
-
-def _one(table: pa.Table, name: str) -> pa.Array:
-    column = table.column(name)
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        return one_array(whole.column("k")), one_array(whole.column("v")), failed
+    return one_array(whole.column("k")).take(rows), one_array(whole.column("v")).take(rows), failed
 
 
 def _leniency(kind: pa.DataType, reads_text: bool) -> Leniency:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from framework.config.spec import TextAsNumber
-from framework.record.arrays import Ints, Mask, Numbers
+from framework.record.arrays import Ints, Mask, Numbers, one_array
 from framework.record.block_state import BlockState
 from framework.record.convert.nested import fold
 from framework.record.convert.parsed_columns import convert_columns
@@ -291,7 +291,7 @@ def _beyond(table: pa.Table, schema: pa.Schema) -> dict[str, pa.Array]:
     if parsed.equals(schema):
         return {}
     return {
-        field.name: table.column(field.name).is_valid().combine_chunks()
+        field.name: one_array(table.column(field.name).is_valid())
         for field in parsed
         if field.name not in schema.names or schema.field(field.name).type != field.type
     }

@@ -54,11 +54,14 @@ def test_a_threshold_that_a_target_sets_holds() -> None:
     assert kept > as_started / 2
 
 
-def test_memory_is_given_back_after_small_tasks_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that is busy keeps what its next task needs at once."""
+def test_memory_is_given_back_once_tasks_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that is busy keeps what its next large task needs, whatever small ones come in between."""
     released: list[int] = []
     monkeypatch.setattr(memory, "release_memory", lambda: released.append(1))
-    release_after(RECORDS_OF_A_BUSY_TASK)
+    memory._recent.clear()
+    small = RECORDS_OF_A_BUSY_TASK - 1
+    for records in (RECORDS_OF_A_BUSY_TASK, small, 0, RECORDS_OF_A_BUSY_TASK, small, 0, small):
+        release_after(records)
     assert not released
-    release_after(RECORDS_OF_A_BUSY_TASK - 1)
+    release_after(small)
     assert released

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.commit.maintenance.compaction import GOOD_SHARE, LiveFileFacts, Reason, plan_compaction
+from framework.commit.maintenance.compaction import GOOD_SHARE, TINY_SHARE, LiveFileFacts, Reason, plan_compaction
 from framework.config.maintenance import CompactionPolicy
 
 TARGET = 1_000
@@ -45,19 +45,39 @@ def test_groups_are_of_one_partition_and_fit(files: list[LiveFileFacts]) -> None
     assert not {each.path for each in good} & set(chosen)
 
 
-@given(st.lists(st.integers(1, 40), min_size=1, max_size=200))
-def test_each_byte_is_rewritten_a_few_times(sizes: list[int]) -> None:
-    """Small files that come one after another, with a compaction after each: the bytes that are read stay below the
-    bytes that came, times the steps from small to good."""
+def written_one_by_one(sizes: list[int], at_once: int, policy: CompactionPolicy) -> tuple[int, int, int]:
+    """Small files that come so many at a time, with a compaction after each time: the bytes that were read, how many
+    groups there were, and how many files are left."""
     live: list[LiveFileFacts] = []
-    read = 0
+    read = rewritten = 0
     for number, size in enumerate(sizes):
         live.append(file(str(number), size, number=number))
-        for group in plan_compaction(live, POLICY):
-            read += group.bytes
+        if number % at_once != at_once - 1:
+            continue
+        for group in plan_compaction(live, policy):
+            read, rewritten = read + group.bytes, rewritten + 1
             live = [each for each in live if each.path not in group.paths]
             live.append(file(f"{number}-{group.paths[0]}", group.bytes, number=number))
-    assert read <= 8 * sum(sizes)
+    return read, rewritten, len(live)
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=200))
+def test_each_byte_is_rewritten_a_few_times(sizes: list[int]) -> None:
+    """The bytes that are read stay below the bytes that came, times the steps from small to good, and those of one tiny
+    file for each group."""
+    read, groups, _ = written_one_by_one(sizes, 1, POLICY)
+    assert read <= 8 * sum(sizes) + groups * TINY_SHARE * TARGET
+
+
+@given(st.lists(st.integers(5_000, 15_000), min_size=100, max_size=800), st.integers(5, 40))
+def test_few_files_are_left(sizes: list[int], at_once: int) -> None:
+    """Of commits of some kilobytes a round leaves the files that are good or on the way there, one of each size, and
+    not a file for each of the last rounds; and it reads a MiB more than its commits were, not more."""
+    policy = CompactionPolicy()
+    whole = sizes[: len(sizes) // at_once * at_once]
+    read, rounds, left = written_one_by_one(whole, at_once, policy)
+    assert left <= 3
+    assert read <= 8 * sum(whole) + rounds * TINY_SHARE * policy.target_file_bytes
 
 
 def test_the_allowance_takes_the_best_first() -> None:
