@@ -90,6 +90,9 @@ def is_worth_waiting(live: Mapping[str, int], runs: Sequence[KeyRun]) -> bool:
 def next_steps(live: Mapping[str, int], runs: Sequence[KeyRun], tasks: int = 1) -> list[Step]:
     """What to do now, each independent of the others; nothing where the index is as it should be.
 
+    Runs that cover no live data file are left alone: those of a batch that is not committed yet are the next one's, and
+    others are dropped by then.
+
     Args:
         tasks: how many steps can be done at once; a large first build is shared out among them.
     """
@@ -100,7 +103,7 @@ def next_steps(live: Mapping[str, int], runs: Sequence[KeyRun], tasks: int = 1) 
         most_rows = min(RUN_ROWS, max(UNCOVERED_ROWS, -(-rows // tasks)))
         steps += [Cover(tuple(group)) for group in _groups(missing, live, most_rows)]
     by_size: dict[int, list[KeyRun]] = defaultdict(list)
-    for run in runs:
+    for run in useful(live, runs):
         if _dead_share(run, live) > MOST_DEAD_SHARE:
             steps.append(Merge((run,)))
         elif run.entries < MOST_RUN_ENTRIES:

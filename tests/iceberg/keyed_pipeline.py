@@ -5,7 +5,9 @@ from __future__ import annotations
 import pickle
 import uuid
 from collections.abc import Sequence
+from concurrent.futures import wait
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,8 +26,10 @@ from framework.record.model import BlockResult, KeyedRows, Slice, SliceReport, T
 from framework.runtime.batch import BatchScope, summarise
 from framework.runtime.keyed_tables import KeyedTables
 from framework.table.arrow_schema import arrow_schema, parse_schema
+from framework.table.key_index import Step
 from framework.task.context import TaskContext
 from framework.task.exchange import Outbox, make_receiver, sent_report
+from framework.task.key_index_job import IndexedTable, Made, do_step
 from framework.task.task_run import TaskRun
 from framework.task.writer_tasks import exchange_numbers
 from testbed.record_samples import plan as sample_plan
@@ -58,6 +62,15 @@ def together(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
     return [whole.slice(0, len(whole) // 2), whole.slice(len(whole) // 2)]
 
 
+_SESSION: Any = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=2))
+
+
+def _in_this_process(session: object, table: IndexedTable, steps: Sequence[Step]) -> list[Made]:
+    """What `do_steps` gives, without Spark."""
+    found = (do_step(table, step) for step in steps)
+    return [each for each in found if each is not None]
+
+
 def upserting(name: str, slices: int = 3, policy: TablePolicy = UPSERT) -> Plan:
     made = sample_plan(allow=("shop.*",), overrides=[(name, policy)])
     return replace(made, read=replace(made.read, slices=slices))
@@ -73,7 +86,7 @@ class Pipeline:
         self.lake = lake
         self.name = name
         self.plan = upserting(name, policy=self.policy)
-        self.tables = KeyedTables(self.plan, lake.tables)
+        self.restart()
         self.offsets = {("events", 0): 0, ("events", 1): 0}
         self.batch = 0
         self.rows: dict[Key, tuple[int, str]] = {}
@@ -81,6 +94,7 @@ class Pipeline:
     def restart(self) -> None:
         """As a new run of the pipeline, which knows only what it can read."""
         self.tables = KeyedTables(self.plan, self.lake.tables)
+        self.tables.indexes._do_work = _in_this_process
 
     def context(self) -> TaskContext:
         target = self.lake.tables.load_target(self.name, self.policy)
@@ -130,7 +144,8 @@ class Pipeline:
 
     def announce(self, changes: Sequence[Any]) -> DataWritten:
         scope, reports = self.reports(self.context(), changes)
-        self.tables.indexes.add(reports)
+        self.tables.keep_indexes(_SESSION, reports)
+        wait([known.job for known in self.tables.indexes._known.values() if known.job is not None])
         written, complete = summarise(self.plan, scope, reports, Accounting()).events
         assert isinstance(written, DataWritten)
         assert isinstance(complete, DataComplete)

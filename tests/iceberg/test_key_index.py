@@ -421,6 +421,31 @@ def test_a_batch_waits_for_an_index_where_it_would_read_more() -> None:
     assert not is_worth_waiting({}, [])
 
 
+def test_what_tasks_made_of_their_files_serves_the_next_batch(lake: Lake) -> None:
+    """The index is kept up while a batch is not committed yet; nothing that its tasks wrote is made again."""
+    pipeline = made(lake, "2", "by the key", KeyIndexUse.ALWAYS)
+    before: set[str] = set()
+    for number in range(2):
+        pipeline.do([(number % 2, (n, f"{number}"), (1, "x")) for n in range(1, 5)])
+        runs = runs_of(pipeline)
+        assert before < set(runs)
+        assert not uncovered(
+            {path: file.record_count for path, file in indexed(pipeline).live.items()}, [*runs.values()]
+        )
+        before = set(runs)
+
+
+def test_a_run_of_no_live_file_is_left_alone() -> None:
+    """It is of a batch that is not committed yet, or the next batch drops it."""
+    live = {f"f{number}": 30_000 for number in range(8)} | {"x": 1_000_000}
+    written = [run_of({f"new{number}": 30_000}) for number in range(8)]
+    known = [run_of({"x": 1_000_000}), *(run_of({f"f{number}": 30_000}) for number in range(7))]
+    assert next_steps(live, [*known, *written]) == []
+    (step,) = next_steps(live, [*known, *written, run_of({"f7": 30_000})])
+    assert isinstance(step, Merge)
+    assert not set(step.runs) & set(written)
+
+
 def test_runs_are_merged_by_size() -> None:
     """Eight of a size become one; a run that is mostly about files that are gone is written anew; large ones stay."""
     live = {f"f{number}": 30_000 for number in range(8)} | {"large": 50_000_000, "x": 1_000_000}
