@@ -56,6 +56,11 @@ DEFAULT_CONF = {
     "spark.driver.memory": "1g",
     # What crosses an exchange is packed by the tasks, and compressed there where that is worth it.
     "spark.shuffle.compress": "false",
+    # The JVM takes what tasks send in one batch for Python, up to 64 MiB: it doubles its buffers, and clears and copies
+    # each. Pieces are of 1 MiB.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(8 * 1024 * 1024),
+    # Of checksums the one that the processor has; it says which disk or network is to blame where a block is damaged.
+    "spark.shuffle.checksum.algorithm": "CRC32C",
     # A worker needs as much memory for the next block as it had for the last one: given back in between, by glibc or by
     # Arrow's allocator, its pages are fetched and cleared anew with each block, a tenth of the CPU and more on a
     # virtual machine.
