@@ -220,6 +220,7 @@ LEFT = {
     ("deploy/launch.py", "copytree"),
     ("deploy/launch.py", "symlink_to"),
     ("adapters/spark/class_archive.py", "open"),  # with the mode, and only if it is new
+    ("adapters/scratch.py", "open"),  # a lock, with the mode and only if it is new; of others' no link is followed
     ("adapters/iceberg/private/avro.py", "write_bytes"),  # into memory
     ("cli/main.py", "open"),  # /dev/null
     ("adapters/lineage_sinks.py", "open"),  # for its owner and group, whose collector reads it, and no link is followed
