@@ -185,7 +185,8 @@ def _each(values: pa.Array) -> Iterator[pa.Buffer]:
     """The values where they lie, nothing for null: a scalar of Arrow's would copy its bytes. An Arrow stream is some
     times eight bytes long, so the next one is aligned as well."""
     _, offsets, data = values.buffers()
-    bounds = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1].tolist()
+    width = np.int64 if pa.types.is_large_binary(values.type) else np.int32  # as Spark's `arrow.useLargeVarTypes` says
+    bounds = np.frombuffer(offsets, width)[values.offset : values.offset + len(values) + 1].tolist()
     whole = data or pa.py_buffer(b"")
     for start, end in pairwise(bounds):
         yield whole.slice(start, end - start)

@@ -16,6 +16,8 @@ VALUES = pa.array([b"12345678", None, b"", b"abc"], pa.binary())
         (VALUES, [b"12345678", b"", b"", b"abc"]),
         (VALUES.slice(1), [b"", b"", b"abc"]),
         (VALUES.slice(0, 1), [b"12345678"]),
+        (VALUES.cast(pa.large_binary()), [b"12345678", b"", b"", b"abc"]),
+        (VALUES.cast(pa.large_binary()).slice(1), [b"", b"", b"abc"]),
         (pa.nulls(2, pa.binary()), [b"", b""]),
         (pa.array([], pa.binary()), []),
         # Older versions of Arrow for Java give an empty column no offset at all.
