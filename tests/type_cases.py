@@ -238,6 +238,11 @@ CASES: tuple[TypeCase, ...] = (
     TypeCase("timestamp", "1704369600000000001", DIGITS, unit="ns"),
     TypeCase("timestamp", "1e30", RANGE, unit="s"),
     TypeCase("timestamp", '"1704369600"', NOON_US, unit="s"),
+    TypeCase("timestamp", '"+1704369600"', TEXT, unit="s"),
+    TypeCase("timestamp", '"1.7e9"', TEXT, unit="s"),
+    TypeCase("timestamp", '"20240104"', TEXT, unit="s"),
+    TypeCase("timestamp", '"Thu, 04 Jan 2024 12:00:00"', NOON_US, format="%a, %d %b %Y %H:%M:%S"),
+    TypeCase("timestamp", '"Fri, 04 Jan 2024 12:00:00"', TEXT, format="%a, %d %b %Y %H:%M:%S"),
     # timestamptz
     TypeCase("timestamptz", '"2024-01-04T12:00:00Z"', NOON_US),
     TypeCase("timestamptz", '"2024-01-04T13:00:00+01:00"', NOON_US),
@@ -282,6 +287,9 @@ CASES: tuple[TypeCase, ...] = (
     TypeCase("date", "-719163", RANGE, unit="d"),
     TypeCase("time", '"09:12 PM"', 76_320_000_000, format="%I:%M %p"),
     TypeCase("time", '"13:12 PM"', TEXT, format="%I:%M %p"),
+    TypeCase("time", '"130000"', 46_800_000_000, format="%H%M%S"),
+    TypeCase("time", '"13000"', TEXT, format="%H%M%S"),
+    TypeCase("date", '"2024111"', TEXT, format="%Y%m%d"),
     # nanoseconds
     TypeCase("timestamp_ns", '"2024-01-04T12:00:00.123456789"', NOON_US * 1000 + 123_456_789),
     TypeCase("timestamptz_ns", '"2024-01-04T12:00:00.123456789Z"', NOON_US * 1000 + 123_456_789),

@@ -26,11 +26,13 @@ these tables is a test, in columns and record by record.
   `values.empty: refuse`. Where null is forbidden, they are values that do not fit.
 - Both settings apply everywhere: to columns from formats with a schema, and to what `transform.sql` reads, where they come from
   `tables.defaults`.
-- A number in a `date`, `time` or timestamp column needs a declared `unit` (`d`, `s`, `ms`, `us`, `ns`).
+- A number in a `date`, `time` or timestamp column needs a declared `unit` (`d`, `s`, `ms`, `us`, `ns`). In a timestamp column a
+  number written as text is read by the same rules as in a number column. `"20240104"` is an error there: it is a count or a date.
 - A `timestamptz` needs a time zone, in the text or declared. A `timestamp` has none, so text with a zone is refused unless a
   declared `zone` says whose local time to keep. A local time that occurs twice or never in a zone is refused.
 - Text is ISO 8601 (calendar, ordinal and week dates, basic or extended), or has the declared `format`. If the format is itself an
-  ISO form, every ISO form is accepted. Digits beyond the column's unit must be zeros.
+  ISO form, every ISO form is accepted. Digits beyond the column's unit must be zeros. Where a format has numbers that touch
+  (`%H%M%S`), each has all its digits. A weekday must be that of the date.
 - `binary` and `fixed[n]` are base64 with padding, or hexadecimal with `format: hex`.
 - Dates and timestamps are in the years 1 to 9999, those in nanoseconds in 1677 to 2262; others are out of range.
 - Lists, structs and maps convert element by element; JSON objects become structs or maps, as the table says.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -78,7 +79,17 @@ ZONES = (
     "Europe/Dublin",
 )
 FORMATS = ("%d.%m.%Y %H:%M:%S", "%m/%d/%Y %H:%M", "%Y-%m-%d %H:%M:%S.%f", "%Y%m%d%H%M%S", "%d %b %Y %H:%M:%S")
-FORMATS = (*FORMATS, "%Y-%m-%dT%H:%M:%S%z", "%m/%d/%Y %I:%M:%S %p")
+FORMATS = (*FORMATS, "%Y-%m-%dT%H:%M:%S%z", "%m/%d/%Y %I:%M:%S %p", "%a, %d %b %Y %H:%M:%S", "%A %Y%j %H%M")
+FORMATS = (*FORMATS, "%d%b%y %H%M%S", "%Y%m%dT%H%M%S.%f", "%d.%m.%y %H:%M")
+DATE_FORMATS = ("%d.%m.%Y", "%Y%m%d", "%d%m%y", "%a %d %b %Y", "%Y%j", "%y-%m-%d")
+DAYS = ("Mon", "Tue", "Wednesday", "Thu", "Friday", "Sun")
+# Texts in a column with a unit: counts, dates without their dashes, and what only looks like a number.
+COUNTS = (
+    '"+1704369600"', '"0001704369600"', '".5"', '"1.7e9"', '"1704369600"', '"1704369600.25"', '"20240104"', '"2024004"', '"20241301"',
+    '"2024366"', '"-1"', '"0"', '"-0"', '"19782"', '"1."', '"00"', '"1704369600000"', '" 1704369600"', '"2024-01-04"', '"99991231"',
+    '"-9223372036854775808"', "-9223372036854775808", '"-9223372036854775.808"', "-9223372036.854775808", '"202401"', '"2024W011"',
+)  # fmt: skip
+TIME_FORMATS = ("%H:%M:%S", "%H%M%S", "%I:%M %p", "%H%M", "%I%M%p", "%H:%M:%S.%f")
 
 DIGITS18, DIGITS19 = "123456789012345678", "1234567890123456789"
 ODD_NUMBERS = (
@@ -93,7 +104,10 @@ ODD_NUMBERS = (
     "4.9e-324", "2.4703282292062327e-324", "2.4703282292062328e-324", "1e-400", "1e-41", "1e-39", "1.3e-218", "-1e-41",
     "1e-40", "1e-38", "1e-77", "1e-76", "1e-100", "1e38", "1e37", "1e39", "1e76", "1e77", "1e100", "1e-999", "1e-9999999",
     "1e9999999", "-1e9999999", "1e-99999999999999999999", "1e99999999999999999999", "1e0000000002", "1e-0000000002",
-    "100e-0000000000000000002", "3.4028235e38", "3.4028235677973366e38", "3.4028235677973365e38", "3.5e38", "1e39",
+    "100e-0000000000000000002", "3.4028235e38", "3.4028235677973366e38", "3.4028235677973365e38",
+    "340282356779733661637539395458142568447.9", "340282356779733661637539395458142568447.99999999999999999999999999999",
+    "340282356779733661637539395458142568448", "340282356779733661637539395458142568448.000001",
+    "-340282356779733661637539395458142568447.9999999999", "340282356779733661637539395458142560000", "3.5e38", "1e39",
     "1.4e-45", "7.006492321624085e-46", "7.006492321624086e-46", "1e-46", "16777217", "16777217.0000000001", "16777216.9999",
     "1.00000005960464477539062500000000000001", "1.000000059604644775390625", "0.1", "0.30000000000000004", "1e23",
     "8.5e22", "9.5e-23", "1e22", "1e-22", "123456789012345e22", "123456789012345e23", "179769313486231580793e289",
@@ -363,16 +377,12 @@ class Writer:
             way = chance.random()
             if way < 0.2:
                 return replace(kind, unit=chance.choice(("d", "s", "ms")))
-            return (
-                replace(kind, format=chance.choice(("%d.%m.%Y", "%m/%d/%Y", "%Y%m%d", "%d %b %Y")))
-                if way < 0.4
-                else kind
-            )
+            return replace(kind, format=chance.choice((*DATE_FORMATS, "%m/%d/%Y", "%d %b %Y"))) if way < 0.4 else kind
         if kind.name == "time":
             way = chance.random()
             if way < 0.2:
                 return replace(kind, unit=chance.choice(("s", "ms", "us", "ns")))
-            return replace(kind, format=chance.choice(("%H:%M:%S", "%I:%M %p", "%H.%M"))) if way < 0.4 else kind
+            return replace(kind, format=chance.choice((*TIME_FORMATS, "%H.%M"))) if way < 0.4 else kind
         return kind
 
     # ---- values ------------------------------------------------------------------------------------------------------
@@ -563,8 +573,11 @@ class Writer:
         return moment.replace(microsecond=chance.choice((0, 0, 500_000, 123_456, 1)))
 
     def _odd_moment(self, kind: Kind) -> str:
-        if kind.unit and self.chance.random() < 0.6:
-            return self._odd_number()
+        chance = self.chance
+        if kind.unit and chance.random() < 0.6:
+            return chance.choice(COUNTS) if chance.random() < 0.3 else self._odd_number()
+        if kind.format and chance.random() < 0.7:
+            return json.dumps(self._nearly_in_format(self._in_format(self._drawn_moment(), kind.format)))
         return json.dumps(self.chance.choice(ODD_MOMENTS), ensure_ascii=False)
 
     def _moment(self, kind: Kind, is_odd: bool) -> str:
@@ -586,11 +599,27 @@ class Writer:
             text += chance.choice(("Z", "+00:00", "+05:30", "-0800"))
         return json.dumps(text)
 
+    def _nearly_in_format(self, text: str) -> str:
+        """A digit missing or too many, another word, other marks between."""
+        chance, at = self.chance, self.chance.randrange(len(text))
+        what = chance.randrange(6)
+        if what == 0:
+            return text[:at] + text[at + 1 :]
+        if what == 1:
+            return re.sub(r"(?<![0-9])0(?=[0-9])", "", text)
+        if what == 2:
+            return re.sub("[A-Z][a-z]{2,}", lambda _: chance.choice((*DAYS, "Xyz", "Smarch")), text, count=1)
+        if what == 3:
+            return text[:at] + chance.choice("0123456789 :.-TZ+") + text[at:]
+        if what == 4:
+            return chance.choice((text.lower(), text.upper(), f" {text}", f"{text} ", text.replace(" ", "  ")))
+        return re.sub("[0-9]{2}", lambda _: chance.choice(("00", "13", "24", "59", "60", "31")), text, count=1)
+
     @staticmethod
     def _in_format(moment: datetime, pattern: str) -> str:
         """strftime, which writes years before 1000 as it likes."""
-        text = moment.strftime(pattern.replace("%Y", "\0").replace("%z", "+0100"))
-        return text.replace("\0", f"{moment.year:04d}")
+        text = moment.strftime(pattern.replace("%Y", "<Y>").replace("%z", "+0100"))
+        return text.replace("<Y>", f"{moment.year:04d}")
 
     def _date(self, kind: Kind, is_odd: bool) -> str:
         if is_odd:

@@ -30,10 +30,15 @@ class Kind:
     zone: str | None = None
     unit: str | None = None
     declared: bool = False  # the file says the type, and nothing else of the field
+    reads_text: bool = True  # whether text may be a number
 
     @property
     def family(self) -> str:
         return self.name.partition("(")[0].partition("[")[0]
+
+    def without_text(self) -> Kind:
+        """The kind where no text is a number, at any depth."""
+        return replace(self, reads_text=False, inner=tuple(each.without_text() for each in self.inner))
 
     def size(self) -> tuple[int, int]:
         """Precision and scale of a decimal; the length of a fixed."""

@@ -59,6 +59,7 @@ def judge(data: bytes, shape: Shape, ignored: frozenset[str] = frozenset(), inse
     if shape.empty_is_null:
         fields = _without_empty(fields, whole, insensitive)
     if not shape.reads_text:
+        whole = whole.without_text()
         _refuse_text(fields, whole, insensitive)
     row: dict[str, Any] = _struct(fields, whole, insensitive)
     return row
@@ -396,17 +397,39 @@ def _moment(text: str) -> tuple[int, int | None, bool]:
     return local, _offset(found[3]) if found[3] else None, found[2] is not None
 
 
-def _in_format(text: str, pattern: str) -> tuple[int, int | None, bool]:
+_WIDTHS = {"Y": 4, "y": 2, "m": 2, "d": 2, "j": 3, "H": 2, "I": 2, "M": 2, "S": 2}
+_RUN = re.compile("(?:%[YymdjHIMS]){2,}")
+
+
+def _touching(pattern: str) -> re.Pattern[str]:
+    """Where numbers touch each has all its digits, or nothing says where one ends; the rest is as it may be."""
+    out, at = [], 0
+    for run in _RUN.finditer(pattern):
+        digits = sum(_WIDTHS[each] for each in run[0].split("%")[1:])
+        out += [".*" if run.start() > at else "", f"[0-9]{{{digits}}}"]
+        at = run.end()
+    return re.compile("".join(out) + ".*", re.S)
+
+
+def _in_format(text: str, pattern: str) -> tuple[int, int | None, bool, bool]:
+    """As `_moment`, and whether the text is as Python writes it, so that nobody may refuse it."""
     try:
         found = datetime.strptime(text, pattern)
     except ValueError as error:
         raise Refused(str(error)) from None
+    if not _touching(pattern).fullmatch(text):
+        raise Refused("numbers touch, and one lacks a digit")
+    for directive in ("%a", "%A"):
+        if directive in pattern and found.strftime(directive).lower() not in text.lower():
+            raise Refused("another day of the week")
+    written = found.strftime(pattern.replace("%Y", f"{found.year:04d}"))
     offset = found.utcoffset()
     whole = found.replace(tzinfo=None) - _EPOCH
     return (
         (whole.days * 86_400 + whole.seconds) * 10**9 + whole.microseconds * 1000,
         None if offset is None else round(offset.total_seconds()) * 10**9,
         "%H" in pattern or "%I" in pattern,
+        written == text,
     )
 
 
@@ -439,11 +462,25 @@ def _utc_to_clock(moment: int, zone: str) -> int:
 
 
 def _count(text: str) -> Fraction:
-    """A count of a unit, as a number or as text of any form that a number has."""
     found = exact(text)
     if found is None:
         raise Refused("no number")
     return found
+
+
+def _counts(text: str, kind: Kind) -> bool:
+    """Whether a text is a count of the declared unit: where text may be a number, and this one is plainly written."""
+    if kind.unit is None or not kind.reads_text:
+        return False
+    try:
+        _number(text)
+    except Refused:
+        return False
+    try:
+        _day(text)
+    except Refused:
+        return True
+    raise Refused("a count, or a date without its dashes")
 
 
 def _counted(value: str, kind: Kind) -> int:
@@ -464,13 +501,13 @@ def _timestamp(value: Any, kind: Kind) -> Any:
     step = 1 if kind.name.endswith("_ns") else 1000
     may = False
     with_zone = kind.name.startswith("timestamptz")
-    if isinstance(value, Number) or (isinstance(value, str) and kind.unit is not None and exact(value) is not None):
+    if isinstance(value, Number) or (isinstance(value, str) and _counts(value, kind)):
         moment = _counted(value, kind)
     else:
         text = _text(value)
         if kind.format is not None and kind.format not in _ISO_FORMATS:
-            local, offset, _ = _in_format(text, kind.format)
-            may = True
+            local, offset, _, plain = _in_format(text, kind.format)
+            may = not plain
         else:
             local, offset, _ = _moment(text)
         if offset is not None:
@@ -498,8 +535,11 @@ def _date(value: Any, kind: Kind) -> Any:
         days, may = nanoseconds // _DAY_NS, False
     else:
         text = _text(value)
-        may = kind.format is not None
-        local, _, has_time = _in_format(text, kind.format) if kind.format is not None else _moment(text)
+        if kind.format is not None:
+            local, _, has_time, plain = _in_format(text, kind.format)
+            may = not plain
+        else:
+            (local, _, has_time), may = _moment(text), False
         if has_time:
             raise Refused("a time")
         days = local // _DAY_NS
@@ -514,9 +554,9 @@ def _time(value: Any, kind: Kind) -> Any:
         nanoseconds = _counted(value, kind)
     else:
         text = _text(value)
-        may = kind.format is not None
         if kind.format is not None:
-            nanoseconds = _in_format("1970-01-01 " + text, "%Y-%m-%d " + kind.format)[0]
+            nanoseconds, _, _, plain = _in_format("1970-01-01 " + text, "%Y-%m-%d " + kind.format)
+            may = not plain
         else:
             nanoseconds = _clock(text[1:] if text[:1] in ("T", "t") else text)
     if not 0 <= nanoseconds < _DAY_NS or nanoseconds % 1000:

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 
 from framework.config.rules.rules import Document, Rule, at
+from framework.config.time_format import DIRECTIVES, format_fault
 from framework.config.tree import Path, Scalar
 from framework.config.type_text import fields_inside, innermost, structure, text_of
 from framework.config.value_kinds import nested_type
 from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.suggest import did_you_mean, listed
 
-DIRECTIVES = frozenset("YymdejHIpMSfzbBaA%FTR")  # those that records are read with
 # Texts, quoted names and comments; one that is not closed takes the rest.
 _NO_WORDS = r"'(?:[^'\\]|\\.|'')*(?:'|\\?\Z)|\"(?:[^\"\\]|\\.)*(?:\"|\\?\Z)|`[^`]*(?:`|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)"
 _REFUSED_SQL = (
@@ -174,6 +174,7 @@ def _format_directives(document: Document, path: tuple[str, ...], kind: str) -> 
     text, node = document.text(*path, "format"), document.node(*path, "format")
     if text is None or node is None:
         return
+    example = {"date": "%Y-%m-%d", "time": "%H:%M:%S"}.get(kind, "%Y-%m-%d %H:%M:%S")
     directives = re.findall(r"%(.?)", text)
     unknown = [letter for letter in directives if letter not in DIRECTIVES]
     if unknown:
@@ -183,7 +184,7 @@ def _format_directives(document: Document, path: tuple[str, ...], kind: str) -> 
             f"`%{unknown[0]}` is not a strptime directive",
             node,
             (*path, "format"),
-            "use strptime directives, such as `%Y-%m-%d %H:%M:%S`",
+            f"use strptime directives, such as `{example}`",
             hint,
         )
     elif not directives:
@@ -192,7 +193,15 @@ def _format_directives(document: Document, path: tuple[str, ...], kind: str) -> 
             f"`{text}` holds no strptime directive",
             node,
             (*path, "format"),
-            "use strptime directives, such as `%Y-%m-%d %H:%M:%S`",
+            f"use strptime directives, such as `{example}`",
+        )
+    elif kind in _DATED and (fault := format_fault(text, kind)) is not None:
+        yield at(
+            "FLOE-C217",
+            f"`{text}` cannot be the format of `{path[-1]}`: {fault}",
+            node,
+            (*path, "format"),
+            "name each part of the value once, and no part that its type does not have",
         )
     elif kind in ("timestamptz", "timestamptz_ns") and "z" not in directives and document.entry(*path, "zone") is None:
         message = f"the text of `{path[-1]}` names no zone and none is declared"

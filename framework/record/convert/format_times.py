@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framework.record.convert.iso_time import SHORTHANDS, offset_seconds
+from framework.config.time_format import expanded
+from framework.record.convert.iso_time import offset_seconds
 
 _ARROW_KNOWS = re.compile(r"(?:%[YmdHMSby%]|[^%])*")
 _SPLIT = re.compile(r"(?P<local>.*?)(?P<dot>\W?)(?P<fraction>%f)?(?P<gap>\s?)(?P<zone>%z)?")
@@ -31,9 +32,7 @@ class ParsedTexts:
 
 def parse_texts(texts: pa.Array, pattern: str) -> ParsedTexts | None:
     """The texts that are as Arrow itself would write them; None when the format is not one for Arrow."""
-    for short, long in SHORTHANDS.items():
-        pattern = pattern.replace(short, long)
-    match = _SPLIT.fullmatch(pattern)
+    match = _SPLIT.fullmatch(expanded(pattern))
     if match is None or not _ARROW_KNOWS.fullmatch(match["local"]):
         return None
     dot = match["dot"] if match["fraction"] else ""

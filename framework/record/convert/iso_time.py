@@ -14,8 +14,11 @@ from datetime import date, datetime, timedelta, timezone
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
+from framework.config.time_format import expanded, pieces
+
 NANOSECONDS_PER_DAY = 86_400 * 1_000_000_000
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
+_WEEKDAY_OF_1970 = date(1970, 1, 1).weekday()
 _DAYS_IN_400_YEARS = 146_097
 
 _DATE = (
@@ -48,11 +51,22 @@ _DIRECTIVES = {
     "z": r"(?P<zone>[Zz]|[+-]\d\d(?::?\d\d)?)",
     "b": r"(?P<month_name>[A-Za-z]{3})",
     "B": r"(?P<month_name>[A-Za-z]{3,9})",
-    "a": r"[A-Za-z]{3}",
-    "A": r"[A-Za-z]{6,9}",
+    "a": r"(?P<weekday_name>[A-Za-z]{3})",
+    "A": r"(?P<weekday_name>[A-Za-z]{6,9})",
     "%": "%",
 }
-SHORTHANDS = {"%F": "%Y-%m-%d", "%T": "%H:%M:%S", "%R": "%H:%M"}
+# Where numbers touch, nothing but their digits says where one ends.
+_TOUCHING = {
+    "m": r"(?P<month>\d\d)",
+    "d": r"(?P<day>\d\d)",
+    "e": r"(?P<day> \d|\d\d)",
+    "H": r"(?P<hour>\d\d)",
+    "I": r"(?P<hour12>\d\d)",
+    "M": r"(?P<minute>\d\d)",
+    "S": r"(?P<second>\d\d)",
+}
+_NUMERIC = frozenset("Yyjf") | _TOUCHING.keys()
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
 @dataclass(frozen=True)
@@ -81,10 +95,7 @@ def check_format(pattern: str) -> str | None:
 
 def is_iso_format(pattern: str) -> bool:
     """Whether a format describes one of the ISO forms, so that every ISO form may be read for it."""
-    expanded = pattern
-    for short, long in SHORTHANDS.items():
-        expanded = expanded.replace(short, long)
-    return re.fullmatch(r"%Y-%m-%d([T ]%H:%M(:%S([.,]%f)?)?(%z)?)?", expanded) is not None
+    return re.fullmatch(r"%Y-%m-%d([T ]%H:%M(:%S([.,]%f)?)?(%z)?)?", expanded(pattern)) is not None
 
 
 def parse_moment(text: str, pattern: str | None) -> Moment | None:
@@ -129,19 +140,16 @@ def zone_local_offset_seconds(zone: str, utc_nanoseconds: int) -> int | None:
 
 @lru_cache(maxsize=256)
 def _compiled(pattern: str) -> re.Pattern[str]:
-    for short, long in SHORTHANDS.items():
-        pattern = pattern.replace(short, long)
-    out, i = [], 0
-    while i < len(pattern):
-        if pattern[i] != "%":
-            out.append(re.escape(pattern[i]))
-            i += 1
+    out, found = [], list(pieces(pattern))
+    numeric = [letter in _NUMERIC if is_directive else letter.isdigit() for letter, is_directive in found]
+    for at, (letter, is_directive) in enumerate(found):
+        if not is_directive:
+            out.append(re.escape(letter))
             continue
-        directive = pattern[i + 1 : i + 2]
-        if directive not in _DIRECTIVES:
-            raise ValueError(f"the format {pattern!r} uses %{directive}, which is not understood")
-        out.append(_DIRECTIVES[directive])
-        i += 2
+        if letter not in _DIRECTIVES:
+            raise ValueError(f"the format {pattern!r} uses %{letter}, which is not understood")
+        touches = any(numeric[max(at - 1, 0) : at] + numeric[at + 1 : at + 2])
+        out.append(_TOUCHING[letter] if touches and letter in _TOUCHING else _DIRECTIVES[letter])
     try:
         return re.compile("".join(out), re.ASCII)
     except re.error:
@@ -158,6 +166,9 @@ def _moment(parts: dict[str, str | None]) -> Moment | None:
         offset = offset_seconds(zone)
         if offset is None:
             return None
+    weekday = (parts.get("weekday_name") or "").lower()
+    if weekday and weekday not in (name := _WEEKDAYS[(days + _WEEKDAY_OF_1970) % 7], name[:3]):
+        return None
     has_time = parts.get("hour") is not None or parts.get("hour12") is not None
     return Moment(days, nanoseconds, offset, has_time)
 

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from framework.record.arrays import cast_decimals
 from framework.record.convert.converter import Converter
 from framework.record.json.strict_parser import NON_FINITE, JsonValue, NumberText
 
@@ -66,7 +67,8 @@ def nearest_float32(text: str) -> float:
     if not np.isfinite(double) or float(nearest) == double:
         return float(nearest)
     if not np.isfinite(nearest):
-        if abs(double) != _MIDDLE_BEYOND_FLOAT32 or abs(Decimal(text)) >= Decimal(_MIDDLE_BEYOND_FLOAT32):
+        # `copy_abs`, since `abs` rounds to the 28 digits of Python's context.
+        if abs(double) != _MIDDLE_BEYOND_FLOAT32 or Decimal(text).copy_abs() >= Decimal(_MIDDLE_BEYOND_FLOAT32):
             return float(nearest)
         return math.copysign(_MOST_FLOAT32, double)
     with np.errstate(over="ignore", under="ignore"):
@@ -78,6 +80,11 @@ def nearest_float32(text: str) -> float:
     if found is None or found == middle:
         return float(nearest)
     return upper if found > middle else lower
+
+
+def plain_number(text: str) -> bool:
+    """Whether a text is a number as JSON prints one, so that nothing of it is lost: no code such as `007` or `+49`."""
+    return _PLAIN_TEXT.fullmatch(text) is not None
 
 
 def double_keeps(whole: str) -> bool:
@@ -197,7 +204,7 @@ class DecimalConverter(Converter):
     def array(self, values: pa.Array) -> pa.Array:
         # Arrow's JSON reader puts zeros behind a number without looking whether its digits still fit the precision.
         values.validate(full=True)
-        return values.cast(self.target, safe=True)
+        return cast_decimals(values, self.target)
 
     def plausible(self, values: pa.Array) -> pa.Array | None:
         wide = values.cast(pa.decimal256(76, self.scale), safe=False)

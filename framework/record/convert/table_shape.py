@@ -49,7 +49,13 @@ from framework.record.convert.numbers import (
     decimal_parse_type,
 )
 from framework.record.convert.text import BytesConverter, StringConverter, UuidConverter
-from framework.record.convert.times import DateConverter, TimeConverter, TimestampConverter, number_parse_type
+from framework.record.convert.times import (
+    DateConverter,
+    TemporalConverter,
+    TimeConverter,
+    TimestampConverter,
+    number_parse_type,
+)
 from framework.record.json.maps import is_map
 from framework.record.model import TableTarget
 from framework.table.arrow_schema import always_required, arrow_schema, arrow_type, parse_schema
@@ -67,7 +73,8 @@ class UnsupportedConverter(Converter):
 class TableShape:
     """`root` converts records to rows; `schema` is the Arrow schema of `root.target` with field ids; `metadata` are the
     columns floe fills itself, by name, with the Kafka field each takes; `no_text` are the lower-cased names of all
-    columns, at any depth, that are neither text nor structure; `always_required` are the paths of columns that identify
+    columns, at any depth, that are neither text nor structure; `counts` are those of columns whose numbers count a
+    unit of time; `always_required` are the paths of columns that identify
     rows; `keys` are the key columns of a table that follows its keys. Whether a record has its key is looked at in the
     end (framework.record.keyed_rows): no converter requires it."""
 
@@ -79,6 +86,7 @@ class TableShape:
     vectorised: bool
     names: frozenset[str]
     no_text: frozenset[str]
+    counts: frozenset[str]
     always_required: frozenset[tuple[str, ...]]
     keys: frozenset[str] = frozenset()
 
@@ -150,6 +158,7 @@ def _shape(
         ),
         names=frozenset(fold(child.name, insensitive) for child in root.children),
         no_text=frozenset(_no_text(root)),
+        counts=frozenset(_counts(root)),
         always_required=frozenset(_always_required(schema.as_struct(), always_required(schema), ())),
         keys=keys,
     )
@@ -199,6 +208,18 @@ def _no_text(struct: StructConverter) -> Iterator[str]:
             yield from _no_text(inner)
         elif not isinstance(inner, StringConverter):
             yield child.name.lower()
+
+
+def _counts(converter: Converter, name: str = "") -> Iterator[str]:
+    if isinstance(converter, StructConverter):
+        for child in converter.children:
+            yield from _counts(child.converter, child.name.lower())
+    elif isinstance(converter, ListConverter):
+        yield from _counts(converter.element, name)
+    elif isinstance(converter, MapConverter):
+        yield from _counts(converter.item, name)
+    elif isinstance(converter, TemporalConverter) and converter.unit is not None:
+        yield name
 
 
 def _metadata_name(column: str, metadata: Mapping[str, str], insensitive: bool) -> str | None:
@@ -265,7 +286,7 @@ def _primitive(
     if isinstance(kind, (BinaryType, FixedType)):
         encoding = "hex" if hint and hint.format == "hex" else "base64"
         return BytesConverter(target, pa.string(), name, encoding, len(kind) if isinstance(kind, FixedType) else None)
-    reading = (hint.format, hint.zone, hint.unit) if hint else (None, None, None)
+    reading = (hint.format, hint.zone, hint.unit, reads_text) if hint else (None, None, None, reads_text)
     parse_type = number_parse_type() if hint and hint.unit else pa.string()
     if isinstance(kind, DateType):
         return DateConverter(target, parse_type, name, *reading)

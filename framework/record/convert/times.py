@@ -14,7 +14,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framework.record.arrays import one_array
+from framework.record.arrays import cast_decimals, one_array
 from framework.record.convert.converter import Converter
 from framework.record.convert.format_times import parse_texts
 from framework.record.convert.iso_time import (
@@ -25,7 +25,7 @@ from framework.record.convert.iso_time import (
     zone_local_offset_seconds,
     zone_offset_seconds,
 )
-from framework.record.convert.numbers import decimal_parse_type, exact_number, times
+from framework.record.convert.numbers import decimal_parse_type, exact_number, plain_number, times
 from framework.record.failure import RecordFailure
 from framework.record.json.strict_parser import JsonValue, NumberText
 
@@ -54,11 +54,12 @@ def number_parse_type() -> pa.DataType:
 
 @dataclass(frozen=True)
 class TemporalConverter(Converter):
-    """Common to all: the hint's format, zone and unit."""
+    """Common to all: the hint's format, zone and unit, and whether text may be a number of that unit."""
 
     format: str | None
     zone: str | None
     unit: str | None
+    reads_text: bool
 
     def _distinct(self, values: pa.Array) -> pa.Array:
         """Each distinct text once, in the declared format; raises when one of them is no value of the column."""
@@ -117,9 +118,9 @@ class TemporalConverter(Converter):
             if int(factor) != 10**digits or digits > _NUMBER_SCALE:
                 raise pa.ArrowInvalid("not a decimal step")
             # x * 10^digits, exactly: drop the digits behind, then read the unscaled number as a whole one.
-            return _unscaled(values.cast(pa.decimal128(38, digits), safe=True))
+            return _unscaled(cast_decimals(values, pa.decimal128(38, digits)))
         digits = len(str(int(1 / factor))) - 1
-        whole = values.cast(pa.decimal128(38, 0), safe=True).cast(pa.int64(), safe=True)
+        whole = cast_decimals(values, pa.decimal128(38, 0)).cast(pa.int64(), safe=True)
         divided = pc.divide(whole, 10**digits)
         if not pc.all(pc.equal(pc.multiply(divided, 10**digits), whole)).as_py() and whole.null_count < len(whole):
             raise pa.ArrowInvalid("digits would be lost")
@@ -133,8 +134,10 @@ def within_calendar(values: pa.Array) -> pa.Array:
         first, past = _FIRST_DAY, _PAST_LAST_DAY
     elif pa.types.is_timestamp(kind) and kind.unit == "us":
         first, past = (day * _MICROSECONDS_PER_DAY for day in (_FIRST_DAY, _PAST_LAST_DAY))
+    elif pa.types.is_timestamp(kind):
+        first, past = -_MAX_LONG, _MAX_LONG + 1  # nanoseconds end in 2262; the least number is "no time" to NumPy
     else:
-        return values  # times of day, and nanoseconds, which end in 2262
+        return values  # times of day
     found = pc.min_max(values.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64()))
     if found["min"].is_valid and (found["min"].as_py() < first or found["max"].as_py() >= past):
         raise pa.ArrowInvalid("outside the years 1 to 9999")
@@ -240,7 +243,9 @@ class TimestampConverter(TemporalConverter):
         return nanoseconds // step
 
     def _from_text(self, text: str, path: str) -> int:
-        if self.unit is not None and exact_number(text) is not None:
+        if self.unit is not None and self.reads_text and plain_number(text):
+            if parse_moment(text, None) is not None:
+                raise self.failure("FLOE-D304", "is a count, or a date without its dashes, so not", text, path)
             return self._unit_nanoseconds(NumberText(text), path)
         moment = parse_moment(text, self.format)
         if moment is None:

@@ -6,15 +6,16 @@ value cannot be converted exactly. Also what such a column asks of a table that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.types import DecimalType
 
-from framework.record.arrays import Mask
+from framework.record.arrays import Mask, cast_decimals
 from framework.record.convert.converter import Converter
 from framework.record.convert.nested import ListConverter, MapConverter, StructConverter, fold
 from framework.record.convert.numbers import (
@@ -34,6 +35,7 @@ from framework.record.convert.times import (
     within_calendar,
 )
 from framework.record.failure import RecordFailure, shown
+from framework.record.json.strict_parser import NumberText
 from framework.record.model import ObservedType
 from framework.table.types import promotes
 
@@ -154,9 +156,9 @@ def _converted(values: pa.Array, converter: Converter, empty_is_null: bool) -> p
                 return converter.array(text)
         except pa.ArrowInvalid:
             pass  # the way of single values takes forms that no array does, such as a format of strptime
-        return _one_by_one(text, converter)
-    if isinstance(converter, TemporalConverter) and converter.unit is not None and pa.types.is_integer(kind):
-        return converter.array(values.cast(pa.int64()).cast(number_parse_type()))
+        return _one_by_one(text.to_pylist(), converter)
+    if isinstance(converter, TemporalConverter) and converter.unit is not None and _is_number(kind):
+        return _counts(values, converter)
     if not _castable(kind, converter):
         # As JSON has it: text takes any structure, and all else takes one that holds nothing as null.
         if empty_is_null and not isinstance(converter, StringConverter) and holds_nothing(values):
@@ -168,16 +170,49 @@ def _converted(values: pa.Array, converter: Converter, empty_is_null: bool) -> p
         nearest = values.cast(converter.target, safe=False)
         if converter.keeps_wholes and pa.types.is_integer(kind) and _loses_digits(values, nearest):
             raise pa.ArrowInvalid("a whole number that a double does not hold")
-        return converter.array(nearest)
+        if pc.any(pc.and_(pc.is_inf(nearest), pc.is_finite(values))).as_py():
+            raise pa.ArrowInvalid("beyond the range of a float")
+        return nearest
     if isinstance(converter, StringConverter) and pa.types.is_decimal(kind):
         # All digits, where Arrow writes some with an exponent.
         return pa.array([None if value is None else format(value, "f") for value in values.to_pylist()], pa.string())
     if isinstance(converter, BytesConverter) and converter.length is not None:
         return values.cast(pa.binary()).cast(converter.target)
-    if isinstance(converter, DecimalConverter) and pa.types.is_integer(kind):
+    if isinstance(converter, DecimalConverter):
         # Arrow asks for room for every value of the integer type, not for the values that are there.
-        values = values.cast(pa.int64()).cast(pa.decimal256(19 + converter.scale, converter.scale))
+        decimals = values if pa.types.is_decimal(kind) else values.cast(pa.decimal256(20, 0))
+        return cast_decimals(decimals, converter.target)
     return values.cast(converter.target, safe=True)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _counts(values: pa.Array, converter: TemporalConverter) -> pa.Array:
+    """Numbers that count the declared unit, as JSON has them: floats by the digits that they are printed with."""
+    if pa.types.is_integer(values.type) and isinstance(converter, TimestampConverter):
+        try:
+            return converter.array(values.cast(pa.int64()).cast(number_parse_type()))
+        except pa.ArrowInvalid:
+            pass
+    if pa.types.is_floating(values.type):
+        if not pc.all(pc.is_finite(values)).as_py() and values.null_count < len(values):
+            raise pa.ArrowInvalid("an infinity, or no number, counts nothing")
+        texts = [None if value is None else str(value) for value in _floats(values)]
+    else:
+        texts = [None if value is None else format(value, "f") for value in map(_decimal, values.to_pylist())]
+    return _one_by_one([None if text is None else NumberText(text) for text in texts], converter)
+
+
+def _decimal(value: int | Decimal | None) -> Decimal | None:
+    return None if value is None else Decimal(value)
+
+
+def _floats(values: pa.Array) -> list[np.floating | None]:
+    """NumPy's own scalars, which print the digits that single precision needs, and no more."""
+    found = values.to_numpy(zero_copy_only=False)
+    return [None if null else value for value, null in zip(found, values.is_null().to_pylist(), strict=True)]
 
 
 def _nearest(decimals: pa.Array, converter: FloatConverter) -> pa.Array:
@@ -227,9 +262,9 @@ def holds_nothing(values: pa.Array) -> bool:
     return held.null_count == len(held) or holds_nothing(held)
 
 
-def _one_by_one(text: pa.Array, converter: Converter) -> pa.Array:
+def _one_by_one(texts: Sequence[str | None], converter: Converter) -> pa.Array:
     try:
-        values = [None if value is None else converter.value(value, "") for value in text.to_pylist()]
+        values = [None if text is None else converter.value(text, "") for text in texts]
     except RecordFailure as failure:
         raise pa.ArrowInvalid(failure.message) from None
     return from_python(values, converter.target)

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from framework.record.arrays import Ints, Mask
+from framework.record.arrays import Ints, Mask, cast_decimals
 from framework.record.json.arrow_screen import far_rows, may_lose, unfit_rows, unsure_rows
 from framework.record.json.arrow_suspects import suspect_patterns, suspects
 from framework.record.json.compiled import parse_plain
@@ -208,7 +208,7 @@ class _WindowParser:
 
     @cached_property
     def _far(self) -> Ints:
-        return far_rows(*self._sent, self._leniency is None or self._leniency.reads_text)
+        return far_rows(*self._sent, self._schema, self._leniency is None or self._leniency.reads_text)
 
     def parse(self, first: int, end: int) -> None:
         """Parse the records [first, end) of the block."""
@@ -283,8 +283,9 @@ class _WindowParser:
         if isinstance(table, pa.Table):
             for name in self._wide:
                 at, kind = table.schema.get_field_index(name), self._schema.field(name).type
-                whole = pa.decimal256(_MOST_DIGITS, 0) if pa.types.is_integer(kind) else kind
-                table = table.set_column(at, pa.field(name, kind), table.column(at).cast(whole).cast(kind))
+                is_whole = pa.types.is_integer(kind)
+                exact = cast_decimals(table.column(at), pa.decimal256(_MOST_DIGITS, 0) if is_whole else kind)
+                table = table.set_column(at, pa.field(name, kind), exact.cast(kind) if is_whole else exact)
         return rows, table
 
     def _try(self, rows: Ints, options: object = None) -> pa.Table | _Stopped:

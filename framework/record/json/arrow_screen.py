@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from framework.record.arrays import Ints, Mask
+from framework.record.convert.times import number_parse_type
 from framework.record.json.strict_parser import MOST_LEVELS, is_too_deep
 
 _TOKENS = re.compile(rb"-?Inf(?!inity)|-NaN")
@@ -34,6 +35,8 @@ _FAR = re.compile(rb"[0-9][eE]\+?[0-9]{2}|Infinity")
 _NUMERIC = rb"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\""
 _NUMERIC_TEXT = re.compile(rb"\"" + _NUMERIC)
 _CODES = re.compile(rb"\"(?!-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?\")" + _NUMERIC)
+# Dates without their dashes, which are numbers as well: whether one is a count of a unit is not for Arrow to say.
+_DAYS = re.compile(rb"\"[0-9]{7,8}\"")
 _NUMBER_MARKS = frozenset(b"0123456789.+-")
 
 
@@ -44,7 +47,7 @@ def unfit_rows(data: bytes, starts: Ints, schema: pa.Schema, reads_text: bool = 
     places: list[int] = [match.start() for match in _TOKENS.finditer(data)] if b"Inf" in data or b"-NaN" in data else []
     if _holds(schema, pa.types.is_decimal):
         places += _large_exponents(data)
-        places += _texts(data, reads_text)
+        places += _texts(data, schema, reads_text)
     rows = np.searchsorted(starts, np.array(places, np.int64), side="right") - 1
     deep = deep_rows(data, starts)
     found: Ints = np.union1d(rows, deep)
@@ -62,17 +65,24 @@ def deep_rows(data: bytes, starts: Ints) -> Ints:
     return np.array([row for row in many if is_too_deep(data[starts[row] : starts[row + 1] - 1])], np.int64)
 
 
-def far_rows(data: bytes, starts: Ints, reads_text: bool = True) -> Ints:
+def far_rows(data: bytes, starts: Ints, schema: pa.Schema, reads_text: bool = True) -> Ints:
     """The rows that Arrow must not see as decimals, as their numbers have large exponents, or their text is no
     number."""
-    places = np.array(_large_exponents(data) + _texts(data, reads_text), np.int64)
+    places = np.array(_large_exponents(data) + _texts(data, schema, reads_text), np.int64)
     rows: Ints = np.unique(np.searchsorted(starts, places, side="right") - 1)
     return rows
 
 
-def _texts(data: bytes, reads_text: bool) -> list[int]:
+def _texts(data: bytes, schema: pa.Schema, reads_text: bool) -> list[int]:
     """Where text stands that Arrow would take for a decimal, and that must not become one."""
-    return [match.start() for match in (_CODES if reads_text else _NUMERIC_TEXT).finditer(data)]
+    found = [match.start() for match in (_CODES if reads_text else _NUMERIC_TEXT).finditer(data)]
+    if reads_text and _holds(schema, _is_count):
+        found += [match.start() for match in _DAYS.finditer(data)]
+    return found
+
+
+def _is_count(kind: pa.DataType) -> bool:
+    return bool(kind == number_parse_type())
 
 
 def _large_exponents(data: bytes) -> list[int]:

@@ -25,18 +25,19 @@ _QUOTED = rb'"(' + _DIGITS + rb')"(?=[ \t\r]*[,}])'
 @dataclass(frozen=True)
 class Leniency:
     """Which top-level fields may be rewritten: `text` columns take numbers as their text, `number` columns take text
-    that is a number (in no column without `reads_text`). Of the fields beside the schema all may, except those whose
-    lower-cased names are in `never`."""
+    that is a number (in no column without `reads_text`, nor in those whose lower-cased names are in `counts`). Of the
+    fields beside the schema all may, except those whose lower-cased names are in `never`."""
 
     text: frozenset[str] = field(default_factory=frozenset)
     number: frozenset[str] = field(default_factory=frozenset)
     never: frozenset[str] = field(default_factory=frozenset)
+    counts: frozenset[str] = field(default_factory=frozenset)
     reads_text: bool = True
 
     def rule(self, name: str, schema: pa.Schema) -> str | None:
         """`text`, `number`, or None: leave the field as it is."""
         if name in self.number:
-            return "number" if self.reads_text else None
+            return "number" if self.reads_text and name.lower() not in self.counts else None
         if name in self.text or (name not in schema.names and name.lower() not in self.never):
             return "text"
         return None

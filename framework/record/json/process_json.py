@@ -119,13 +119,15 @@ def _parse(state: BlockState, positions: Ints, schema: pa.Schema) -> tuple[list[
 
 def _leniency(state: BlockState, known: pa.Schema) -> Leniency:
     """Fields that may be brought to one kind: never those that rules look at. Numbers may become text only where no
-    column of that name, at any depth, is more than text: a number must not be taken for base64."""
+    column of that name, at any depth, is more than text: a number must not be taken for base64. Text may become a
+    number only where numbers count no unit of time: the text may be a date."""
     roots = {path.split(".")[0].lower() for path in state.routing_paths}
     strict = frozenset[str]().union(*(shape.no_text for shape in state.shapes.values()))
     free = [field for field in known if field.name.lower() not in roots]
     return Leniency(
         text=frozenset(f.name for f in free if pa.types.is_string(f.type) and f.name.lower() not in strict),
         number=frozenset(f.name for f in free if _is_number(f.type)),
+        counts=frozenset[str]().union(*(shape.counts for shape in state.shapes.values())),
         never=frozenset(roots | {field.name.lower() for field in known}),
         reads_text=all(state.policy(name).values.text_as_number is TextAsNumber.READ for name in state.shapes),
     )

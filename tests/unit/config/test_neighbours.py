@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from framework.adapters.kafka.client import OWNED
 from framework.config.rules.connections import OWN_KAFKA
-from framework.config.rules.source import DIRECTIVES
+from framework.config.time_format import DIRECTIVES
 from framework.record.convert.iso_time import check_format
 
 
