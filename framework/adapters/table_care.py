@@ -19,6 +19,7 @@ from framework.adapters.faults import reach
 from framework.adapters.iceberg.commit import TableCommits
 from framework.adapters.iceberg.expiry import ExpiryFacts, expire, facts_of, only_theirs
 from framework.adapters.iceberg.private.live_files import LiveFile, UnsupportedDeletes
+from framework.adapters.iceberg.private.manifests import damaged_manifests
 from framework.adapters.iceberg.replace import (
     Replacement,
     foreign_replaces,
@@ -275,7 +276,8 @@ class TableCare:
         return health_of([facts_of_file(file) for file in live], facts, policy.compaction)
 
     def merge_manifests(self, table: str, policy: ManifestsPolicy, dry_run: bool) -> tuple[int, int] | None:
-        """How many manifests main's head lists before and after; None when there is no such table.
+        """How many manifests main's head lists before and after; None when there is no such table. Manifests with
+        damaged partition values are written again, however few there are.
 
         Raises:
             FloeError: FLOE-R380 the catalog refuses or does not answer, or a manifest cannot be read or written.
@@ -286,7 +288,8 @@ class TableCare:
                 return None
             before = manifests_of(loaded)
             after = len(before) if unwritable(loaded.metadata, loaded.catalog) else _merged(before, policy)
-            if dry_run or after == len(before):
+            damaged = policy.enabled and damaged_manifests(loaded.metadata, loaded.io, before)
+            if dry_run or (after == len(before) and not damaged):
                 return len(before), after
             replace_files(commits, lambda: self._now(table), (), merge_all=True)
             return len(before), len(manifests_of(self._now(table)))

@@ -176,8 +176,8 @@ ENTRIES = (
     ),
     Code(
         "FLOE-C702",
-        "A Kafka setting that floe sets",
-        "Group, transactional id, isolation and offset handling belong to the protocol that makes commits exact.",
+        "A setting that floe sets",
+        "Group, transactional id, isolation and offset handling belong to the protocol that makes commits exact. Spark's time zone is UTC, and its SQL reads no variables of the machine, so that a statement means the same everywhere.",
         _KAFKA % ", group.id: mine",
         _KAFKA % "",
         "target",

@@ -68,6 +68,8 @@ DEFAULT_CONF = {
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(128 * 1024 * 1024),
     "spark.executorEnv.MIMALLOC_PURGE_DELAY": "10000",
 }
+# What a statement means is the same in tests and runs, on every machine. No target and no cluster changes these.
+FIXED_CONF = {"spark.sql.session.timeZone": "UTC", "spark.sql.variable.substitute": "false"}
 # Spark remembers a thousand jobs, stages and statements for its UI, also where there is none: hours in which the heap of a
 # run grows. Who turns the UI on keeps Spark's own numbers.
 WITHOUT_UI_CONF = {
@@ -122,7 +124,7 @@ def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path
     if master.startswith("local"):  # a JVM that is killed leaves its blocks, and nobody would remove them
         local["spark.local.dir"] = str(scratch_dir("spark"))
     quiet = {} if conf.get("spark.ui.enabled", "false") == "true" else WITHOUT_UI_CONF
-    settings = {**DEFAULT_CONF, **quiet, **local, **conf}
+    settings = {**DEFAULT_CONF, **quiet, **local, **conf, **FIXED_CONF}
     options = settings.pop("spark.driver.extraJavaOptions", "")
     log4j = Path(str(spark_room.__file__)).with_name("log4j2.properties")
     # Under spark-submit the JVM is running already, and was given its options there.

@@ -40,6 +40,7 @@ from framework.task.told_failure import telling
 if TYPE_CHECKING:
     from pyspark.errors import AnalysisException
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 HIDDEN = "__floe"
 _CARRIED = "__floe_carried"
@@ -107,10 +108,8 @@ def run_sql_stage(numbers: DataFrame, work: Work, sql: str, context: TaskContext
     Raises:
         ConfigError: the SQL does more than project and filter.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     schema = schema_of_source(context.plan)
-    decoded = numbers.mapInArrow(telling(make_decoder(context, work, schema)), from_arrow_schema(schema)).persist()
+    decoded = numbers.mapInArrow(telling(make_decoder(context, work, schema)), spark_schema(schema)).persist()
     try:
         if context.is_sql_apart:
             rows, may_remove = transformed_apart(decoded, sql)
@@ -130,6 +129,14 @@ def run_sql_stage(numbers: DataFrame, work: Work, sql: str, context: TaskContext
     # A writer behind the exchange gives a report of its files alone: it counted nothing.
     arrived = [each if isinstance(each, tuple) else (each, {}) for each in arrived]
     return combine([pickle.loads(bytes(row[0])) for row in early], arrived, may_remove)
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Spark's types of these columns. A timestamp without a zone stays one (TIMESTAMP_NTZ): what PySpark makes of it by
+    itself is a moment, read from the clock of the session's zone."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
 
 def schema_of_source(plan: Plan) -> pa.Schema:
@@ -170,6 +177,8 @@ def _selected(source: DataFrame, sql: str) -> DataFrame:
 
     if not SELECT.match(sql) or REFUSED.match(sql):
         raise sql_error("it must begin with SELECT, without DISTINCT")
+    if "${" in sql:  # Spark would put a variable of the machine there, before anything is parsed
+        raise sql_error("it holds `${`")
     text = SELECT.sub(f"SELECT {HIDDEN} AS {_CARRIED}, ", sql, count=1)
     session = source.sparkSession
     source.createOrReplaceTempView("source")
@@ -207,7 +216,7 @@ def transform_table(session: SparkSession, rows: pa.Table, sql: str) -> pa.Table
     """
     from pyspark.errors import PySparkException
 
-    frame = session.createDataFrame(rows)
+    frame = session.createDataFrame(rows, schema=spark_schema(rows.schema))
     try:
         return transformed(frame, sql).toArrow()
     except PySparkException as error:

@@ -56,10 +56,11 @@ class LocalSpark:
         Raises:
             SetupError: Spark does not start here.
         """
+        from framework.runtime.spark_query import FIXED_CONF
         from framework.task.sql import transform_table
 
         session = self._started().newSession()
-        for key, value in conf.items():
+        for key, value in {**conf, **FIXED_CONF}.items():
             if key.startswith("spark.sql.") and session.conf.isModifiable(key):
                 session.conf.set(key, value)
 

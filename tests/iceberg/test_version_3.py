@@ -140,7 +140,7 @@ def test_the_check_above_finds_writers_that_break_the_rules(
 
     if fault == "no ids in entries":
         monkeypatch.setattr(
-            iceberg_row_lineage, "read_live_entries", lambda io, manifest: manifest.fetch_manifest_entry(io)
+            iceberg_row_lineage, "read_live_entries", lambda io, manifest, written: manifest.fetch_manifest_entry(io)
         )
     else:
         monkeypatch.setattr(iceberg_row_lineage, "with_row_ids", without_ids if "lists" in fault else twice)

@@ -6,6 +6,11 @@ Spark runs in this process: its own parser reads the texts, as in a run and in `
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
+import framework
 from framework.adapters.spark.sql_allowed import ALLOWED, REFUSED
 from framework.adapters.spark.sql_patterns import FUNCTIONS
 from framework.errors import ConfigError
@@ -31,9 +37,56 @@ ROWS = pa.table(
         HIDDEN: pa.nulls(2, HIDDEN_TYPE),
     }
 )
+FRAMEWORK = Path(framework.__file__).parent
+ZONES = [
+    "America/New_York",
+    *(
+        pytest.param(zone, marks=pytest.mark.slow)
+        for zone in ("Asia/Kathmandu", "Pacific/Apia", "UTC", "Europe/Berlin")
+    ),
+]
+# As `floe test` does it with rows that are here, and as a run does it with rows that tasks decode.
+STATEMENT = """
+import json, sys
+from pathlib import Path
+import pyarrow as pa
+from framework.runtime.spark_query import start_session, stop_session
+from framework.task.sql import HIDDEN, HIDDEN_TYPE, spark_schema, transform_table, transformed
+
+conf = {"spark.sql.session.timeZone": "Asia/Tokyo", "spark.sql.variable.substitute": "true"}
+session = start_session("statement", "local[1]", conf, Path(sys.argv[1]))
+rows = pa.table({
+    "t": pa.array([1704349800_000000], pa.timestamp("us")),
+    "tz": pa.array([1704349800_000000], pa.timestamp("us", "UTC")),
+    HIDDEN: pa.nulls(1, HIDDEN_TYPE),
+})
+sql = (
+    "SELECT t, tz, hour(t) AS h, hour(tz) AS htz, CAST(t AS string) AS s, CAST(tz AS string) AS stz, to_date(tz) AS d, "
+    "CAST(t AS timestamp) AS m, CAST('2024-01-04 06:30:00' AS timestamp) AS l, date_trunc('day', tz) AS day FROM source"
+)
+def decode(batches):
+    for _ in batches:
+        yield from rows.to_batches()
+frame = session.range(0, 1, 1, 1).mapInArrow(decode, spark_schema(rows.schema))
+found = []
+for made in (transform_table(session, rows, sql), transformed(frame, sql).toArrow()):
+    made = made.drop_columns([HIDDEN])
+    found.append([[str(field.type) for field in made.schema], [str(value) for value in made.to_pylist()[0].values()]])
+stop_session(session)
+print(json.dumps(found))
+"""
+NAIVE, AWARE = "2024-01-04 06:30:00", "2024-01-04 06:30:00+00:00"
+WANTED = [
+    ["timestamp[us]", "timestamp[us, tz=UTC]", "int32", "int32", "string", "string", "date32[day]"]
+    + ["timestamp[us, tz=UTC]"] * 3,
+    [NAIVE, AWARE, "6", "6", NAIVE, NAIVE, "2024-01-04", AWARE, AWARE, "2024-01-04 00:00:00+00:00"],
+]
 ATTACKS = {
     "load a library": "SELECT reflect('java.lang.System', 'load', '/tmp/x.so') AS x FROM source",
     "read the environment": "SELECT java_method('java.lang.System', 'getenv', 'HOME') AS x FROM source",
+    "read the environment by a variable": "SELECT '${env:HOME}' AS x FROM source",
+    "read a property of Java": "SELECT a AS `${system:user.home}` FROM source",
+    "read a setting of Spark": "SELECT a FROM source WHERE b = '${spark.app.name}' -- ${hiveconf:x}",
     "call code and hide the error": "SELECT try_reflect('java.lang.System', 'getenv', 'HOME') AS x FROM source",
     "call code by another spelling": "SELECT `REFLECT`('java.lang.System', 'getenv', 'HOME') AS x FROM source",
     "call code by its full name": "SELECT system.builtin.reflect('java.lang.System', 'getenv') AS x FROM source",
@@ -150,3 +203,29 @@ def test_every_function_of_this_spark_was_judged(session: SparkSession) -> None:
     offered = {row[0] for row in session.sql("SHOW SYSTEM FUNCTIONS").collect()}
     assert offered == ALLOWED | REFUSED.keys()
     assert not ALLOWED & REFUSED.keys()
+
+
+def test_no_session_of_spark_begins_elsewhere() -> None:
+    """Each session comes from `start_session`, or from one that it started, with the settings that nobody changes."""
+    places = {
+        path.relative_to(FRAMEWORK).as_posix()
+        for path in FRAMEWORK.rglob("*.py")
+        if re.search(r"SparkSession\.builder|\.newSession\(|getOrCreate\(", path.read_text())
+    }
+    assert places == {"runtime/spark_query.py", "testing/sql.py"}
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_a_statement_means_the_same_everywhere(zone: str, tmp_path: Path) -> None:
+    """Times without a zone stay without one, and hours, texts and days are those that the record wrote: whatever clock
+    the machine goes by, and whatever the target or the cluster sets; in `floe test` as in a run."""
+    done = subprocess.run(
+        [sys.executable, "-c", STATEMENT, str(tmp_path)],
+        cwd=FRAMEWORK.parent,
+        env={**os.environ, "TZ": zone, "SECRET": "told"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    local, run = json.loads(done.stdout)
+    assert local == run == WANTED

@@ -40,6 +40,10 @@ OWN_KAFKA = {
     "transaction.timeout.ms": "short, since an open transaction hides other pipelines' batches",
     "transactional.id": "named after the pipeline",
 }
+OWN_SPARK = {
+    "spark.sql.session.timeZone": "UTC, so that SQL means the same on every machine",
+    "spark.sql.variable.substitute": "off, so that SQL reads nothing of the machine that it runs on",
+}
 # Settings of the Java client, and librdkafka's for the same; "" where there is nothing to set.
 JAVA_KAFKA = {
     "sasl.jaas.config": "sasl.username and sasl.password",
@@ -119,6 +123,10 @@ def connection_rules(written: Mapping) -> Iterator[Diagnostic]:
         if in_connection and path[1] == "kafka" and key in OWN_KAFKA:
             yield Diagnostic(
                 "FLOE-C702", f"floe sets `{key}` itself ({OWN_KAFKA[key]})", leaf.span, path=where, remedy="remove it"
+            )
+        elif in_spark and key in OWN_SPARK:
+            yield Diagnostic(
+                "FLOE-C702", f"floe sets `{key}` itself ({OWN_SPARK[key]})", leaf.span, path=where, remedy="remove it"
             )
         elif in_connection and path[1] == "kafka" and key in JAVA_KAFKA:
             instead = f"use {JAVA_KAFKA[key]}" if JAVA_KAFKA[key] else "remove it"

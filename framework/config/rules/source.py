@@ -289,6 +289,14 @@ def sql_is_projection(document: Document) -> Iterator[Diagnostic]:
             "write one `SELECT ... FROM source WHERE ...`",
         )
         return
+    if "${" in sql:
+        yield at(
+            "FLOE-C420",
+            "`transform.sql` holds `${`, with which Spark would read a variable of the machine",
+            node,
+            path,
+            "remove it; in a text, write `'$' || '{'`",
+        )
     if ";" in words.rstrip().rstrip(";"):
         yield at("FLOE-C420", "`transform.sql` holds more than one statement", node, path, "keep one `SELECT`")
     if not re.search(r"\bFROM\s+(source\b|\s)", words, re.I):

@@ -38,7 +38,7 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
-from pyiceberg.transforms import UnknownTransform
+from pyiceberg.transforms import IdentityTransform, UnknownTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import (
     BinaryType,
@@ -60,6 +60,7 @@ from framework.adapters.iceberg.private import row_lineage as lineage
 from framework.adapters.iceberg.private.avro import ManifestListWriterV2, ManifestWriterV2
 from framework.adapters.iceberg.private.delete_manifests import DeleteManifestWriterV2, DeleteManifestWriterV3
 from framework.adapters.iceberg.private.deletion_vectors import Positions
+from framework.adapters.iceberg.private.entry_fields import REFERENCED_DATA_FILE_ID, damaged_double
 from framework.adapters.iceberg.private.live_files import LiveFiles, UnsupportedDeletes, live_files
 from framework.commit.events.event_types import DataFile
 
@@ -69,6 +70,13 @@ _WRITERS: dict[tuple[int, ManifestContent], type[ManifestWriterV2]] = {
     (2, ManifestContent.DELETES): DeleteManifestWriterV2,
     (lineage.VERSION, ManifestContent.DATA): lineage.ManifestWriterV3,
     (lineage.VERSION, ManifestContent.DELETES): DeleteManifestWriterV3,
+}
+# The fields of a file that each of them writes. Version 1 has no other content (134) than
+# data.
+_WRITTEN = {
+    (version, content): frozenset(field.field_id for field in DATA_FILE_TYPE[version].fields) | {134} | more
+    for version in (1, 2, lineage.VERSION)
+    for content, more in ((ManifestContent.DATA, set()), (ManifestContent.DELETES, {REFERENCED_DATA_FILE_ID}))
 }
 _FILE_FIELDS = tuple(field.name for field in DATA_FILE_TYPE[DEFAULT_READ_VERSION].fields)
 
@@ -112,6 +120,40 @@ def schema_for_spec(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
 def partition_types(spec: PartitionSpec, schema: Schema) -> list[IcebergType]:
     """The types of a file's partition values."""
     return [field.field_type for field in spec.partition_type(schema).fields]
+
+
+def places_of_doubles(metadata: TableMetadata, spec: PartitionSpec) -> list[tuple[int, int]]:
+    """Which partition values are doubles themselves, and the ids of their columns."""
+    if not spec.fields or not _can_be_rewritten(metadata, spec):
+        return []
+    types = partition_types(spec, schema_for_spec(metadata, spec))
+    return [
+        (place, field.source_id)
+        for place, (field, kind) in enumerate(zip(spec.fields, types, strict=True))
+        if isinstance(kind, DoubleType) and isinstance(field.transform, IdentityTransform)
+    ]
+
+
+def repair_doubles(file: IcebergDataFile, places: Sequence[tuple[int, int]]) -> bool:
+    """Whether partition values were damaged; they are what they were before."""
+    found = [(place, damaged_double(file, place, source_id)) for place, source_id in places]
+    for place, value in found:
+        if value is not None:
+            file.partition[place] = value
+    return any(value is not None for _, value in found)
+
+
+def damaged_manifests(metadata: TableMetadata, io: FileIO, manifests: Iterable[ManifestFile]) -> list[str]:
+    """The paths of those in which partition values that are doubles have single precision only (`damaged_double`)."""
+    places = {
+        spec_id: found for spec_id, spec in metadata.specs().items() if (found := places_of_doubles(metadata, spec))
+    }
+    return [
+        manifest.manifest_path
+        for manifest in manifests
+        if (own := places.get(manifest.partition_spec_id))
+        and any(repair_doubles(entry.data_file, own) for entry in lineage.read_live_entries(io, manifest))
+    ]
 
 
 def to_iceberg(file: DataFile, types: Sequence[IcebergType]) -> IcebergDataFile:
@@ -279,7 +321,7 @@ class SnapshotFiles:
         a manifest with them; manifests that have none of them are merged as those of data are."""
         untouched, touched = [], defaultdict[int, list[ManifestEntry]](list)
         for manifest in manifests:
-            entries = lineage.read_live_entries(self._io, manifest) if gone else []
+            entries = self._entries(manifest) if gone else []
             if any(row_deletes.entry_key(entry.data_file) in gone for entry in entries):
                 touched[manifest.partition_spec_id] += entries
             else:
@@ -395,19 +437,38 @@ class SnapshotFiles:
 
     def _rewritten(self, spec_id: int, manifests: list[ManifestFile]) -> list[ManifestFile]:
         """One manifest in place of several. Entries keep their snapshot and their sequence numbers, or delete files
-        that came after them would no longer apply to the right rows; and their row ids, where they have some."""
-        entries = [entry for manifest in manifests for entry in self._entries(manifest)]
+        that came after them would no longer apply to the right rows; and their row ids, where they have some. A
+        manifest with something that floe does not write stays as it is."""
+        entries: list[ManifestEntry] = []
+        kept: list[ManifestFile] = []
+        for manifest in manifests:
+            try:
+                entries += self._entries(manifest)
+            except UnsupportedDeletes:
+                kept.append(manifest)
         if not entries:
-            return []
+            return kept
         with self._writer(spec_id, manifests[0].content) as writer:
             for entry in entries:
                 writer.existing(entry)
-        return [self._finished(writer)]
+        return [self._finished(writer), *kept]
 
     def _entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
-        if self._next_row_id is not None or manifest.content == ManifestContent.DELETES:
-            return lineage.read_live_entries(self._io, manifest)
-        return manifest.fetch_manifest_entry(self._io)
+        """The live entries, to be written again: with every value that they have, in the table's version.
+
+        Raises:
+            UnsupportedDeletes: one has a value that floe does not write.
+        """
+        written = _WRITTEN[self._metadata.format_version, manifest.content]
+        try:
+            entries = lineage.read_live_entries(self._io, manifest, written)
+        except lineage.UnwrittenFields as error:
+            raise UnsupportedDeletes(f"manifest {manifest.manifest_path}: {error}") from error
+        spec = self._metadata.specs()[manifest.partition_spec_id]
+        places = places_of_doubles(self._metadata, spec)
+        for entry in entries if places else ():
+            repair_doubles(entry.data_file, places)
+        return entries
 
 
 def _integer(properties: dict[str, str], name: str, default: int) -> int:

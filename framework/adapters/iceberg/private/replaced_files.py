@@ -16,7 +16,7 @@ from pyiceberg.manifest import DataFile as IcebergDataFile
 from pyiceberg.manifest import ManifestContent, ManifestEntry, ManifestFile
 
 from framework.adapters.iceberg.private.live_files import LiveFile, UnsupportedDeletes
-from framework.adapters.iceberg.private.manifests import SnapshotFiles, WrittenSnapshot
+from framework.adapters.iceberg.private.manifests import SnapshotFiles, WrittenSnapshot, damaged_manifests
 from framework.adapters.iceberg.private.row_deletes import EntryKey
 
 
@@ -39,7 +39,7 @@ class ReplacedFiles(SnapshotFiles):
 
         Args:
             replaced: by path, files of the parent whose live rows are those of `files`.
-            merge_all: manifests of one spec are merged however few they are.
+            merge_all: manifests of one spec are merged however few they are, and damaged partition values repaired.
 
         Raises:
             FilesNotLive: one of `replaced` is not live.
@@ -100,7 +100,16 @@ class ReplacedFiles(SnapshotFiles):
                 merged += group
             else:
                 merged += group if len(group) == 1 else self._packed(spec_id, group)
-        return merged
+        damaged = damaged_manifests(self._metadata, self._io, merged)
+        return [
+            each
+            for manifest in merged
+            for each in (
+                self._rewritten(manifest.partition_spec_id, [manifest])
+                if manifest.manifest_path in damaged
+                else [manifest]
+            )
+        ]
 
 
 def _own_deletes(file: LiveFile) -> Iterable[EntryKey]:

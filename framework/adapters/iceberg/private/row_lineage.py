@@ -8,9 +8,11 @@ readers and writers are used here with the schemas of version 3. A data file tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from enum import Enum
 
 from pyiceberg.avro.file import AvroFile
+from pyiceberg.avro.resolver import resolve_reader
 from pyiceberg.io import FileIO, OutputFile
 from pyiceberg.manifest import (
     MANIFEST_ENTRY_SCHEMAS,
@@ -25,7 +27,9 @@ from pyiceberg.manifest import (
     PartitionFieldSummary,
     _inherit_from_manifest,
 )
-from pyiceberg.typedef import TableVersion
+from pyiceberg.schema import Schema
+from pyiceberg.typedef import StructProtocol, TableVersion
+from pyiceberg.types import NestedField, StructType
 from typing_extensions import override
 
 from framework.adapters.iceberg.private.avro import ManifestListWriterV2, ManifestWriterV2
@@ -81,21 +85,37 @@ def read_manifests(io: FileIO, manifest_list: str) -> tuple[ManifestFile, ...]:
         return tuple(reader)
 
 
-def read_live_entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
+class UnwrittenFields(ValueError):
+    """An entry holds a value that would be lost if floe wrote the entry again."""
+
+
+_ENTRY = MANIFEST_ENTRY_SCHEMAS[VERSION]
+_TYPES: dict[int, Callable[..., StructProtocol]] = {-1: ManifestEntry, 2: DataFile}
+_ENUMS: dict[int, Callable[..., Enum]] = {0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent}
+
+
+def read_live_entries(
+    io: FileIO, manifest: ManifestFile, written: Collection[int] | None = None
+) -> list[ManifestEntry]:
     """The live entries of a manifest, each with what it inherits written out: so it can stand in another manifest.
 
     A file without a first row id has the next after those before it; where the manifest itself has none yet, neither
     have its files, and they inherit from the manifest that they are written into.
+
+    Args:
+        written: the ids of the fields of a file that will be written again; None where none will.
+
+    Raises:
+        UnwrittenFields: a live entry holds a value in another field, of a later version of Iceberg perhaps.
     """
-    with AvroFile[ManifestEntry](
-        io.new_input(manifest.manifest_path),
-        MANIFEST_ENTRY_SCHEMAS[VERSION],
-        read_types={-1: ManifestEntry, 2: DataFile},
-        read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
-    ) as reader:
-        entries = [
-            _inherit_from_manifest(each, manifest) for each in reader if each.status != ManifestEntryStatus.DELETED
-        ]
+    with AvroFile[ManifestEntry](io.new_input(manifest.manifest_path), _ENTRY, _TYPES, _ENUMS) as reader:
+        beside = [] if written is None else _read_beside(reader)
+        entries = [each for each in reader if each.status != ManifestEntryStatus.DELETED]
+    if written is not None:
+        ids = (*_FILE_IDS, *beside)
+        for entry in entries:
+            entry.data_file = _checked(entry.data_file, ids, written)
+    entries = [_inherit_from_manifest(each, manifest) for each in entries]
     free = first_row_id(manifest)
     for entry in entries:
         file = entry.data_file
@@ -105,6 +125,43 @@ def read_live_entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]
             file[FIRST_ROW_ID] = free
             free += file.record_count
     return entries
+
+
+def _file_type(schema: Schema) -> StructType:
+    found = schema.find_field("data_file").field_type
+    assert isinstance(found, StructType)
+    return found
+
+
+_FILE_IDS = tuple(field.field_id for field in _file_type(_ENTRY).fields)
+
+
+def _read_beside(reader: AvroFile[ManifestEntry]) -> list[int]:
+    """Lets the reader give the fields of a file that PyIceberg does not know, too, behind the others; their ids."""
+    known = {field.field_id for field in _ENTRY.fields}
+    if any(field.field_id not in known for field in reader.schema.fields):
+        raise UnwrittenFields("entries have fields beside those of Iceberg's third version")
+    more = [field for field in _file_type(reader.schema).fields if field.field_id not in _FILE_IDS]
+    if more:
+        file = StructType(*_file_type(_ENTRY).fields, *(_optional(field) for field in more))
+        wanted = (
+            field if field.name != "data_file" else NestedField(field.field_id, field.name, file, required=True)
+            for field in _ENTRY.fields
+        )
+        reader.reader = resolve_reader(reader.schema, Schema(*wanted), _TYPES, _ENUMS)
+    return [field.field_id for field in more]
+
+
+def _optional(field: NestedField) -> NestedField:
+    return NestedField(field.field_id, field.name, field.field_type, required=False)
+
+
+def _checked(file: DataFile, ids: Sequence[int], written: Collection[int]) -> DataFile:
+    values = [file[place] for place in range(len(ids))]
+    for field_id, value in zip(ids, values, strict=True):
+        if value is not None and field_id not in written:
+            raise UnwrittenFields(f"{file.file_path} has a value in field {field_id}, which floe does not write")
+    return DataFile(*values[: len(_FILE_IDS)]) if len(ids) > len(_FILE_IDS) else file
 
 
 class ManifestWriterV3(ManifestWriterV2):
