@@ -42,6 +42,7 @@ from pyiceberg.types import (
 from framework.config.tree import Mapping, Node, Scalar, Sequence, plain
 from framework.diagnose.diagnostic import Span
 from framework.record.convert.iso_time import parse_moment, parse_time
+from framework.record.convert.numbers import double_keeps
 
 Plain = Any  # None, bool, int, float, str, or lists and dicts of them: what a YAML file can hold
 _MOMENTS = (TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
@@ -73,7 +74,10 @@ def rows_of(table: pa.Table | None, schema: Schema) -> list[dict[str, Plain]]:
     if table is None:
         return []
     kinds = {field.name: field.field_type for field in schema.fields}
-    columns = {name: [shown(value) for value in _python(table.column(name))] for name in table.column_names}
+    columns = {
+        name: [_shaped(shown(value), kinds.get(name)) for value in _python(table.column(name))]
+        for name in table.column_names
+    }
     return [{name: columns[name][i] for name in kinds if name in columns} for i in range(len(table))]
 
 
@@ -105,6 +109,22 @@ def shown(value: object) -> Plain:
         return _text_or_base64(value)
     if isinstance(value, float) and not math.isfinite(value):
         return {"inf": "Infinity", "-inf": "-Infinity"}.get(str(value), "NaN")
+    return value
+
+
+def _shaped(value: Plain, kind: IcebergType | None) -> Plain:
+    """The value with empty maps as such: in Arrow, a map without entries is an empty list."""
+    if isinstance(kind, MapType):
+        return (
+            {key: _shaped(item, kind.value_type) for key, item in value.items()}
+            if isinstance(value, dict)
+            else ({} if value == [] else value)
+        )
+    if isinstance(kind, ListType) and isinstance(value, list):
+        return [_shaped(item, kind.element_type) for item in value]
+    if isinstance(kind, StructType) and isinstance(value, dict):
+        kinds = {field.name: field.field_type for field in kind.fields}
+        return {name: _shaped(item, kinds.get(name)) for name, item in value.items()}
     return value
 
 
@@ -185,8 +205,13 @@ def _same(expected: Scalar, actual: Plain, kind: IcebergType) -> bool:
 def _same_float(value: object, actual: Plain, single: bool) -> bool:
     if isinstance(value, str) or isinstance(actual, str):
         return bool(value == actual)
-    number = float(value) if isinstance(value, (int, float)) else math.nan
-    return bool(number == actual or (single and _single(number) == actual))
+    if not isinstance(value, (int, float)) or not isinstance(actual, (int, float)):
+        return False
+    if isinstance(value, int) and not double_keeps(str(value)):
+        return False  # the number of a float is another one
+    number, found = float(value), float(actual)
+    same_sign = math.copysign(1, number) == math.copysign(1, found)  # -0.0 is not 0.0
+    return same_sign and bool(number == found or (single and _single(number) == found))
 
 
 def _single(number: float) -> float:

@@ -35,6 +35,7 @@ TYPES: dict[str, tuple[str, str, dict[str, str]]] = {
     "moment_ms": ("int64", _TIME + "Timestamp", {}),
     "moment_us": ("int64", "io.debezium.time.MicroTimestamp", {}),
     "decimal": ("bytes", _TIME + "Decimal", {"scale": "2", "connect.decimal.precision": "12"}),
+    "hundreds": ("bytes", _TIME + "Decimal", {"scale": "-2"}),
 }  # fmt: skip
 DAYS = (-719_162, 2_932_896)
 _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
@@ -58,9 +59,18 @@ def expected(kind: str, value: Any) -> Any:
         if not data or abs(int.from_bytes(data, "big", signed=True)) >= 10**12:
             raise Refused("no decimal of the column")
         return Fraction(int.from_bytes(data, "big", signed=True), 100)
+    if kind == "hundreds" and isinstance(value, str) and not isinstance(value, Number):
+        data = value_of(value, Kind("binary"))
+        if not data or abs(int.from_bytes(data, "big", signed=True) * 100) >= 10**38:
+            raise Refused("no decimal of the column")
+        return Fraction(int.from_bytes(data, "big", signed=True) * 100)
     number = exact(value) if isinstance(value, Number) else None
     if number is None:
         raise Refused("no number")
+    if kind == "hundreds":
+        if (number / 100).denominator != 1 or abs(number) >= 10**38:
+            raise Refused("no decimal of the column")
+        return number
     if kind in ("float", "double"):
         found = nearest_float(number) if kind == "float" else nearest_double(number)
         if math.isinf(found):
@@ -100,6 +110,8 @@ def literal(chance: random.Random, kind: str) -> str:
     if kind in ("float", "double"):
         drawn = repr(struct.unpack("d", chance.randbytes(8))[0])
         return drawn if drawn not in ("nan", "inf", "-inf") else "0.1"
+    if kind == "hundreds":
+        return str(chance.randint(-(10**12), 10**12)) + chance.choice(("", "0", "00", "000"))
     if kind == "decimal":
         return str(Decimal(chance.randint(-(10**12), 10**12)).scaleb(-chance.randint(0, 3)))
     if kind == "boolean":

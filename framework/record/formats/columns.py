@@ -151,9 +151,11 @@ def unscaled_of(data: bytes) -> int:
 
 @dataclass(frozen=True)
 class DecimalColumn(Column):
-    """Decimals from their unscaled numbers: big-endian two's complement bytes."""
+    """Decimals from their unscaled numbers: big-endian two's complement bytes. `zeros` follow each number, where its
+    scale is negative."""
 
     arrow: pa.DataType
+    zeros: int = 0
 
     def build(self, values: Values) -> pa.Array:
         limit = 10**self.arrow.precision
@@ -163,7 +165,7 @@ class DecimalColumn(Column):
             if value is None:
                 out.append(nothing)
                 continue
-            unscaled = unscaled_of(value)
+            unscaled = unscaled_of(value) * 10**self.zeros
             if not -limit < unscaled < limit:
                 raise OverflowError(f"{unscaled} has more digits than {self.arrow}")
             out.append(unscaled.to_bytes(16, "little", signed=True))
@@ -293,6 +295,12 @@ def decimal_column(precision: object, scale: object) -> DecimalColumn | None:
     return None
 
 
+def zeros_column(scale: int) -> DecimalColumn | None:
+    """The column of decimals whose negative scale counts the zeros behind them, as Connect's may; None beyond what a
+    decimal can hold."""
+    return DecimalColumn("decimal(38, 0)", pa.decimal128(38, 0), -scale) if -38 <= scale < 0 else None
+
+
 def list_column(element: Column) -> ListColumn:
     return ListColumn(["list", element.kind], element)
 
@@ -382,11 +390,32 @@ def _build(
 def _failure(root: StructColumn, values: Values, error: Exception) -> RecordFailure:
     """The failure of one record, with the field that it is about."""
     for name, column, take in root.children:
-        try:
-            column.build(take(values))
-        except NOT_HELD as found:
-            kind = column.kind if isinstance(column.kind, str) else column.kind[0]
+        found = _fault(column, take(values), name)
+        if found is not None:
+            path, kind, said = found
             return RecordFailure(
-                "decode", "FLOE-D114", f"{name}: the value is no {kind}: {found}", field_path=name, expected=str(kind)
+                "decode", "FLOE-D114", f"{path}: the value is no {kind}: {said}", field_path=path, expected=kind
             )
     return RecordFailure("decode", "FLOE-D114", f"the record's values do not fit its schema: {error}")
+
+
+def _fault(column: Column, values: Values, path: str) -> tuple[str, str, Exception] | None:
+    """The innermost field of one value that its type cannot hold: its path, its type, and what was said of it."""
+    try:
+        column.build(values)
+        return None
+    except NOT_HELD as error:
+        said = error
+    inner: Iterable[tuple[Column, Values, str]] = ()
+    try:
+        (value,) = values
+        if isinstance(column, StructColumn):
+            inner = [(child, take(values), f"{path}.{name}") for name, child, take in column.children]
+        elif isinstance(column, ListColumn):
+            inner = [(column.element, [item], f"{path}[{at}]") for at, item in enumerate(value)]
+        elif isinstance(column, MapColumn):
+            inner = [(column.value, [value[key]], f"{path}['{key}']") for key in value]
+    except NOT_HELD:
+        pass  # the value is no struct, list or map at all
+    found = next((fault for each in inner if (fault := _fault(*each)) is not None), None)
+    return found or (path, column.kind if isinstance(column.kind, str) else str(column.kind[0]), said)

@@ -185,7 +185,7 @@ def connect_schema_column(schema: dict[str, Any]) -> Column:
     parameters = {k: str(v) for k, v in (schema.get("parameters") or {}).items()}
     special = connect_column(name, kind, parameters)
     if isinstance(special, DecimalColumn):
-        scale = special.arrow.scale
+        scale = special.arrow.scale - special.zeros
         return MappedColumn(special.kind, special, lambda value: _unscaled(value, scale))
     if special is not None:
         return special
@@ -239,10 +239,13 @@ def _unscaled(value: Any, scale: int) -> bytes:
     value = Decimal(value)
     if value and value.adjusted() > 40:
         raise OverflowError(f"{value} is out of range")
-    number = times(value, 10**scale)
+    number = times(value, 10 ** max(scale, 0))
     if number is None:
-        raise ValueError(f"{value} has more than {scale} digits after the point")
-    return number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)
+        raise ValueError(f"{value} has more than {max(scale, 0)} digits after the point")
+    number, lost = divmod(number, 10 ** max(-scale, 0))
+    if lost:
+        raise ValueError(f"{value} does not end with {-scale} zeros")
+    return int(number).to_bytes(int(number).bit_length() // 8 + 1, "big", signed=True)
 
 
 def _nearest_double(value: Any) -> float:

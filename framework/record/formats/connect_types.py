@@ -23,6 +23,7 @@ from framework.record.formats.columns import (
     moment_column,
     plain_column,
     unscaled_of,
+    zeros_column,
 )
 
 _MOST_PLACES = 10_000  # a scale is four bytes long, and its digits would be as many as it says
@@ -51,7 +52,10 @@ def connect_column(name: str, kind: str, parameters: dict[str, str]) -> Column |
     if name in _DATES and kind in ("int", "int32"):
         return day_column()
     if name == "org.apache.kafka.connect.data.Decimal" and kind == "bytes":
-        return decimal_column(int(parameters.get("connect.decimal.precision", "38")), int(parameters.get("scale", "0")))
+        scale = int(parameters.get("scale", "0"))
+        if scale < 0:
+            return zeros_column(scale)
+        return decimal_column(int(parameters.get("connect.decimal.precision", "38")), scale)
     if name == "io.debezium.time.ZonedTimestamp" and kind == "string":
         return PlainColumn("timestamptz", pa.string())
     if name == "io.debezium.data.Uuid" and kind == "string":

@@ -53,6 +53,8 @@ class _TimestampColumn(Column):
     """Seconds and nanoseconds as a moment: in microseconds where that is exact for all, else in nanoseconds."""
 
     def build(self, values: Values) -> pa.Array:
+        if any(v is not None and not 0 <= v.nanos < 1_000_000_000 for v in values):
+            raise ValueError("a moment has 0 to 999,999,999 nanoseconds")
         nanoseconds = [None if v is None else v.seconds * 1_000_000_000 + v.nanos for v in values]
         if all(n is None or n % 1000 == 0 for n in nanoseconds):
             return pa.array([None if n is None else n // 1000 for n in nanoseconds], pa.timestamp("us", "UTC"))

@@ -268,6 +268,24 @@ def test_a_value_beyond_its_type_is_one_dead_letter() -> None:
     ]  # fmt: skip
 
 
+def test_a_dead_letter_names_the_innermost_field() -> None:
+    """Where a value of a struct, list or map does not fit, the dead letter names it by its whole path."""
+    places = {
+        "type": "array",
+        "items": {
+            "type": "record",
+            "name": "P",
+            "fields": [{"name": "m", "type": {"type": "map", "values": {"type": "int", "logicalType": "time-millis"}}}],
+        },
+    }
+    outer = record_of({"name": "places", "type": places})
+    plain = json.loads(json.dumps(outer).replace(', "logicalType": "time-millis"', ""))
+    data = framed(1, avro_bytes(plain, {"places": [{"m": {"a": 1}}, {"m": {"a": 1, "b c": -1}}]}))
+    landed = land(records([data]), FormatSpec(FormatType.AVRO, registry="main"), {1: avro_schema(outer)})
+    assert [letter.field_path for letter in landed.letters] == ["places[1].m['b c']"]
+    assert landed.letters[0].message.startswith("places[1].m['b c']: the value is no time")
+
+
 @pytest.mark.parametrize("version", ["2", "3"])
 def test_nanoseconds_are_kept_or_refused(version: str) -> None:
     """A table of format version 3 gets a column of nanoseconds; in microsecond columns a moment with nanoseconds is an

@@ -173,6 +173,19 @@ def test_well_known_types() -> None:
     assert [(letter.offset, letter.field_path) for letter in landed.letters] == [(2, "at")]
 
 
+@pytest.mark.parametrize("nanos", [-1, 1_000_000_000, 2_000_000_000])
+def test_a_moment_with_impossible_nanoseconds_is_a_dead_letter(nanos: int) -> None:
+    """A Timestamp has 0 to 999,999,999 nanoseconds; others are no moments, and the field is named where it stands."""
+    file = file_of("order.proto", "google/protobuf/timestamp.proto")
+    add(file.message_type.add(name="Order"), "times", ".shop.Times")
+    add(file.message_type.add(name="Times"), "at", ".google.protobuf.Timestamp")
+    message = type_of(file, "shop.Order")()
+    message.times.at.nanos = nanos
+    data = framed(1, b"\0" + message.SerializeToString())
+    landed = land(records([data]), SPEC, {1: proto_schema(file)})
+    assert [(letter.code, letter.field_path) for letter in landed.letters] == [("FLOE-D114", "times.at")]
+
+
 def test_timestamps_in_tables_that_count_nanoseconds() -> None:
     """A table of format version 3 holds a Timestamp to the nanosecond, also beside others of whole microseconds; one
     beyond the years that nanoseconds reach is one dead letter. In microseconds, by a hint or by the table's version, it

@@ -46,6 +46,27 @@ def told(tests: str, more: str = ROUTED) -> list[str]:
     ]
 
 
+@pytest.mark.parametrize(
+    ("kind", "value", "expected", "other"),
+    [
+        ("double", "-0.0", "-0.0", "0.0"),
+        ("double", "0.0", "0.0", "-0.0"),
+        ("double", "9007199254740992", "9007199254740992", "9007199254740993"),
+        ("float", "0.5", "0.5", "16777217"),
+        ("map<string, long>", "{}", "{}", "{a: 1}"),
+        ("list<map<string, long>>", "[{}, {a: 1}]", "[{}, {a: 1}]", "[{}, {}]"),
+        ("struct<m: map<string, long>>", "{m: {}}", "{m: {}}", "{m: {a: 1}}"),
+    ],
+)
+def test_a_value_is_expected_to_the_last_bit(kind: str, value: str, expected: str, other: str) -> None:
+    """The sign of zero, the digits of a whole number and maps without entries count: what is written is what is there,
+    and nothing that merely becomes it."""
+    more = f'source: {{kafka: {{topics: [orders]}}, schema: {{v: "{kind}"}}}}\n{ROUTED}'
+    case = "  - {name: a, input: [{value: {v: %s}}], expect: {tables: {shop.orders: {rows: [{v: %s}]}}}}\n"
+    assert told(case % (value, expected), more) == []
+    assert told(case % (value, other), more) != []
+
+
 def test_rows_are_compared_by_the_columns_that_are_named() -> None:
     """A row may have more columns than are named, and rows come in any order."""
     case = """\
