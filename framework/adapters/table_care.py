@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import Table
+from pyiceberg.utils.properties import property_as_bool
 
 from framework.adapters.faults import reach
 from framework.adapters.iceberg.commit import TableCommits
-from framework.adapters.iceberg.expiry import ExpiryFacts, expire, facts_of, only_theirs
+from framework.adapters.iceberg.expiry import ExpiryFacts, expire, facts_of, went_with, would_go
 from framework.adapters.iceberg.private.live_files import LiveFile, UnsupportedDeletes
 from framework.adapters.iceberg.private.manifests import damaged_manifests
 from framework.adapters.iceberg.replace import (
@@ -53,7 +54,8 @@ COMMIT_AFTER_S = 20.0
 class MaintainedTable:
     """What is asked of a table before it is maintained. `pipelines` fill it; `rolled_back`: somebody moved it behind
     what floe committed. `commits_since` are its snapshots since the last one of floe's maintenance, which was at
-    `since_ms`, or since the oldest; None where it has none. `other`: who else maintains it."""
+    `since_ms`, or since the oldest; None where it has none. `other`: who else maintains it. `owns_files` is False for a
+    table that shares its files, as its property `gc.enabled` says."""
 
     table_uuid: str
     created_by_floe: bool
@@ -63,6 +65,7 @@ class MaintainedTable:
     commits_since: int
     since_ms: int | None
     other: OtherMaintainer | None = None
+    owns_files: bool = True
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,7 @@ class TableCare:
             len(snapshots) - 1 - last,
             snapshots[max(last, 0)].timestamp_ms if snapshots else None,
             _other(loaded),
+            property_as_bool(properties, "gc.enabled", True),
         )
 
     def expire(self, table: str, decide: Callable[[ExpiryFacts], Expiry], dry_run: bool) -> Expired | None:
@@ -137,15 +141,14 @@ class TableCare:
                 if not expiry.expired:
                     return Expired(expiry, (), left)
                 if dry_run:
-                    return Expired(expiry, tuple(only_theirs(loaded, loaded.metadata, expiry)), left)
+                    return Expired(expiry, tuple(would_go(loaded, expiry.expired)), left)
                 try:
                     after = expire(commits, loaded, expiry.expired)
                 except CommitFailedException:
                     continue  # somebody was faster: what they need now is looked at
                 reach("snapshots-expired")
-                return Expired(
-                    expiry, tuple(only_theirs(loaded, after.metadata, expiry)), len(after.metadata.snapshots)
-                )
+                paths = went_with(loaded, after.metadata)
+                return Expired(expiry, tuple(paths), len(after.metadata.snapshots))
         except FloeError:
             raise
         except Exception as error:  # each catalog and store has exceptions of its own

@@ -8,16 +8,26 @@ is done to a table on a guess.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import reduce
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from framework.config.maintenance import MaintenancePolicy
+from framework.config.maintenance import (
+    ExpirePolicy,
+    MaintenanceMode,
+    MaintenancePolicy,
+    ManifestsPolicy,
+    OrphansPolicy,
+)
 from framework.config.spec import Case, TablePolicy, TablesSpec
 from framework.config.table_names import identifier_of
 
 _POLICY = TypeAdapter(MaintenancePolicy)
+# Between a pipeline's name and what its replays add to it.
+REPLAY = ".replay."
 
 
 def maintained_tables(plan: Mapping[str, Any]) -> TablesSpec | None:
@@ -31,10 +41,41 @@ def maintained_tables(plan: Mapping[str, Any]) -> TablesSpec | None:
 
 
 def policy_of(table: str, pipelines: Iterable[str], told: Mapping[str, TablesSpec]) -> MaintenancePolicy | None:
-    """The policy of one table: that of the first of its pipelines, in order of their names, of which a plan is known."""
-    known = (told[name] for name in sorted(pipelines) if name in told)
-    spec = next(known, None)
-    return spec.policy_for(table).maintenance if spec is not None else None
+    """The policy of one table: the strictest words of all pipelines that fill it, so that nothing goes which one of them
+    wants to keep. Where a plan of one is unknown nothing is removed at all; None where no plan is known."""
+    names = {name.partition(REPLAY)[0] for name in pipelines}
+    known = [told[name].policy_for(table).maintenance for name in sorted(names) if name in told]
+    if not known:
+        return None
+    found = reduce(_stricter, known)
+    if len(known) == len(names):
+        return found
+    return replace(found, expire=replace(found.expire, enabled=False), orphans=replace(found.orphans, enabled=False))
+
+
+_MODES = (MaintenanceMode.ALWAYS, MaintenanceMode.AUTO, MaintenanceMode.NEVER)
+
+
+def _stricter(one: MaintenancePolicy, other: MaintenancePolicy) -> MaintenancePolicy:
+    """What both let happen."""
+    return MaintenancePolicy(
+        max(one.mode, other.mode, key=_MODES.index),
+        replace(one.compaction, enabled=one.compaction.enabled and other.compaction.enabled),
+        ExpirePolicy(
+            one.expire.enabled and other.expire.enabled,
+            max(one.expire.max_snapshot_age_ms, other.expire.max_snapshot_age_ms),
+            max(one.expire.max_snapshots, other.expire.max_snapshots),
+            max(one.expire.rollback_window_ms, other.expire.rollback_window_ms),
+            max(one.expire.reader_lease_ms, other.expire.reader_lease_ms),
+        ),
+        OrphansPolicy(
+            one.orphans.enabled and other.orphans.enabled,
+            max(one.orphans.older_than_ms, other.orphans.older_than_ms),
+        ),
+        ManifestsPolicy(
+            one.manifests.enabled and other.manifests.enabled, max(one.manifests.min_count, other.manifests.min_count)
+        ),
+    )
 
 
 def _policy(value: Mapping[str, Any]) -> TablePolicy:

@@ -117,7 +117,7 @@ class CoordinatorTurns:
         self._information.publish()
         is_owner = self._ownership is not None
         is_idle = self._ownership is not None and self._ownership.caught_up and not self._requests.in_flight
-        self._keeper.gap(is_owner, is_idle)
+        self._keeper.gap(is_owner, is_idle, self.state.pauses)
 
     def _hold_back(self, is_full: bool) -> None:
         """Back-pressure: the log waits in the broker, not in memory, until tables are drained."""

@@ -21,6 +21,8 @@ from framework.config.maintenance import MaintenanceMode, MaintenancePolicy
 from framework.config.spec import TablesSpec
 from framework.config.table_names import name_matches
 from framework.diagnose.counted import counted
+from framework.diagnose.suggest import listed
+from framework.errors import FloeError
 from framework.plan.deployed_policies import maintained_tables, policy_of
 from framework.runtime.orphans import Announced, look, why_not
 
@@ -73,35 +75,40 @@ def maintain(
         goes_on: asked between tables and between groups of files; False ends it, and what is done is done.
 
     Raises:
-        FloeError: broker, catalog or store do not answer; what was done before is done.
+        FloeError: neither broker nor any catalog answers; nothing was done. A single table or catalog that does not is
+            skipped.
     """
     announced = Announced(kafka, control_topics)
     try:
         announced.read_on()
         told = {name: spec for name, plan in announced.plans.items() if (spec := tables_told(plan)) is not None}
         told |= files or {}
-        names = catalog.list_tables()
-        places = {name: place for name in names if (place := catalog.place(name)) is not None}
+        places, silent = catalog.places()
+        if silent and not places:
+            raise next(iter(silent.values()))
         wanted = [
             name
             for name, place in places.items()
             if place.control_topic_ids and any(name_matches(name, pattern) for pattern in patterns)
         ]
-        care, reports = TableCare(catalog), []
+        care = TableCare(catalog)
+        reports = [TableReport(name, skipped=error.message) for name, error in silent.items()]
         for number, name in enumerate(wanted, start=1):
-            table = care.look(name) if goes_on() else None
-            if table is None or (files is not None and table.pipelines.isdisjoint(files)):
-                continue
-            say(f"{name} ({number} of {len(wanted)})")
-            policy = policy_of(name, table.pipelines, told) or MaintenancePolicy()
-            # A person who names a table means it, whoever created it; only the word `never` is stronger.
-            refused = "its pipeline says `maintenance: {mode: never}`" if policy.mode is MaintenanceMode.NEVER else ""
-            skipped = refused or why_left_alone(table)
-            if skipped:
-                reports.append(TableReport(name, skipped=skipped))
-                continue
-            unclear = why_not(name, places, announced.control_topic_ids)
-            reports.append(maintain_table(name, care, policy, announced, places[name], unclear, dry_run, say, goes_on))
+            try:
+                table = care.look(name) if goes_on() else None
+                if table is None or (files is not None and table.pipelines.isdisjoint(files)):
+                    continue
+                say(f"{name} ({number} of {len(wanted)})")
+                policy = policy_of(name, table.pipelines, told)
+                skipped = why_left_alone(table, name, places) or _refused(table, policy)
+                if skipped or policy is None:
+                    reports.append(TableReport(name, skipped=skipped))
+                    continue
+                unclear = why_not(name, places, announced.control_topic_ids)
+                found = maintain_table(name, care, policy, announced, places[name], unclear, dry_run, say, goes_on)
+                reports.append(found)
+            except FloeError as error:  # one table that cannot be loaded keeps nobody from the others
+                reports.append(TableReport(name, skipped=error.message))
         return reports
     finally:
         announced.close()
@@ -113,11 +120,25 @@ def tables_told(plan: Mapping[str, object]) -> TablesSpec | None:
     return maintained_tables(value) if isinstance(value, dict) else None
 
 
-def why_left_alone(table: MaintainedTable) -> str:
+def _refused(table: MaintainedTable, policy: MaintenancePolicy | None) -> str:
+    """A person who names a table means it, whoever created it; but nothing is done that its files might not allow."""
+    if policy is None:
+        names = listed(sorted(table.pipelines), "and") or "floe"
+        return (
+            f"what {names} wants of it is not known: no run has published a plan in this control topic; run the "
+            "pipeline once, or name its file: floe run FILE --until-caught-up"
+        )
+    return "its pipeline says `maintenance: {mode: never}`" if policy.mode is MaintenanceMode.NEVER else ""
+
+
+def why_left_alone(table: MaintainedTable, name: str, places: Mapping[str, TablePlace]) -> str:
     """Why nothing may be done to a table now; "" where it may."""
-    return (
-        "it was rolled back behind what floe committed; `floe rollback` settles that first" if table.rolled_back else ""
-    )
+    if table.rolled_back:
+        return "it was rolled back behind what floe committed; `floe rollback` settles that first"
+    if not table.owns_files:
+        return "it says `gc.enabled: false`: others may need its files"
+    twin = next((other for other, at in places.items() if other != name and at.table_uuid == table.table_uuid), None)
+    return f"table {twin} is registered with the same metadata, and needs the same files" if twin else ""
 
 
 def told_of(other: OtherMaintainer) -> str:

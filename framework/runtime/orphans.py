@@ -9,7 +9,7 @@ it removes.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from framework.adapters.iceberg.files import path_key
@@ -21,6 +21,7 @@ from framework.commit.events.event_types import DataWritten, Deployed
 from framework.commit.recovery.orphans import StoredFile, inside, sort_out
 from framework.config.table_names import name_matches
 from framework.diagnose.counted import counted
+from framework.errors import FloeError
 
 Say = Callable[[str], None]
 
@@ -81,36 +82,41 @@ def clean(
     delete: bool,
     say: Say,
 ) -> list[TableOrphans]:
-    """Look at every table that floe fills and that a pattern names (all, without one).
+    """Look at every table that floe fills and that a pattern names (all, without one). A table that cannot be looked at,
+    and a catalog that does not answer, are skipped.
 
     Raises:
-        FloeError: broker, catalog or store do not answer; nothing more is removed.
+        FloeError: the broker, or no catalog at all, answers; nothing is removed.
     """
     announced = Announced(kafka, control_topics)
     try:
-        names = catalog.list_tables()
+        known, silent = catalog.places()
+        if silent and not known:
+            raise next(iter(silent.values()))
         where = "catalogs" if len(catalog.catalogs) > 1 else "catalog"
-        say(f"{counted(len(names), 'table')} in the {where}")
-        known = {name: place for name in names if (place := catalog.place(name)) is not None}
+        say(f"{counted(len(known) + len(silent), 'table')} in the {where}")
         wanted = [
             name
             for name, place in known.items()
             if place.control_topic_ids and (not patterns or any(name_matches(name, p) for p in patterns))
         ]
-        reports = []
+        reports = [TableOrphans(name, skipped=error.message) for name, error in silent.items()]
         for number, name in enumerate(wanted, start=1):
             say(f"{name} ({number} of {len(wanted)})")
             skipped = why_not(name, known, announced.control_topic_ids)
             if skipped:
                 reports.append(TableOrphans(name, skipped=skipped))
                 continue
-            reports.append(look(name, catalog, known[name], announced, older_than_ms, delete, say))
+            try:
+                reports.append(look(name, catalog, known[name], announced, older_than_ms, delete, say))
+            except FloeError as error:  # whatever is wrong with its store or its manifests: the others have theirs
+                reports.append(TableOrphans(name, skipped=error.message))
         return reports
     finally:
         announced.close()
 
 
-def why_not(name: str, known: dict[str, TablePlace], control_topic_ids: frozenset[str]) -> str:
+def why_not(name: str, known: Mapping[str, TablePlace], control_topic_ids: frozenset[str]) -> str:
     """Why a table's orphans cannot be told from files in use; "" when they can."""
     others = sorted(known[name].control_topic_ids - control_topic_ids)
     if others:

@@ -18,7 +18,8 @@ from dataclasses import dataclass, replace
 
 from framework.adapters.iceberg.tables import IcebergTables, TablePlace
 from framework.adapters.table_care import TableCare
-from framework.commit.events.event_types import Deployed, TableMeasured
+from framework.commit.events.event_types import Deployed, Holds, TableMeasured
+from framework.commit.machine.pauses import Pauses, holding
 from framework.commit.maintenance.rounds import Rounds, are_orphans_due, rest_s
 from framework.config.maintenance import (
     HOUR_MS,
@@ -43,6 +44,7 @@ MOST_EXPIRIES = 4
 STOP_WITHIN_S = 20.0
 # The manifests of a table with more files are not read only to see how it is.
 MOST_FILES_TO_LOOK_AT = 100_000
+NO_PAUSES: Pauses = {}
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class _OrphanView:
     hour, since the whole control topic is read for it."""
 
     announced: Announced
-    places: dict[str, TablePlace]
+    places: Mapping[str, TablePlace]
     since_ms: int
 
 
@@ -84,9 +86,11 @@ class TableKeeper:
         self._left: set[str] = set()  # tables whose other maintainer this process has told of
         self._started_ms = _now_ms()
         self._is_owner = False
+        self._pauses: Pauses = NO_PAUSES
         self._lock = threading.Lock()
         self._orphans_lock = threading.Lock()
         self._view: _OrphanView | None = None
+        self._known: tuple[int, Mapping[str, TablePlace]] | None = None
         self._gap = threading.Event()
         self._stopping = threading.Event()
         self._news: queue.SimpleQueue[TableMeasured] = queue.SimpleQueue()
@@ -126,9 +130,9 @@ class TableKeeper:
         with self._lock:
             self._rounds = self._rounds.committed(table, _now_ms())
 
-    def gap(self, is_owner: bool, is_gap: bool) -> None:
-        """Whether this process coordinates, and whether it may begin a round now."""
-        self._is_owner = is_owner
+    def gap(self, is_owner: bool, is_gap: bool, pauses: Pauses = NO_PAUSES) -> None:
+        """Whether this process coordinates, whether it may begin a round now, and which tables people hold."""
+        self._is_owner, self._pauses = is_owner, pauses
         if is_gap:
             self._gap.set()
         else:
@@ -193,7 +197,12 @@ class TableKeeper:
         if table is None:
             return 0
         policy = policy_of(name, table.pipelines, self._told)
-        if policy is None or not policy.covers(table.created_by_floe) or why_left_alone(table):
+        if policy is None or not policy.covers(table.created_by_floe) or self._is_held(name):
+            return 0
+        if reason := why_left_alone(table, name, self._places()):
+            if name not in self._left:
+                self._left.add(name)
+                self._say(Line(f"{name} is not maintained: {reason}", table=name))
             return 0
         rewrites = policy.rewrites(table.other is not None)
         if table.other is not None and not rewrites and name not in self._left:
@@ -211,7 +220,7 @@ class TableKeeper:
             self._care.merge_manifests(name, policy.manifests, False)
         expired = removed = 0
         for _ in range(MOST_EXPIRIES):
-            if not self._goes_on():
+            if not self._goes_on() or self._is_held(name):
                 break
             went = expire_once(name, self._care, policy, False)
             if went is None or not went.expiry.expired:
@@ -233,7 +242,7 @@ class TableKeeper:
     def _measure(self, name: str) -> None:
         """How healthy a table is now, for whoever watches: after each round, and of a table that has none once an hour."""
         table = self._care.look(name) if self._goes_on() else None
-        if table is None or why_left_alone(table):
+        if table is None or table.rolled_back:
             return
         policy = policy_of(name, table.pipelines, self._told)
         is_kept = self._works and policy is not None and policy.covers(table.created_by_floe)
@@ -267,13 +276,21 @@ class TableKeeper:
         if found.removed:
             self._say(Line(f"removed {counted(found.removed, 'orphan')} of {name}", table=name))
 
+    def _places(self) -> Mapping[str, TablePlace]:
+        """Where all tables lie, as of an hour ago at most."""
+        if self._known is None or _now_ms() - self._known[0] > HOUR_MS:
+            before = {} if self._known is None else self._known[1]
+            found, silent = self._care.tables.places()
+            # Where a table that does not answer lay an hour ago is where its files still lie.
+            self._known = _now_ms(), {**{name: before[name] for name in before.keys() & silent.keys()}, **found}
+        return self._known[1]
+
     def _orphan_view(self) -> _OrphanView:
         if self._view is not None and _now_ms() - self._view.since_ms > HOUR_MS:
             self._forget_view()
         if self._view is None:
-            announced, catalog = self._announced(), self._care.tables
-            places = {each: place for each in catalog.list_tables() if (place := catalog.place(each)) is not None}
-            self._view = _OrphanView(announced, places, _now_ms())
+            self._known = None
+            self._view = _OrphanView(self._announced(), self._places(), _now_ms())
         return self._view
 
     def _forget_view(self) -> None:
@@ -293,6 +310,10 @@ class TableKeeper:
             return self._goes_on()
 
         return goes_on
+
+    def _is_held(self, name: str) -> bool:
+        """Whether a person has paused the table's commits: maintenance commits, too."""
+        return holding(self._pauses, Holds.COMMITS, name) is not None
 
     def _goes_on(self) -> bool:
         """A gap that is over for a moment does not end a round: another owner, or the end of this process, does."""

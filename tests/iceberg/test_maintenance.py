@@ -21,7 +21,8 @@ from framework.adapters.kafka.control import ControlReader
 from framework.adapters.table_care import TableCare
 from framework.cli.main import run_main
 from framework.cli.status_text import health_line
-from framework.commit.events.event_types import TableMeasured
+from framework.commit.events.event_types import Holds, PauseChanged, TableMeasured
+from framework.commit.machine.pauses import with_pause
 from framework.commit.maintenance import health as health_module
 from framework.commit.maintenance import rounds
 from framework.commit.maintenance.health import Need, gain_words, needs_of
@@ -367,6 +368,78 @@ def test_tables_of_others_are_left_alone(place: Place, monkeypatch: pytest.Monke
         keeper._round(table, 1 << 40)
     assert len(lake.plain(name).snapshots()) == 3
     assert len(lake.plain(ours).snapshots()) == 1
+
+
+def asked(place: Place, *patterns: str) -> dict[str, TableReport]:
+    reports = maintain(place.kafka, (place.topic,), place.lake.tables, patterns or ("*",), False, lambda text: None)
+    return {report.table: report for report in reports}
+
+
+def test_without_a_known_plan_nothing_goes(place: Place) -> None:
+    """A table whose pipelines have told nothing in this control topic is left alone, and the report says what to do."""
+    name = filled(place)
+    before = everything(place.lake)
+    assert "no run has published a plan" in asked(place)[name].skipped
+    assert everything(place.lake) == before
+    place.tell(ONLY_EXPIRY)
+    assert asked(place)[name].expired == 5
+
+
+@pytest.mark.parametrize("how", ["gc.enabled", "clone"])
+def test_a_table_that_shares_its_files_is_left_alone(place: Place, how: str) -> None:
+    """Whether it says so itself (`gc.enabled`) or another name is registered with the same metadata: nothing is
+    rewritten, expired or removed, by hand or by the coordinator."""
+    lake = place.lake
+    place.tell(ONLY_EXPIRY)
+    name = filled(place)
+    if how == "clone":
+        lake.catalog.register_table("shop.clone", lake.plain(name).metadata_location)
+    else:
+        with lake.plain(name).transaction() as transaction:
+            transaction.set_properties({"gc.enabled": "false"})
+    before = everything(lake)
+    assert asked(place, name)[name].skipped
+    keeper = TableKeeper(
+        lake.tables, MaintenanceLimits(), lambda: Announced(place.kafka, (place.topic,)), lambda text: None
+    )
+    keeper.note(place.told(replace(ONLY_EXPIRY, mode=MaintenanceMode.ALWAYS)))
+    keeper.gap(True, True)
+    assert keeper._round(name, 1 << 30) == 0
+    keeper.stop()
+    assert everything(lake) == before
+    if how == "clone":
+        assert lake.rows("shop.clone") == lake.rows(name)
+
+
+def test_one_table_that_cannot_be_loaded_keeps_nobody(place: Place) -> None:
+    """Its metadata file is gone: it is skipped with the reason, and the others are maintained and cleaned."""
+    place.tell(ONLY_EXPIRY)
+    broken, sound = filled(place), filled(place)
+    local(place.lake.plain(broken).metadata_location).unlink()
+    place.lake = Lake(place.lake.settings)  # as a process that has not loaded it before
+    reports = asked(place)
+    assert reports[broken].skipped
+    assert reports[sound].expired == 5
+    cleaned = place.clean()
+    assert cleaned[broken].skipped
+    assert not cleaned[sound].skipped
+
+
+def test_a_pause_of_commits_holds_maintenance(place: Place) -> None:
+    """What a person holds is not rewritten either, until it may go on."""
+    name = filled(place)
+    keeper = TableKeeper(
+        place.lake.tables, MaintenanceLimits(), lambda: Announced(place.kafka, (place.topic,)), lambda text: None
+    )
+    keeper.note(place.told(replace(ONLY_EXPIRY, mode=MaintenanceMode.ALWAYS)))
+    pause = PauseChanged(Holds.COMMITS, "shop.*", True, "ops", "", 0)
+    keeper.gap(True, True, with_pause({}, 1, pause))
+    keeper._round(name, 1 << 30)
+    assert len(place.lake.plain(name).snapshots()) == 6
+    keeper.gap(True, True)
+    keeper._round(name, 1 << 30)
+    assert len(place.lake.plain(name).snapshots()) == 1
+    keeper.stop()
 
 
 def test_files_are_left_to_another_maintainer(place: Place) -> None:

@@ -247,6 +247,26 @@ class IcebergTables:
         loaded = self._load(table)
         return place_of(loaded) if loaded is not None else None
 
+    def places(self) -> tuple[dict[str, TablePlace], dict[str, FloeError]]:
+        """Where all tables of all catalogs lie; and for each table or catalog that cannot be asked now, why. One of them
+        keeps nobody from the others."""
+        found: dict[str, TablePlace] = {}
+        silent: dict[str, FloeError] = {}
+        for catalog in self.catalogs:
+            try:
+                names = self.list_tables(catalogs=(catalog,))
+            except FloeError as error:
+                silent[catalog] = error
+                continue
+            for name in names:
+                try:
+                    place = self.place(name)
+                except FloeError as error:
+                    silent[name] = error
+                else:
+                    found.update({name: place} if place is not None else {})
+        return found, silent
+
     def references(self, table: str) -> TableReferences | None:
         """Everything that the table's metadata refers to, in any snapshot; None when there is no such table.
 

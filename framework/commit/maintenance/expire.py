@@ -20,12 +20,14 @@ MOST_AT_ONCE = 500
 
 @dataclass(frozen=True)
 class SnapshotAge:
-    """`control_topic_id` is None for snapshots that do not record progress."""
+    """`control_topic_id` is None for snapshots that do not record progress. `left_ms`: when the snapshot ceased to be the
+    head of a branch; None for one that is a head, or never was one as far as the metadata says."""
 
     snapshot_id: int
     parent_id: int | None
     timestamp_ms: int
     control_topic_id: str | None
+    left_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -54,13 +56,10 @@ class Stay(str, Enum):
 
 @dataclass(frozen=True)
 class Expiry:
-    """`is_prefix`: the snapshots are one line, and its oldest part goes. Then what only they refer to is known without
-    looking at what stays, beyond `oldest_kept`."""
+    """The ids that go, the oldest first, and why each other one stays."""
 
     expired: tuple[int, ...]
     kept: Mapping[int, Stay]
-    is_prefix: bool
-    oldest_kept: int | None
 
 
 def decide_expiry(
@@ -83,12 +82,7 @@ def decide_expiry(
         kept = {each.snapshot_id: Stay.YOUNG for each in snapshots}
     gone = sorted((each for each in snapshots if each.snapshot_id not in kept), key=lambda each: each.timestamp_ms)
     kept |= {each.snapshot_id: Stay.NEXT for each in gone[most:]}
-    expired = tuple(each.snapshot_id for each in gone[:most])
-    line = _line_of_all(snapshots)
-    left = [each for each in line if each not in set(expired)]
-    return Expiry(
-        expired, kept, bool(line) and line[len(left) :] == list(reversed(expired)), left[-1] if left else None
-    )
+    return Expiry(tuple(each.snapshot_id for each in gone[:most]), kept)
 
 
 def _kept(
@@ -105,9 +99,11 @@ def _kept(
         age_ms = now_ms - each.timestamp_ms
         if number < policy.max_snapshots and age_ms <= policy.max_snapshot_age_ms:
             yield each.snapshot_id, Stay.YOUNG
-        if age_ms <= policy.reader_lease_ms:
+        # Readers and rollbacks go by what was the head: a snapshot of last week may have been it until a second ago.
+        since_ms = now_ms - max(each.timestamp_ms, each.left_ms or 0)
+        if since_ms <= policy.reader_lease_ms:
             yield each.snapshot_id, Stay.READER
-        if age_ms <= policy.rollback_window_ms:
+        if since_ms <= policy.rollback_window_ms:
             yield each.snapshot_id, Stay.ROLLBACK
     for reference in references:
         line = list(_line(by_id, reference.snapshot_id))
@@ -145,11 +141,13 @@ def _line(by_id: Mapping[int, SnapshotAge], snapshot_id: int | None) -> Iterator
         snapshot_id = found.parent_id
 
 
-def _line_of_all(snapshots: Sequence[SnapshotAge]) -> list[int]:
-    """The ids from the newest to the oldest, where each was built on the one before; empty where they are no line."""
-    parents = {each.parent_id for each in snapshots}
-    heads = [each for each in snapshots if each.snapshot_id not in parents]
+def is_end_of_line(gone: Sequence[SnapshotAge], stays: Sequence[SnapshotAge]) -> bool:
+    """Whether all these snapshots are one line, each built on the one before, and those that are gone are its oldest
+    part."""
+    every = [*gone, *stays]
+    parents = {each.parent_id for each in every}
+    heads = [each for each in every if each.snapshot_id not in parents]
     if len(heads) != 1:
-        return []
-    line = [each.snapshot_id for each in _line({each.snapshot_id: each for each in snapshots}, heads[0].snapshot_id)]
-    return line if len(line) == len(snapshots) else []
+        return False
+    line = [each.snapshot_id for each in _line({each.snapshot_id: each for each in every}, heads[0].snapshot_id)]
+    return len(line) == len(every) and set(line[len(stays) :]) == {each.snapshot_id for each in gone}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.commit.maintenance.expire import Expiry, Reference, SnapshotAge, Stay, decide_expiry
+from framework.commit.maintenance.expire import Expiry, Reference, SnapshotAge, Stay, decide_expiry, is_end_of_line
 from framework.config.maintenance import ExpirePolicy
 
 NOW_MS = 1_000_000
@@ -93,12 +95,31 @@ def test_behind_a_head_the_newest_progress_is_still_found(
                 )
 
 
-def test_the_oldest_part_of_one_line_is_told_as_such() -> None:
-    """Then the files that go are found without a look at all that stay."""
-    found = decide_expiry(line(5, (5,)), [head(5)], ("log",), NOTHING, NOW_MS)
-    assert (found.expired, found.is_prefix, found.oldest_kept) == ((1, 2, 3, 4), True, 5)
-    tagged = decide_expiry(line(5, (5,)), [head(5), Reference("t", 2, False)], ("log",), NOTHING, NOW_MS)
-    assert (tagged.expired, tagged.is_prefix, tagged.kept[2]) == ((1, 3, 4), False, Stay.TAG)
+def test_the_oldest_part_of_one_line_is_known_as_such() -> None:
+    """Then the files that go are found without a look at all that stay; where a tag or a second branch keeps something
+    in between, or the line has a gap, they are not."""
+    five = line(5)
+    assert is_end_of_line(five[:3], five[3:])
+    assert not is_end_of_line([five[0], five[2]], [five[1], *five[3:]])
+    assert not is_end_of_line(five[3:], five[:3])
+    assert not is_end_of_line([five[0]], five[2:])
+    assert not is_end_of_line(five[:3], [*five[3:], SnapshotAge(6, 4, NOW_MS, None)])
+
+
+def test_a_reader_and_a_rollback_go_by_when_a_snapshot_ceased_to_be_the_head() -> None:
+    """After six quiet days the head of a second ago is still inside the lease and the window; what it followed is
+    not."""
+    policy = ExpirePolicy(max_snapshot_age_ms=0, max_snapshots=1, rollback_window_ms=5_000, reader_lease_ms=0)
+    old = NOW_MS - 500_000
+    snapshots = [
+        SnapshotAge(1, None, old, None, old + 1_000),
+        SnapshotAge(2, 1, old + 1_000, None, NOW_MS - 1_000),
+        SnapshotAge(3, 2, NOW_MS - 1_000, None),
+    ]
+    found = decide_expiry(snapshots, [head(3)], (), policy, NOW_MS)
+    assert (found.expired, found.kept[2]) == ((1,), Stay.ROLLBACK)
+    lease = replace(policy, rollback_window_ms=0, reader_lease_ms=5_000)
+    assert decide_expiry(snapshots, [head(3)], (), lease, NOW_MS).kept[2] is Stay.READER
 
 
 def test_age_and_number_each_let_snapshots_go() -> None:
@@ -118,7 +139,7 @@ def test_a_branch_keeps_what_its_own_settings_say() -> None:
 def test_few_at_once_are_the_oldest() -> None:
     """A bound on one commit leaves the newer ones for the next."""
     found = decide_expiry(line(5), [head(5)], (), NOTHING, NOW_MS, most=2)
-    assert (found.expired, found.kept[3], found.is_prefix) == ((1, 2), Stay.NEXT, True)
+    assert (found.expired, found.kept[3]) == ((1, 2), Stay.NEXT)
 
 
 def test_nothing_expires_where_the_policy_says_so() -> None:
