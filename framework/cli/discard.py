@@ -11,6 +11,7 @@ import click
 from framework.cli.options import dry_run_option, json_option, table_option, why_option
 from framework.cli.pause import whoami
 from framework.cli.target_options import open_control, target_options
+from framework.commit.offset_ranges import OffsetRanges
 from framework.config.table_names import catalog_of
 from framework.diagnose.counted import counted
 
@@ -69,8 +70,8 @@ def _show(plan: DiscardPlan) -> None:
         f"{counted(plan.files, 'file')}" + (f"; {plan.kept} after them keep waiting" if plan.kept else "")
     )
     for pipeline, ranges in plan.ranges.items():
-        read = [r for r in ranges if r.start < r.end]
-        if not read:
-            continue
-        named = " ".join(f"--from {r.topic}:{r.partition}={r.start} --to {r.topic}:{r.partition}={r.end}" for r in read)
-        click.echo(f"  what {pipeline} read there can be read again: floe replay FILE --table {plan.table} {named}")
+        for layer in OffsetRanges.of(ranges).layers():
+            named = " ".join(
+                f"--from {r.topic}:{r.partition}={r.start} --to {r.topic}:{r.partition}={r.end}" for r in layer
+            )
+            click.echo(f"  what {pipeline} read there can be read again: floe replay FILE --table {plan.table} {named}")

@@ -78,7 +78,8 @@ def rollback(
             snapshot_id = perform_rollback(at, plan, whoami(), why, told)
     if as_json:
         document = {"command": "rollback", "ok": True, "dry_run": dry_run, "snapshot_id": snapshot_id}
-        click.echo(json.dumps({**document, "plan": asdict(plan)}))
+        shown = {key: value for key, value in asdict(plan).items() if key not in ("noted", "kept_snapshots")}
+        click.echo(json.dumps({**document, "plan": shown}))
     elif snapshot_id is not None:
         after = f"; `floe replay FILE --table {table}` reads again what it lacks" if plan.gaps else ""
         click.echo(f"rolled back; snapshot {snapshot_id} carries on from {plan.snapshot_id}{after}")

@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from framework.commit.recovery.missing import REPLAY
 from framework.config.maintenance import (
     ExpirePolicy,
     MaintenanceMode,
@@ -26,8 +27,6 @@ from framework.config.spec import Case, TablePolicy, TablesSpec
 from framework.config.table_names import identifier_of
 
 _POLICY = TypeAdapter(MaintenancePolicy)
-# Between a pipeline's name and what its replays add to it.
-REPLAY = ".replay."
 
 
 def maintained_tables(plan: Mapping[str, Any]) -> TablesSpec | None:

@@ -8,6 +8,7 @@ is live.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -18,11 +19,14 @@ from framework.adapters.kafka.control_topic import check_control_topic
 from framework.commit.events.event_types import Acted, DataWritten
 from framework.commit.machine.effects import RecordedTable, RecoverTable
 from framework.commit.machine.progress import MISSING_PROPERTY, SUMMARY_RECOVERY
-from framework.commit.recovery.missing import gaps_of, gaps_text
-from framework.commit.recovery.rollback import RollbackPlan, gaps_between, plan_rollback, target_of
+from framework.commit.offset_ranges import OffsetRanges
+from framework.commit.recovery.missing import Gap, gaps_of, gaps_text, lacking_after
+from framework.commit.recovery.rollback import Announcements, RollbackPlan, given_up_ranges, plan_rollback, target_of
 from framework.errors import StateDisagreement, TableBlocked
+from framework.plan.compile import group_id
 from framework.recovery.discard import ControlPlace
 from framework.recovery.recover_table import BRANCH, Recovered, commit_recovery, no_such_table, recover_table, untold
+from framework.recovery.source_offsets import own_offset
 from framework.runtime.liveness import exclusive, refuse_live
 
 DOING = "floe rollback"
@@ -55,25 +59,52 @@ def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay
             remedy="read the older snapshot by its id, or make the table anew: drop it, and let a new pipeline read its topics "
             "from their start",
         )
+    recorded = at.catalog.load_recorded(table, BRANCH, control.topic_id)
+    noted = gaps_of(recorded.missing_text if recorded is not None else None)
     plan = plan_rollback(facts, target_of(facts, to, is_time), replay)
-    if not replay or plan.settled:
+    plan = replace(plan, noted=noted, gaps=noted, pipelines=tuple(sorted({*plan.pipelines, *replays_of(noted)})))
+    if not noted and (plan.settled or not replay):
         return plan
     announced = _announced(at, facts.table_uuid, control.log_start, plan)
-    paths = at.catalog.added_paths(table, plan.own_snapshots)
-    gaps = gaps_between(plan, announced, control.log_start, paths, format(plan.head_id, "x")[-8:])
-    return replace(plan, gaps=gaps)
+    given_up: dict[str, OffsetRanges] = {}
+    if replay:
+        given_up = given_up_ranges(plan, announced, at.catalog.added_paths(table, plan.own_snapshots))
+    held = announced.ranges_of(at.catalog.added_paths(table, plan.kept_snapshots)) if noted else {}
+    read = {gap.gap_id: announced.read_by(gap.replay_pipeline) | _committed(at, gap) for gap in noted}
+    gaps = lacking_after(noted, given_up, read, held, format(plan.head_id, "x")[-8:])
+    # Where somebody moved the table to what it lacked, its list is wrong, and nothing else has to be done.
+    return replace(plan, gaps=gaps, settled=plan.settled and gaps == noted)
 
 
-def _announced(at: ControlPlace, table_uuid: str, log_start: int, plan: RollbackPlan) -> list[tuple[int, DataWritten]]:
+def replays_of(gaps: Iterable[Gap]) -> list[str]:
+    """The names under which the gaps are read."""
+    return [gap.replay_pipeline for gap in gaps]
+
+
+def _committed(at: ControlPlace, gap: Gap) -> OffsetRanges:
+    """What a replay of the gap has read by the word of its own group."""
+    keys = [(r.topic, r.partition) for r in gap.ranges]
+    stored = KafkaAdmin(at.kafka).group_offsets(group_id(at.prefix, gap.replay_pipeline), keys)
+    safe = {key: own_offset(key, value) for key, value in stored.items()}
+    return OffsetRanges.of(
+        replace(r, end=min(r.end, read.offset))
+        for r in gap.ranges
+        if (read := safe.get((r.topic, r.partition))) is not None and read.topic_id == r.topic_id
+    )
+
+
+def _announced(at: ControlPlace, table_uuid: str, log_start: int, plan: RollbackPlan) -> Announcements:
+    """From where the snapshot to go back to has everything; all there is where the table lacked something before."""
     reader = ControlReader(at.kafka, at.control_topic)
     try:
         end = reader.end_offset()
-        reader.seek(min(end, max(log_start, plan.reached or 0)))
-        return [
-            (offset, event)
-            for offset, event in reader.read_until(min(end, plan.recorded))
+        reader.seek(min(end, log_start if plan.noted else max(log_start, plan.reached or 0)))
+        events = tuple(
+            event
+            for _, event in reader.read_until(end if plan.noted else min(end, plan.recorded))
             if isinstance(event, DataWritten) and event.table_uuid == table_uuid
-        ]
+        )
+        return Announcements(events, log_start)
     finally:
         reader.close()
 
@@ -99,16 +130,14 @@ def perform_rollback(
 
     def decide(found: RecordedTable) -> RecoverTable:
         progress = found.view.progress
-        if found.view.snapshot_id != plan.head_id or progress is None:
+        if found.view.snapshot_id != plan.head_id or progress is None or gaps_of(found.missing_text) != plan.noted:
             raise StateDisagreement(
                 f"table {plan.table} has changed since it was looked at; nothing was changed",
                 code="FLOE-R346",
                 place=plan.table,
                 remedy="run the command again",
             )
-        properties = {}
-        if plan.gaps:
-            properties[MISSING_PROPERTY] = gaps_text((*gaps_of(found.missing_text), *plan.gaps))
+        properties = {MISSING_PROPERTY: gaps_text(plan.gaps)} if plan.gaps != plan.noted else {}
         notes = {SUMMARY_RECOVERY: "rollback", "floe.rolled-back-from": str(plan.head_id)}
         run = f"rollback-{plan.head_id:x}"
         return recover_table(found, progress, run, properties, notes, onto=plan.snapshot_id)

@@ -16,11 +16,13 @@ from framework.adapters.kafka.control_topic import check_control_topic
 from framework.commit.events.event_types import DataWritten
 from framework.commit.machine.effects import RecordedTable, RecoverTable
 from framework.commit.machine.progress import MISSING_PROPERTY, SUMMARY_RECOVERY
+from framework.commit.offset_ranges import OffsetRanges
 from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset
 from framework.commit.recovery.missing import Gap, gaps_of, gaps_text
 from framework.commit.recovery.table_replay import ReplayPlan, named_gap, plan_replay, without_replay
 from framework.config.spec import ErrorPolicy, LoadedPipeline
-from framework.errors import AccountingError, SetupError, TableBlocked
+from framework.diagnose.counted import counted
+from framework.errors import AccountingError, SetupError, StateDisagreement, TableBlocked
 from framework.plan.compile import group_id, transactional_id
 from framework.plan.model import Plan
 from framework.recovery.rebase import Recovery
@@ -82,8 +84,41 @@ def decide_replay(at: Recovery, table: str, named: Named | None) -> ReplayPlan:
             # Named before, and killed since: it is on the list already.
             return plan_replay(table, at.plan.pipeline, (again,), None, 0, facts, False)
         held = at.catalog.rows_in(table, gap.ranges)
+    else:
+        _check_noted(at, table, noted)
     allowed = named is not None and named.allow_duplicates
     return plan_replay(table, at.plan.pipeline, noted, gap, held, facts, allowed)
+
+
+def _check_noted(at: Recovery, table: str, noted: tuple[Gap, ...]) -> None:
+    """That the table does not hold what its list says it lacks: somebody may have moved it to an older snapshot since.
+
+    Raises:
+        StateDisagreement: FLOE-R359, it does.
+    """
+    for gap in noted:
+        if gap.pipeline != at.plan.pipeline:
+            continue
+        safe = _safe_offsets(at, gap)
+        unread = OffsetRanges.of(
+            replace(r, start=max(r.start, done.offset if (done := safe.get((r.topic, r.partition))) else r.start))
+            for r in gap.ranges
+        )
+        if held := at.catalog.rows_in(table, unread.ranges):
+            raise StateDisagreement(
+                f"table {table} holds {counted(held, 'row')} of what its own list says it lacks: somebody moved it to another "
+                "snapshot since",
+                code="FLOE-R359",
+                place=table,
+                remedy=f"`floe rollback --table {table} --to SNAPSHOT --replay`, with its present one, brings the list in line",
+            )
+
+
+def _safe_offsets(at: Recovery, gap: Gap) -> dict[PartitionKey, SafeOffset | None]:
+    """How far the gap was read, by the word of its own group."""
+    name = group_id(at.prefix, gap.replay_pipeline)
+    stored = KafkaAdmin(at.kafka).group_offsets(name, [(r.topic, r.partition) for r in gap.ranges])
+    return {key: own_offset(key, value) for key, value in stored.items()}
 
 
 def control_topic_id(at: Recovery) -> str:
@@ -186,10 +221,7 @@ def _with_gaps(found: RecordedTable, gaps: tuple[Gap, ...], run: str, gap: Gap) 
 
 def _check_read(at: Recovery, gap: Gap) -> None:
     """Invariant 8 over the whole gap: every offset of it was read and accounted for."""
-    name = group_id(at.prefix, gap.replay_pipeline)
-    keys = [(r.topic, r.partition) for r in gap.ranges]
-    stored = KafkaAdmin(at.kafka).group_offsets(name, keys)
-    safe: dict[PartitionKey, SafeOffset | None] = {key: own_offset(key, value) for key, value in stored.items()}
+    safe = _safe_offsets(at, gap)
     newest = max((s for s in safe.values() if s is not None), key=lambda s: s.batch, default=None)
     ends = all((s := safe.get((r.topic, r.partition))) is not None and s.offset == r.end for r in gap.ranges)
     if newest is None or not ends or newest.totals.offsets != gap.offsets:

@@ -101,6 +101,44 @@ def test_a_rollback_by_somebody_else_is_settled_where_the_table_is(hand: HandRun
     assert hand.floe_json("rollback", "--table", table, "--to", str(second), "--skip", *options, "--dry-run")
 
 
+def test_a_second_rollback_brings_nothing_back_that_was_given_up(hand: HandRun) -> None:
+    """Between two ranges that are wanted again lies one that was given up by name: it stays given up, and each range is
+    on the list once, however often the verb is run."""
+    first, second, _ = three_commits(hand)
+    table, options = hand.names[0], ("--control-topic", hand.control_topic)
+    hand.floe("rollback", "--table", table, "--to", str(second), "--skip", *options)
+    hand.announce(40, 40)
+    hand.commit()
+    for _ in range(2):
+        hand.floe("rollback", "--table", table, "--to", str(first), "--replay", *options)
+        assert rows_of_first(hand) == expected(hand, (0, 10))
+        spans = sorted(gap["topics"][hand.topic]["partitions"]["0"] for gap in missing(hand))  # type: ignore[index]
+        assert spans == [[10, 20], [30, 40]]
+    hand.announce(50, 50)
+    hand.commit()
+    hand.floe("rollback", "--table", table, "--to", str(first), "--replay", *options)
+    spans = sorted(gap["topics"][hand.topic]["partitions"]["0"] for gap in missing(hand))  # type: ignore[index]
+    assert spans == [[10, 20], [30, 40], [40, 50]]
+    ids = [gap["id"] for gap in missing(hand)]
+    assert len(set(ids)) == len(ids)
+
+
+def test_a_list_that_others_made_wrong_is_not_read(hand: HandRun) -> None:
+    """Somebody moves the table forward again to what floe gave up: its list says that it lacks what it holds. A replay is
+    refused, and the verb that the message names brings the list in line."""
+    first, _, third = three_commits(hand)
+    table, options = hand.names[0], ("--control-topic", hand.control_topic)
+    hand.floe("rollback", "--table", table, "--to", str(first), "--replay", *options)
+    with hand.project.catalog().load_table(table).manage_snapshots() as manage:
+        manage.set_current_snapshot(third)
+    refused = hand.floe("replay", hand.file, "--table", table, code=5)
+    assert "FLOE-R359" in refused
+    assert f"floe rollback --table {table}" in refused
+    hand.floe("rollback", "--table", table, "--to", str(third), "--replay", *options)
+    assert missing(hand) == []
+    assert rows_of_first(hand) == expected(hand, (0, 30))
+
+
 def test_skip_gives_up_what_was_there(hand: HandRun) -> None:
     """With `--skip` nothing is noted, and nothing is left to replay."""
     first, *_ = three_commits(hand)

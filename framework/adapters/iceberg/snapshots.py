@@ -6,7 +6,7 @@ later commits have merged or rewritten them.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table import Table
@@ -31,18 +31,19 @@ def facts_of(name: str, table: Table, branch: str, control_topic_id: str) -> Rol
     metadata = table.metadata
     line = tuple(ancestry(metadata, head_of(metadata, branch)))
     ids = {snapshot.snapshot_id for snapshot in line}
+    headed = {entry.snapshot_id: entry.timestamp_ms for entry in metadata.snapshot_log}  # the last time counts
     return RollbackFacts(
         table=name,
         control_topic_id=control_topic_id,
         progress=parse(metadata.properties.get(PROGRESS_PROPERTY), control_topic_id),
-        ancestry=tuple(_facts(snapshot) for snapshot in line),
-        beside=tuple(_facts(snapshot) for snapshot in metadata.snapshots if snapshot.snapshot_id not in ids),
+        ancestry=tuple(_facts(snapshot, headed) for snapshot in line),
+        beside=tuple(_facts(snapshot, headed) for snapshot in metadata.snapshots if snapshot.snapshot_id not in ids),
         whole=not line or line[-1].parent_snapshot_id is None,
         table_uuid=str(metadata.table_uuid),
     )
 
 
-def _facts(snapshot: Snapshot) -> SnapshotFacts:
+def _facts(snapshot: Snapshot, headed: Mapping[int, int]) -> SnapshotFacts:
     info = info_of(snapshot)
     said = snapshot.summary.additional_properties if snapshot.summary else {}
     return SnapshotFacts(
@@ -55,6 +56,7 @@ def _facts(snapshot: Snapshot) -> SnapshotFacts:
         control_topic_id=said.get(SUMMARY_CONTROL_TOPIC_ID),
         # Neither adds rows: what a rollback gives up with such a snapshot is in the ones before it.
         recovery=said.get(SUMMARY_RECOVERY) or said.get(SUMMARY_MAINTENANCE),
+        headed_ms=headed.get(info.snapshot_id),
     )
 
 

@@ -8,12 +8,13 @@ says what else settles it. Keeps invariant 10: nothing is given up but by a pers
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import takewhile
 
 from framework.commit.events.event_types import DataWritten, Discarded, SourceRange
 from framework.commit.machine.effects import TableView
 from framework.commit.machine.model import Announcement, TableState
+from framework.commit.offset_ranges import NO_OFFSETS, OffsetRanges
 from framework.errors import StateDisagreement
 
 
@@ -90,11 +91,11 @@ def plan_discard(
         takewhile(lambda a: impossible(a.event, view, gone) is not None, iter(state.pending))
     )
     rows: dict[str, int] = {}
-    ranges: dict[str, dict[tuple[str, str, int], SourceRange]] = {}
+    ranges: dict[str, OffsetRanges] = {}
     for announcement in given_up:
         event = announcement.event
         rows[event.pipeline] = rows.get(event.pipeline, 0) + event.rows
-        _add_ranges(ranges.setdefault(event.pipeline, {}), event)
+        ranges[event.pipeline] = ranges.get(event.pipeline, NO_OFFSETS) | OffsetRanges.of(event.ranges)
     return DiscardPlan(
         table=table,
         reason=reason,
@@ -104,7 +105,7 @@ def plan_discard(
         files=sum(len(a.event.files) for a in given_up),
         rows=rows,
         kept=len(state.pending) - len(given_up),
-        ranges={name: tuple(of.values()) for name, of in sorted(ranges.items())} if view is not None else {},
+        ranges={name: of.ranges for name, of in sorted(ranges.items())} if view is not None else {},
         table_uuids=tuple(sorted({a.event.table_uuid for a in given_up})),
         batches=batches_of(a.event for a in given_up),
     )
@@ -117,15 +118,6 @@ def batches_of(given_up: Iterable[DataWritten]) -> dict[str, tuple[int, int]]:
         first, last = spans.get(event.pipeline, (event.batch, event.batch))
         spans[event.pipeline] = (min(first, event.batch), max(last, event.batch))
     return spans
-
-
-def _add_ranges(ranges: dict[tuple[str, str, int], SourceRange], event: DataWritten) -> None:
-    """Batches of a pipeline follow each other, so what they cover of a partition is one range."""
-    for r in event.ranges:
-        key = (r.topic, r.topic_id, r.partition)
-        so_far = ranges.get(key, r)
-        if r.start < r.end or key in ranges:
-            ranges[key] = replace(so_far, start=min(so_far.start, r.start), end=max(so_far.end, r.end))
 
 
 def impossible(event: DataWritten, view: TableView | None, gone: Collection[str] = frozenset()) -> str | None:

@@ -1,19 +1,23 @@
 """What a table lacks and is to be read again: the property `floe.missing` as values.
 
-In: the property's text. Out: `Gap`s, and the text with one more or one less. A gap is written in the commit that rolls
-a table back and taken out in the commit that says it is filled, each conditional like any other, so that nobody fills
-it twice.
+In: the property's text. Out: `Gap`s, and the text with others. A gap is written in the commit that rolls a table back
+and taken out in the commit that says it is filled, each conditional like any other, so that nobody fills it twice.
+What gaps say together is a set: nothing is lacking twice, and nothing that the table holds.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from framework.commit.events.event_types import SourceRange
 from framework.commit.machine.progress import MISSING_PROPERTY
+from framework.commit.offset_ranges import NO_OFFSETS, OffsetRanges
 from framework.errors import StateDisagreement
+
+# Between a pipeline's name and the id of the gap that it fills.
+REPLAY = ".replay."
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,43 @@ class Gap:
     def replay_pipeline(self) -> str:
         """The name under which the gap is read: of its own, so that the pipeline's own chain and offsets stay as they
         are."""
-        return f"{self.pipeline}.replay.{self.gap_id}"
+        return f"{self.pipeline}{REPLAY}{self.gap_id}"
+
+
+def gaps_from(lacking: Mapping[str, OffsetRanges], gap_id: str) -> tuple[Gap, ...]:
+    """Gaps for what is lacking by pipeline: each can be read by one run. Their ids begin with `gap_id`."""
+    parts = [(pipeline, layer) for pipeline, lacks in sorted(lacking.items()) for layer in lacks.layers()]
+    return tuple(Gap(f"{gap_id}{number or ''}", pipeline, layer) for number, (pipeline, layer) in enumerate(parts))
+
+
+def lacking_after(
+    noted: Sequence[Gap],
+    given_up: Mapping[str, OffsetRanges],
+    read: Mapping[str, OffsetRanges],
+    held: Mapping[str, OffsetRanges],
+    gap_id: str,
+) -> tuple[Gap, ...]:
+    """What a table lacks once it has gone back: what it lacked before, and what is given up and wanted again.
+
+    Args:
+        noted: what it lacked until now. A gap that nothing has changed of stays as it is, with its id.
+        given_up: what goes with the snapshots, by pipeline, and is to be read again; nothing, where it is not.
+        read: what runs of the noted gaps have announced until now, by the gap's id: it is in the table, or will be,
+            or goes with the snapshots.
+        held: what the table holds afterwards, by pipeline.
+    """
+    kept: list[Gap] = []
+    lacking = dict(given_up)
+    for gap in noted:
+        own, done = OffsetRanges.of(gap.ranges), read.get(gap.gap_id, NO_OFFSETS)
+        here, wanted = held.get(gap.pipeline, NO_OFFSETS), given_up.get(gap.pipeline, NO_OFFSETS)
+        if own & (done | here | wanted):
+            lacking[gap.pipeline] = lacking.get(gap.pipeline, NO_OFFSETS) | (own - done)
+        else:
+            kept.append(gap)
+    for pipeline in lacking:
+        lacking[pipeline] -= held.get(pipeline, NO_OFFSETS)
+    return (*kept, *gaps_from(lacking, gap_id))
 
 
 def gaps_of(property_text: str | None) -> tuple[Gap, ...]:

@@ -8,20 +8,21 @@ What was in the snapshots given up is either given up too (`skip`) or noted as a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from framework.commit.events.event_types import DataWritten, SourceRange
+from framework.commit.events.event_types import DataWritten
 from framework.commit.machine.effects import TableProgress
+from framework.commit.offset_ranges import NO_OFFSETS, OffsetRanges
 from framework.commit.recovery.letter_replay import is_replay
-from framework.commit.recovery.missing import Gap
+from framework.commit.recovery.missing import REPLAY, Gap
 from framework.errors import StateDisagreement, TableBlocked
 
 
 @dataclass(frozen=True)
 class SnapshotFacts:
-    """One snapshot. `control_offset` and `control_topic_id` are None where floe did not make it; `added_paths` are its
-    own data files, asked for only where they matter."""
+    """One snapshot. `control_offset` and `control_topic_id` are None where floe did not make it. `headed_ms`: when the
+    branch was last moved to it, as far as the table's own log says."""
 
     snapshot_id: int
     parent_id: int | None
@@ -31,6 +32,7 @@ class SnapshotFacts:
     control_offset: int | None
     control_topic_id: str | None
     recovery: str | None = None
+    headed_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,8 @@ class Given:
 @dataclass(frozen=True)
 class RollbackPlan:
     """`reached`: the control offset that the snapshot to go back to holds everything below, None when it cannot be
-    told; `settled`: nothing has to be done. `gaps` are empty with skip. `pipelines` filled the table."""
+    told; `settled`: nothing has to be done. `pipelines` filled the table. `noted` is what the table lacked when it was
+    looked at, `gaps` what it will lack: all of it, also what it lacked before."""
 
     table: str
     snapshot_id: int
@@ -75,6 +78,8 @@ class RollbackPlan:
     pipelines: tuple[str, ...]
     replay: bool
     gaps: tuple[Gap, ...] = ()
+    kept_snapshots: tuple[int, ...] = ()
+    noted: tuple[Gap, ...] = ()
 
     @property
     def own_snapshots(self) -> tuple[int, ...]:
@@ -101,7 +106,7 @@ def target_of(facts: RollbackFacts, to: int, is_time: bool) -> SnapshotFacts:
 
 
 def plan_rollback(facts: RollbackFacts, target: SnapshotFacts, replay: bool) -> RollbackPlan:
-    """What going back gives up; gaps are found by `with_gaps`, which needs the log.
+    """What going back gives up; what the table then lacks is found by `lacking_after`, which needs the log.
 
     Raises:
         StateDisagreement: FLOE-R357, with `replay`: what was given up cannot be told any more.
@@ -147,6 +152,7 @@ def plan_rollback(facts: RollbackFacts, target: SnapshotFacts, replay: bool) -> 
         ),
         pipelines=tuple(sorted(facts.progress.pipelines)) if facts.progress is not None else (),
         replay=replay,
+        kept_snapshots=tuple(each.snapshot_id for each in kept),
     )
 
 
@@ -155,9 +161,10 @@ def _former_line(facts: RollbackFacts, recorded: int) -> tuple[tuple[SnapshotFac
     whether all of it is still there."""
     ids = {s.snapshot_id for s in facts.ancestry}
     by_id = {s.snapshot_id: s for s in facts.beside}
-    at = next(
-        (s for s in facts.beside if s.control_topic_id == facts.control_topic_id and s.control_offset == recorded), None
-    )
+    here = (s for s in facts.beside if s.control_topic_id == facts.control_topic_id and s.control_offset == recorded)
+    # A rollback of floe's has the progress of the commit that it gave up, and others may go back and forth: where the
+    # branch was last is where it came from.
+    at = max(here, key=lambda s: s.headed_ms or s.timestamp_ms, default=None)
     line: list[SnapshotFacts] = []
     while at is not None:
         line.append(at)
@@ -175,29 +182,44 @@ def _head_offset(facts: RollbackFacts) -> int:
     return 0
 
 
-def gaps_between(
-    plan: RollbackPlan,
-    announced: Sequence[tuple[int, DataWritten]],
-    log_start: int,
-    paths: Collection[str],
-    gap_id: str,
-) -> tuple[Gap, ...]:
-    """What the table will lack: the source ranges of the announcements whose files are in the snapshots given up.
+@dataclass(frozen=True)
+class Announcements:
+    """What the control log, which begins at `log_start`, holds for a table."""
+
+    events: tuple[DataWritten, ...]
+    log_start: int
+
+    def ranges_of(self, paths: Collection[str]) -> dict[str, OffsetRanges]:
+        """The source ranges of the announcements that name one of these files, by pipeline. What a replay read counts
+        as its pipeline's."""
+        found: dict[str, OffsetRanges] = {}
+        for event in self.events:
+            if any(file.path in paths for file in event.files):
+                name = event.pipeline.partition(REPLAY)[0]
+                found[name] = found.get(name, NO_OFFSETS) | OffsetRanges.of(event.ranges)
+        return found
+
+    def read_by(self, pipeline: str) -> OffsetRanges:
+        """What a pipeline has announced for the table."""
+        return OffsetRanges.of(r for event in self.events if event.pipeline == pipeline for r in event.ranges)
+
+
+def given_up_ranges(plan: RollbackPlan, announced: Announcements, paths: Collection[str]) -> dict[str, OffsetRanges]:
+    """The source ranges of the announcements whose files are in the snapshots given up, by pipeline.
 
     Args:
-        announced: what the control log holds for the table, with offsets.
         paths: data files that the snapshots given up had added.
 
     Raises:
-        StateDisagreement: FLOE-R357, the log does not go back far enough.
+        StateDisagreement: FLOE-R357, the log does not go back far enough, or the rows came from dead letters.
     """
     rows = sum(each.added_rows for each in plan.given_up if each.by_floe)
-    found = [event for _, event in announced if any(file.path in paths for file in event.files)]
+    found = [event for event in announced.events if any(file.path in paths for file in event.files)]
     in_log = sum(file.record_count for event in found for file in event.files if file.path in paths)
     if in_log != rows:
         raise StateDisagreement(
-            f"the snapshots given up hold {rows} rows of table {plan.table}, and the control log, which begins at {log_start}, "
-            f"knows of {in_log}",
+            f"the snapshots given up hold {rows} rows of table {plan.table}, and the control log, which begins at "
+            f"{announced.log_start}, knows of {in_log}",
             code="FLOE-R357",
             place=plan.table,
             remedy="--skip gives them up; `floe replay --from --to` then reads source ranges that you name",
@@ -210,16 +232,4 @@ def gaps_between(
             place=plan.table,
             remedy="go back to a snapshot after that replay of dead letters, or give up its rows with --skip",
         )
-    gaps: list[Gap] = []
-    hulls: dict[str, dict[tuple[str, str, int], tuple[int, int]]] = {}
-    for event in found:
-        pipeline = event.pipeline.partition(".replay.")[0]
-        of = hulls.setdefault(pipeline, {})
-        for r in event.ranges:
-            if r.start < r.end:
-                start, end = of.get((r.topic, r.topic_id, r.partition), (r.start, r.end))
-                of[r.topic, r.topic_id, r.partition] = min(start, r.start), max(end, r.end)
-    for pipeline, of in sorted(hulls.items()):
-        ranges = tuple(SourceRange(topic, tid, p, start, end) for (topic, tid, p), (start, end) in sorted(of.items()))
-        gaps.append(Gap(f"{gap_id}{len(gaps) or ''}", pipeline, ranges))
-    return tuple(gaps)
+    return announced.ranges_of(paths)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from framework.commit.events.event_types import SourceRange
 from framework.commit.machine.effects import TableProgress
+from framework.commit.offset_ranges import OffsetRanges
 from framework.commit.offsets import PartitionFacts, PartitionKey
 from framework.commit.recovery.missing import Gap
 from framework.diagnose.counted import counted
@@ -93,6 +94,15 @@ def plan_replay(
     for gap in gaps:
         for r in gap.ranges:
             _check_source(table, r, facts.get((r.topic, r.partition)))
+    lacking = OffsetRanges.of(r for gap in noted if gap.pipeline == pipeline for r in gap.ranges)
+    if named is not None and (twice := OffsetRanges.of(named.ranges) & lacking) and not allow_duplicates:
+        raise StateDisagreement(
+            f"table {table} has {counted(twice.offsets, 'offset')} of these source ranges on its own list of what it lacks, and "
+            "would get them twice",
+            code="FLOE-R359",
+            place=table,
+            remedy=f"`floe replay FILE --table {table}`, without --from and --to, reads what is on the list",
+        )
     if named is not None and held != 0 and not allow_duplicates:
         raise StateDisagreement(
             f"table {table} holds {counted(held, 'row')} of these source ranges"

@@ -6,9 +6,17 @@ import pytest
 
 from framework.commit.events.event_types import SourceRange
 from framework.commit.machine.effects import PipelineProgress, TableProgress
+from framework.commit.offset_ranges import OffsetRanges
 from framework.commit.offsets import PartitionFacts
-from framework.commit.recovery.missing import Gap, gaps_of, gaps_text
-from framework.commit.recovery.rollback import RollbackFacts, SnapshotFacts, gaps_between, plan_rollback, target_of
+from framework.commit.recovery.missing import Gap, gaps_from, gaps_of, gaps_text
+from framework.commit.recovery.rollback import (
+    Announcements,
+    RollbackFacts,
+    SnapshotFacts,
+    given_up_ranges,
+    plan_rollback,
+    target_of,
+)
 from framework.commit.recovery.table_replay import named_gap, plan_replay, without_replay
 from framework.errors import DataLossError, StateDisagreement, TableBlocked
 from tests.protocol.build import TOPIC_ID, written
@@ -84,27 +92,45 @@ def test_a_replay_of_what_cannot_be_told_is_refused(facts: RollbackFacts, said: 
     assert plan_rollback(facts, target, replay=False)
 
 
-def test_a_gap_is_the_ranges_of_the_announcements_that_were_given_up() -> None:
-    """A repeat that was never added is not part of it; a replay's own batches belong to its pipeline; rows that the log
-    does not know are refused."""
+def test_what_is_lacking_is_the_ranges_of_the_announcements_that_were_given_up() -> None:
+    """A repeat that was never added is not part of it; a replay's own batches belong to its pipeline; what lies between
+    two announcements is nobody's; rows that the log does not know are refused."""
     plan = plan_rollback(table(*LINE), LINE[2], replay=True)
     repeat, added = written("a", 2, paths=("r",)), written("a", 3, paths=("x",))
-    replayed = written("b.replay.12", 4, paths=("y",))
-    gaps = gaps_between(plan, [(6, repeat), (8, added)], 0, {"x"}, "id")
-    assert gaps == (Gap("id", "a", (SourceRange("src", "src-id", 0, 20, 30),)),)
+    later, replayed = written("a", 5, paths=("z",)), written("b.replay.12", 4, paths=("y",))
+    found = given_up_ranges(plan, Announcements((repeat, added), 0), {"x"})
+    assert found == {"a": OffsetRanges.of([SourceRange("src", "src-id", 0, 20, 30)])}
     with pytest.raises(StateDisagreement, match="knows of 0") as caught:
-        gaps_between(plan, [(6, repeat)], 5, {"x"}, "id")
+        given_up_ranges(plan, Announcements((repeat,), 5), {"x"})
     assert caught.value.code == "FLOE-R357"
-    wide = plan_rollback(table(snapshot(5, 4, 12), *LINE, recorded=12), LINE[2], replay=True)
-    assert [g.pipeline for g in gaps_between(wide, [(8, added), (9, replayed)], 0, {"x", "y"}, "id")] == ["a", "b"]
+    wide = plan_rollback(table(snapshot(6, 5, 15), snapshot(5, 4, 12), *LINE, recorded=15), LINE[2], replay=True)
+    found = given_up_ranges(wide, Announcements((added, replayed, later), 0), {"x", "y", "z"})
+    assert sorted(found) == ["a", "b"]
+    assert [(r.start, r.end) for r in found["a"].ranges] == [(20, 30), (40, 50)]
+    assert [[(r.start, r.end) for r in gap.ranges] for gap in gaps_from({"a": found["a"]}, "id")] == [
+        [(20, 30)],
+        [(40, 50)],
+    ]
 
 
 def test_rows_that_came_from_dead_letters_are_not_read_again_from_the_topic() -> None:
     """They are marked as replayed where they were kept; a gap could not bring them back, so it is refused."""
     plan = plan_rollback(table(*LINE), LINE[2], replay=True)
     with pytest.raises(StateDisagreement, match="dead letters") as caught:
-        gaps_between(plan, [(8, written("a.replay", 3, paths=("x",)))], 0, {"x"}, "id")
+        given_up_ranges(plan, Announcements((written("a.replay", 3, paths=("x",)),), 0), {"x"})
     assert caught.value.code == "FLOE-R357"
+
+
+def test_what_is_on_the_list_is_not_named_as_well() -> None:
+    """A range that the table lacks by its own word would come twice; consent to duplicates is consent."""
+    noted = Gap("1", "a", (SourceRange("src", "src-id", 0, 20, 30),))
+    named = Gap("2", "a", (SourceRange("src", "src-id", 0, 25, 35),))
+    with pytest.raises(StateDisagreement, match="5 offsets") as caught:
+        plan_replay("db.t", "a", (noted,), named, 0, FACTS, False)
+    assert caught.value.code == "FLOE-R359"
+    assert "floe replay FILE --table db.t" in caught.value.remedy
+    assert plan_replay("db.t", "b", (noted,), named, 0, FACTS, False).declared
+    assert plan_replay("db.t", "a", (noted,), named, 0, FACTS, True).declared
 
 
 def test_gaps_survive_their_property() -> None:
