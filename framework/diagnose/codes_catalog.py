@@ -241,4 +241,16 @@ ENTRIES = (
             ),
         ),
     ),
+    Code(
+        "FLOE-R147",
+        "A change after which Spark could not read the table",
+        "When the change was to be made, the table had something that made it unreadable for Iceberg's Java library, such as a partition field that somebody has added meanwhile and that has the name of the new column. Nothing was changed. The next try looks at the table as it is now.",
+        transcript=Transcript(
+            "run orders.yaml -t prod",
+            "table shop.orders is not changed, since Spark could not read it any more: column 'ts_day': a partition field of the table has this name",
+            "shop.orders",
+            "leave the field out with evolve.exclude, or correct create.partition_by",
+            ("floe plan orders.yaml -t prod",),
+        ),
+    ),
 )
