@@ -79,11 +79,16 @@ def faults(definition: Definition) -> tuple[Fault, ...]:
     chains = dict(_chains(definition.schema.as_struct(), ()))
     found += _types(fields, definition)
     found += _identifiers(definition.schema, fields, chains)
-    for number, spec in enumerate(definition.specs):
+    for number, spec in enumerate(_specs_of(definition)):
         found += _spec(spec, fields, chains, full, is_current=number == 0)
     for order in definition.orders[:1]:
         found += _order(order, fields)
     return tuple(found)
+
+
+def _specs_of(definition: Definition) -> tuple[PartitionSpec, ...]:
+    """Those that a reader meets: all of them, since files of old ones may be there."""
+    return definition.specs
 
 
 def new_faults(wanted: Definition, before: Definition | None) -> tuple[Fault, ...]:
@@ -170,16 +175,13 @@ def _spec(
     full: Mapping[str, int],
     is_current: bool,
 ) -> Iterator[Fault]:
-    names: set[str] = set()
     files: set[str] = set()
     for field in spec.fields:
-        if not field.name or field.name in names or not files.isdisjoint(file_names(field.name)):
+        if not _own_name(field.name, files):
             yield Fault((), f"the name of partition field {field.name!r} is empty, or not its own in files")
-        names.add(field.name)
         files |= file_names(field.name)
-        # An identity's field may have the name of its own column; Java asks the same of fields of any transform.
-        column = full.get(field.name)
-        if column is not None and column != field.source_id:
+        column = _taken_by(field, full)
+        if column is not None:
             yield Fault(_path(column, fields, chains), "a partition field of the table has this name", is_name=True)
         source = fields.get(field.source_id)
         if isinstance(field.transform, VoidTransform):
@@ -190,6 +192,17 @@ def _spec(
             yield Fault((), f"partition field {field.name} has no column")
 
 
+def _own_name(name: str, others_in_files: Collection[str]) -> bool:
+    return bool(name) and file_names(name).isdisjoint(others_in_files)
+
+
+def _taken_by(field: PartitionField, full: Mapping[str, int]) -> int | None:
+    """The column that has the name of a partition field and is not its own, which Java lets a field of any transform
+    have."""
+    column = full.get(field.name)
+    return None if column == field.source_id else column
+
+
 def _partition(
     field: PartitionField,
     source: NestedField,
@@ -198,11 +211,10 @@ def _partition(
     is_current: bool,
 ) -> Iterator[Fault]:
     path = _path(source.field_id, fields, chains)
-    takes = _takes(field.transform, source.field_type)
-    if not takes:
-        if is_current:
-            why = f"the table is partitioned by {field.transform} of it, which does not take {source.field_type}"
-            yield Fault(path, why)
+    if not _takes(field.transform, source.field_type):
+        yield Fault(
+            path, f"the table is partitioned by {field.transform} of it, which does not take {source.field_type}"
+        )
         return
     around = [fields[each].field_type for each in chains[source.field_id][:-1]]
     if is_current and not all(isinstance(kind, StructType) for kind in around):
