@@ -253,4 +253,16 @@ ENTRIES = (
             ("floe plan orders.yaml -t prod",),
         ),
     ),
+    Code(
+        "FLOE-R148",
+        "A table that cannot be written for the name of a column",
+        "A column without a name, or two that have the same name in files, such as `a.b` and `a_x2Eb`: no file can be written for the table, and most readers refuse it. An older floe may have made it so, or somebody else. `floe doctor --mend` renames the column in the table's metadata, which changes no file. Its records are dead letters meanwhile; replay them.",
+        transcript=Transcript(
+            "run orders.yaml -t prod",
+            "table shop.orders cannot be written: column 'a_x2Eb': in files it has the same name as 'a.b'",
+            "shop.orders",
+            "floe doctor --mend shop.orders, with the `-t` of the run: it renames the column",
+            ("floe doctor --mend shop.orders -t prod",),
+        ),
+    ),
 )

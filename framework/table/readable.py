@@ -32,7 +32,15 @@ from pyiceberg.types import (
     UnknownType,
 )
 
-from framework.config.column_names import LAST_FIELD_ID, TOP, SiblingNames, file_names, prefixes_inside, prefixes_of
+from framework.config.column_names import (
+    LAST_FIELD_ID,
+    SUFFIX,
+    TOP,
+    SiblingNames,
+    file_names,
+    prefixes_inside,
+    prefixes_of,
+)
 
 # What a definition is refused for that Java could not read.
 UNREADABLE = "FLOE-T115"
@@ -84,6 +92,48 @@ def faults(definition: Definition) -> tuple[Fault, ...]:
     for order in definition.orders[:1]:
         found += _order(order, fields)
     return tuple(found)
+
+
+def with_names_mended(definition: Definition) -> tuple[Schema, dict[tuple[str, ...], str]]:
+    """The schema under names that can be read, ids and all else as they are, and what each renamed column is called by
+    its path. The name is that by which later records find the column (`framework.table.policy.names`), unless another
+    column has it."""
+    wrong = {fault.path for fault in faults(definition) if fault.is_name}
+    renamed: dict[tuple[str, ...], str] = {}
+
+    def struct(kind: StructType, prefixes: tuple[str, ...], path: tuple[str, ...]) -> StructType:
+        siblings = SiblingNames(prefixes, definition.partition_fields)
+        names = [each.name for each in kind.fields if (*path, each.name) not in wrong]
+        for name in names:
+            siblings.add(name)
+        found = []
+        for each in kind.fields:
+            here, name = (*path, each.name), each.name
+            if here in wrong:
+                name = siblings.renamed(name)
+                while name in names:
+                    name = siblings.renamed(name + SUFFIX)
+                names.append(name)
+                siblings.add(name)
+                renamed[here] = name
+            inner = inside(each.field_type, prefixes_of(prefixes, name), here)
+            found.append(each.model_copy(update={"name": name, "field_type": inner}))
+        return StructType(*found)
+
+    def inside(kind: IcebergType, prefixes: tuple[str, ...], path: tuple[str, ...]) -> IcebergType:
+        if isinstance(kind, StructType):
+            return struct(kind, prefixes, path)
+        if isinstance(kind, ListType):
+            element = inside(kind.element_type, prefixes_inside(prefixes, "element"), (*path, "element"))
+            return ListType(kind.element_id, element, element_required=kind.element_required)
+        if isinstance(kind, MapType):
+            value = inside(kind.value_type, prefixes_inside(prefixes, "value"), (*path, "value"))
+            return MapType(kind.key_id, kind.key_type, kind.value_id, value, value_required=kind.value_required)
+        return kind
+
+    schema = definition.schema
+    root = struct(schema.as_struct(), TOP, ())
+    return Schema(*root.fields, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids), renamed
 
 
 def _specs_of(definition: Definition) -> tuple[PartitionSpec, ...]:

@@ -8,6 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.table.update import AddSchemaUpdate, SetCurrentSchemaUpdate
+from pyiceberg.transforms import DayTransform
+from pyiceberg.types import LongType, NestedField, StructType, TimestamptzType
 
 from framework.adapters.iceberg.views import definition_of
 from framework.config.column_names import RESERVED_BY_FLOE, RESERVED_BY_ICEBERG
@@ -20,7 +24,14 @@ from framework.config.spec import (
     PartitionFieldSpec,
     TablePolicy,
 )
+from framework.errors import TableBlocked
+from framework.ops import doctor_catalog
+from framework.ops.doctor import State
 from framework.record.process import process_block
+from framework.table.changes import AlterTable, CreateTable, Refusal
+from framework.table.create import plan_create
+from framework.table.evolve import plan_evolution
+from framework.table.model import TableNeed
 from framework.table.readable import faults
 from testbed.record_samples import alone
 from testbed.servers.spark_reader import java_read
@@ -184,3 +195,109 @@ def test_spark_and_java_read_every_table(lake: Lake) -> None:
         shown = [json.loads(str(row["row"])) for row in rows]
         assert sorted(map(str, shown)) == sorted(map(str, story.rows)), (name, story)
     assert found.counts == {name: len(story.rows) for name, story in names.items()}
+
+
+# Tables as floe 0.x made them, or as others still may: the columns that are added, and what they are called in the end.
+BROKEN: dict[str, tuple[PartitionFieldSpec | None, NestedField, str]] = {
+    "partition": (DAY, NestedField(9, "ts_day", LongType(), required=False), "ts_day_"),
+    "own": (None, NestedField(9, "_file", LongType(), required=False), "_file_"),
+    "changelog": (None, NestedField(9, "_change_type", LongType(), required=False), "_change_type_"),
+    "empty": (None, NestedField(9, "", LongType(), required=False), "_"),
+    "empty_inside": (
+        None,
+        NestedField(9, "s", StructType(NestedField(10, "", LongType(), required=False)), required=False),
+        "s._",
+    ),
+    "twin": (None, NestedField(9, "_1", LongType(), required=False), "_1_"),
+}
+_BASE = Schema(NestedField(1, "ts", TimestamptzType(), required=False), NestedField(2, "1", LongType(), required=False))
+
+
+def break_(lake: Lake, name: str, added: NestedField) -> None:
+    """What no door of floe does any more."""
+    table, commits = lake.tables.opened(name)
+    assert table is not None
+    schema = Schema(*table.schema().fields, added, schema_id=table.schema().schema_id + 1)
+    commits.apply(table, (), (AddSchemaUpdate(schema_=schema), SetCurrentSchemaUpdate(schema_id=-1)))
+
+
+@pytest.mark.spark
+def test_doctor_finds_broken_tables_and_its_remedy_makes_them_readable(lake: Lake) -> None:
+    """Each is an error with a command of its own; after it later records find the column, and Spark and Java read all."""
+    landings = {}
+    for title, (by, added, _) in BROKEN.items():
+        landing = Landing(lake, f"ns.{title}", policy_of([by] if by else []), HINTS[:1])
+        lake.create(landing.name, _BASE, [by] if by else [])
+        landing.take({"ts": TS, "1": 1})
+        break_(lake, landing.name, added)
+        landings[title] = landing
+        if title in ("empty", "empty_inside", "twin"):
+            with pytest.raises(TableBlocked) as refused:
+                landing.take({"ts": TS})
+            assert (refused.value.code, f"floe doctor --mend {landing.name}" in refused.value.remedy) == (
+                "FLOE-R148",
+                True,
+            )
+    lake.create("ns.sound", _BASE)
+    found = list(doctor_catalog.unreadable_tables(lake.tables, "default", "prod"))
+    broken = {finding.check: finding.remedy for finding in found if finding.state is State.ERROR}
+    assert broken == {f"table ns.{title}": f"floe doctor --mend ns.{title} -t prod" for title in BROKEN}
+    assert found[-1].message == "1 table can be read by Spark and Iceberg's Java library"
+
+    for title, (_, added, wanted) in BROKEN.items():
+        (told,) = doctor_catalog.mend(lake.tables, f"ns.{title}")
+        assert (told.state, wanted in landings[title].columns()) == (State.OK, True), told
+        (again,) = doctor_catalog.mend(lake.tables, f"ns.{title}")
+        assert "nothing was changed" in again.message
+        value: object = {"": 7} if title == "empty_inside" else 7
+        landings[title].take({"ts": TS, added.name: value})
+        assert not landings[title].letters
+    found = list(doctor_catalog.unreadable_tables(lake.tables, "default", "prod"))
+    assert [finding.state for finding in found] == [State.OK]
+    queries = [
+        f"SELECT max({'.'.join(f'`{part}`' for part in wanted.split('.'))}) AS seen FROM `default`.ns.{title}"
+        for title, (_, _, wanted) in BROKEN.items()
+    ]
+    java = java_read(lake.settings, queries, [f"ns.{title}" for title in BROKEN])
+    assert [rows[0]["seen"] for rows in java.rows] == [7] * len(BROKEN)
+    assert set(java.counts.values()) == {2}
+
+
+def test_the_last_look_in_front_of_the_catalog(lake: Lake) -> None:
+    """What was decided before somebody changed the table's partitions is not made: the table stays readable, and the next
+    try sees it as it is."""
+    name = lake.create("ns.t", _BASE)
+    policy = policy_of()
+    decided = lake.tables.load_target(name, policy)
+    assert decided is not None
+    change = plan_evolution(decided, TableNeed(name, (("ts_day", "long"),)))
+    assert isinstance(change, AlterTable)
+    with lake.plain(name).update_spec() as update:
+        update.add_field("ts", DayTransform(), "ts_day")
+    with pytest.raises(TableBlocked) as refused:
+        lake.tables.alter_table(change)
+    assert refused.value.code == "FLOE-R147"
+    landing = Landing(lake, name, policy, HINTS[:1])
+    landing.take({"ts": TS, "ts_day": 5})
+    assert landing.columns() == ["ts", "1", "ts_day_"]
+    assert lake.plain(name).scan().to_arrow()["ts_day_"].to_pylist() == [5.0]
+
+
+def test_a_broken_table_is_changed_beside_what_is_broken(lake: Lake) -> None:
+    """A column that keeps Spark from reading the table is nothing that another change is to blame for."""
+    name = lake.create("ns.t", _BASE)
+    break_(lake, name, NestedField(9, "_file", LongType(), required=False))
+    landing = Landing(lake, name, policy_of(), HINTS[:1])
+    landing.take({"ts": TS, "_file": 3, "new": "x"})
+    assert (landing.letters, landing.refusals) == ({}, [])
+    assert landing.columns() == ["ts", "1", "_file", "new"]
+
+
+def test_a_table_that_would_be_unreadable_is_not_made(lake: Lake) -> None:
+    """By its code, before a catalog is asked; a bucket of the same column will do."""
+    hints = (FieldHint("hash", "fixed[4]"),)
+    need = TableNeed("ns.t", (("hash", "fixed[4]"),))
+    refused = plan_create(need, policy_of([PartitionFieldSpec("hash")]), hints, ())
+    assert isinstance(refused, Refusal)
+    assert (refused.code, refused.path) == ("FLOE-T115", ("hash",))
+    assert isinstance(plan_create(need, policy_of([PartitionFieldSpec("hash", "bucket", 4)]), hints, ()), CreateTable)
