@@ -94,7 +94,7 @@ class SiblingNames:
     """The names of one struct's fields, and which further ones it can have.
 
     Attributes:
-        prefixes: what stands before a field's name in its full names: `l.element.` and, for short, `l.`.
+        prefixes: what stands before a field's name in its full name, `l.element.`, and in its short one, `l.`.
         partition_fields: names of the partition fields of all specs of the table.
     """
 
@@ -153,7 +153,8 @@ def prefixes_of(prefixes: tuple[str, ...], name: str) -> tuple[str, ...]:
     return tuple(f"{prefix}{name}." for prefix in prefixes)
 
 
-def prefixes_inside(prefixes: tuple[str, ...], word: str) -> tuple[str, ...]:
-    """The same inside of what a list (`element`) or a map (`value`) holds: Iceberg finds such a field with the word in its
-    name and without it."""
-    return (*(f"{prefix}{word}." for prefix in prefixes), *prefixes)
+def prefixes_inside(prefixes: tuple[str, ...], word: str, of_struct: bool) -> tuple[str, ...]:
+    """The same inside of what a list (`element`) or a map (`value`) holds: the full name has the word in it, and the short
+    one, by which Iceberg finds a field too, leaves it out where a struct is held."""
+    full, short = prefixes[0], prefixes[-1]
+    return (f"{full}{word}.", short if of_struct else f"{short}{word}.")

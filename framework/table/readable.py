@@ -124,10 +124,12 @@ def with_names_mended(definition: Definition) -> tuple[Schema, dict[tuple[str, .
         if isinstance(kind, StructType):
             return struct(kind, prefixes, path)
         if isinstance(kind, ListType):
-            element = inside(kind.element_type, prefixes_inside(prefixes, "element"), (*path, "element"))
+            below = prefixes_inside(prefixes, "element", kind.element_type.is_struct)
+            element = inside(kind.element_type, below, (*path, "element"))
             return ListType(kind.element_id, element, element_required=kind.element_required)
         if isinstance(kind, MapType):
-            value = inside(kind.value_type, prefixes_inside(prefixes, "value"), (*path, "value"))
+            below = prefixes_inside(prefixes, "value", kind.value_type.is_struct)
+            value = inside(kind.value_type, below, (*path, "value"))
             return MapType(kind.key_id, kind.key_type, kind.value_id, value, value_required=kind.value_required)
         return kind
 
@@ -158,10 +160,11 @@ def _names(struct: StructType, prefixes: tuple[str, ...], path: tuple[str, ...])
         kind, below, inside = field.field_type, prefixes_of(prefixes, field.name), here
         while isinstance(kind, (ListType, MapType)):
             word = "element" if isinstance(kind, ListType) else "value"
-            below, inside = prefixes_inside(below, word), (*inside, word)
+            held = kind.element_type if isinstance(kind, ListType) else kind.value_type
+            below, inside = prefixes_inside(below, word, held.is_struct), (*inside, word)
             if isinstance(kind, MapType) and isinstance(kind.key_type, StructType):
                 yield from _names(kind.key_type, prefixes_of(prefixes, "key"), (*inside[:-1], "key"))
-            kind = kind.element_type if isinstance(kind, ListType) else kind.value_type
+            kind = held
         if isinstance(kind, StructType):
             yield from _names(kind, below, inside)
 

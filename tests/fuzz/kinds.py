@@ -29,6 +29,7 @@ class Kind:
     format: str | None = None
     zone: str | None = None
     unit: str | None = None
+    is_record: bool = False
     declared: bool = False  # the file says the type, and nothing else of the field
 
     @property

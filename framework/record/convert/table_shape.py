@@ -282,14 +282,18 @@ def converter_for(
         folded = tuple((fold(name, insensitive), fold(column, insensitive)) for name, column in others.items())
         return StructConverter(target, pa.struct(parsed) if whole else None, "struct", children, insensitive, folded)
     if isinstance(kind, ListType):
-        element = converter_for(kind.element_type, path, *below, prefixes_inside(prefixes, "element"))
+        element = converter_for(
+            kind.element_type, path, *below, prefixes_inside(prefixes, "element", kind.element_type.is_struct)
+        )
         readable = element.parse_type is not None and not is_map(element.parse_type)
         parse_type = pa.list_(element.parse_type) if readable else None
         return ListConverter(target, parse_type, "list", element, kind.element_required)
     if isinstance(kind, MapType):
         # The keys of a JSON object are text, whatever they say.
         key = converter_for(kind.key_type, path, {}, insensitive)
-        item = converter_for(kind.value_type, path, *below, prefixes_inside(prefixes, "value"))
+        item = converter_for(
+            kind.value_type, path, *below, prefixes_inside(prefixes, "value", kind.value_type.is_struct)
+        )
         readable = isinstance(kind.key_type, StringType) and item.parse_type is not None
         parse_type = pa.map_(pa.string(), item.parse_type) if readable else None
         return MapConverter(target, parse_type, "map", key, item, kind.value_required)

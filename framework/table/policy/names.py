@@ -86,10 +86,14 @@ def _with_names_inside(kind: IcebergType, policy: TablePolicy, prefixes: tuple[s
     if isinstance(kind, StructType):
         return StructType(*with_column_names(kind.fields, policy, prefixes=prefixes))
     if isinstance(kind, ListType):
-        element = _with_names_inside(kind.element_type, policy, prefixes_inside(prefixes, "element"))
+        element = _with_names_inside(
+            kind.element_type, policy, prefixes_inside(prefixes, "element", kind.element_type.is_struct)
+        )
         return ListType(kind.element_id, element, element_required=kind.element_required)
     if isinstance(kind, MapType):
-        value = _with_names_inside(kind.value_type, policy, prefixes_inside(prefixes, "value"))
+        value = _with_names_inside(
+            kind.value_type, policy, prefixes_inside(prefixes, "value", kind.value_type.is_struct)
+        )
         return MapType(kind.key_id, kind.key_type, kind.value_id, value, value_required=kind.value_required)
     return kind
 
@@ -201,7 +205,7 @@ class _Naming:
             inner = present.element_type
         elif isinstance(present, MapType):
             inner = present.value_type
-        below = prefixes_inside(prefixes, "element" if kind[0] == "list" else "value")
+        below = prefixes_inside(prefixes, "element" if kind[0] == "list" else "value", kind[-1][0] == "struct")
         parts_inside = self._inside(kind[-1], inner, below, path)
         as_column, as_field, bad = ([*kind[:-1], part] if part is not None else None for part in parts_inside)
         return as_column, as_field, bad
