@@ -381,6 +381,8 @@ class Writer:
     # ---- values ------------------------------------------------------------------------------------------------------
 
     def key(self, name: str) -> str:
+        if name.endswith("_") and self.chance.random() < 0.5:
+            name = name[:-1]  # what records have in a column that is called otherwise, as nothing can be called so
         if self.odd and self.chance.random() < 0.05 and name:
             return '"' + "".join(f"\\u{ord(c):04x}" if ord(c) < 0x10000 else c for c in name) + '"'
         return json.dumps(name, ensure_ascii=False)
