@@ -158,12 +158,18 @@ KEPT = frozenset(("_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_i
 KEPT |= {"_change_type", "_change_ordinal", "_commit_snapshot_id", "__floe_offset"}
 
 
-def column_of(name: str, columns: Sequence[str], is_record: bool, insensitive: bool, parts: Sequence[str] = ()) -> str:
-    """The column that has a field's values: the field's own name, or that with underscores behind it where no column can
-    have it; `parts` are names of partition fields."""
+def column_of(name: str, columns: Sequence[str], is_record: bool, insensitive: bool) -> str:
+    """The column that has a field's values, or the field's own name where there is none."""
     here = {column.lower() if insensitive else column for column in columns}
     if (name.lower() if insensitive else name) in here:
         return name
+    found = renamed(name, columns, is_record)
+    return found if (found.lower() if insensitive else found) in here else name
+
+
+def renamed(name: str, columns: Sequence[str], is_record: bool, parts: Sequence[str] = ()) -> str:
+    """What the column of a field would be called beside those that there are: as the field, or with underscores behind it
+    where no column can be called so; `parts` are names of partition fields."""
     others = [column for column in columns if column != name]
 
     def is_bad(text: str) -> bool:
@@ -173,7 +179,7 @@ def column_of(name: str, columns: Sequence[str], is_record: bool, insensitive: b
     found = name
     while is_bad(found):
         found += "_"
-    return found if (found.lower() if insensitive else found) in here else name
+    return found
 
 
 def in_files(name: str) -> set[str]:
