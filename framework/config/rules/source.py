@@ -259,13 +259,14 @@ def declared_once(document: Document) -> Iterator[Diagnostic]:
 
 def metadata_columns_differ(document: Document) -> Iterator[Diagnostic]:
     """Two of Kafka's fields do not come to one column: `header.a-b` and `header.a.b` would both be `_kafka_header_a_b`."""
+    sensitive = document.text("tables", "defaults", "case") == "sensitive"
     seen: dict[str, str] = {}
     for path, item in document.items("source", "metadata_columns"):
         name = document.text(*path)
         if name is None or not is_metadata(name):
             continue
         column = metadata_column(name)
-        first = seen.setdefault(column.lower(), name)
+        first = seen.setdefault(column if sensitive else column.lower(), name)
         if first != name:
             message = f"`{name}` and `{first}` would be one column, `{column}`"
             yield at("FLOE-C410", message, item, path, "keep one of them")
