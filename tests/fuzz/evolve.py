@@ -18,7 +18,6 @@ from itertools import pairwise
 from typing import Any
 
 from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IcebergType
 
@@ -284,8 +283,20 @@ def _record(chance: random.Random, names: list[str], given: dict[str, Kind], odd
     return ("{" + ",".join(fields) + "}").encode()
 
 
-def check_evolve(seed: int, most: int = 1000) -> Report:
-    """What became of some batches of records, and of their table."""
+@dataclass(frozen=True)
+class Drawn:
+    """Records in batches, for a table of these columns and partition fields."""
+
+    policy: TablePolicy
+    given: dict[str, Kind]
+    needed: frozenset[str]
+    parts: tuple[str, ...]
+    values: list[bytes]
+    cuts: list[int]
+    singly: bool
+
+
+def _drawn(seed: int, most: int) -> Drawn:
     chance = random.Random(seed)
     policy = _policy(chance)
     given = {name: Kind(chance.choice(COLUMNS)) for name in ("id", "a", "b", "c")[: chance.choice((1, 2, 4))]}
@@ -305,12 +316,25 @@ def check_evolve(seed: int, most: int = 1000) -> Report:
     values = [_record(chance, names, given, odd) for _ in range(count)]
     cuts = sorted({0, count, *(chance.randint(0, count) for _ in range(chance.choice((0, 0, 1, 3))))})
     cuts = list(range(count + 1)) if decides else cuts
-    model = Model(policy, Table(dict(given), set(needed)), parts)
+    return Drawn(policy, given, needed, parts, values, cuts, chance.random() < 0.3)
+
+
+def evolved_table(seed: int, most: int = 60) -> TableTarget:
+    """What records make of a table."""
+    return _landed(_drawn(seed, most))[1]
+
+
+def check_evolve(seed: int, most: int = 1000) -> Report:
+    """What became of some batches of records, and of their table."""
+    drawn = _drawn(seed, most)
+    policy, given, values, cuts = drawn.policy, drawn.given, drawn.values, drawn.cuts
+    count = len(values)
+    model = Model(policy, Table(dict(given), set(drawn.needed)), drawn.parts)
     wanted = [model.take(data) for data in values]
     report = Report(documents=count)
     way = "evolve"
     try:
-        told, table = _landed(values, cuts, policy, Shape(given, needed).schema(), chance.random() < 0.3, parts)
+        told, table = _landed(drawn)
     except Exception:
         report.uncaught += 1
         report.faults.append(("uncaught evolve", seed, traceback.format_exc()))
@@ -353,26 +377,25 @@ def _same(wanted: Any, found: Any) -> bool:
     return same(wanted, found)
 
 
-def _landed(
-    values: list[bytes], cuts: list[int], policy: TablePolicy, given: Schema, singly: bool, parts: tuple[str, ...] = ()
-) -> tuple[list[Any], TableTarget]:
+def _landed(drawn: Drawn) -> tuple[list[Any], TableTarget]:
     """For each record its row or code, and the table in the end; batch after batch, as the driver does."""
+    policy, values = drawn.policy, drawn.values
     made = plan(defaults=policy)
     tables = MemoryTables(made, ())
     # The first partition field is of the spec that is, the others of specs that were.
-    fields = [PartitionField(1, 1000 + at, IdentityTransform(), part) for at, part in enumerate(parts)]
+    fields = [PartitionField(1, 1000 + at, IdentityTransform(), part) for at, part in enumerate(drawn.parts)]
     now, *before = [PartitionSpec(each, spec_id=at) for at, each in enumerate(fields)] or [PartitionSpec()]
     tables.targets["ns.t"] = replace(
-        target(schema=given, table_policy=policy),
+        target(schema=Shape(drawn.given, drawn.needed).schema(), table_policy=policy),
         spec_json=now.model_dump_json(),
         other_specs_json=tuple(each.model_dump_json() for each in before),
     )
     told: list[Any] = []
-    for begin, end in pairwise(cuts):
+    for begin, end in pairwise(drawn.cuts):
         records = block(values[begin:end], first_offset=begin)
         for _ in range(12):
             routing = replace(made, route=replace(made.route, refused_tables=tables.refused))
-            result = (alone if singly else processed)(records, routing, tables.targets)
+            result = (alone if drawn.singly else processed)(records, routing, tables.targets)
             if not result.needs:
                 break
             for need in result.needs.values():

@@ -1,6 +1,7 @@
 """What Iceberg's Java library says of tables' definitions, without a catalog: one JVM for all of them.
 
-In: lines on standard input, each a table's metadata as JSON. Out: for each line "", or what the library, or Spark's part
+In: lines on standard input, each a table's metadata as JSON, or nothing, which asks for the names that the library keeps
+for itself. Out: for each line those names, or "", or what the library, or Spark's part
 of it, has against the table. Nothing of floe and nothing of PyIceberg is in it.
 """
 
@@ -15,6 +16,7 @@ from pathlib import Path
 from testbed.servers.spark_reader import RUNTIME
 
 MARK = "RESULT "
+PACKAGE = "org.apache.iceberg"
 
 
 class JavaDefinitions:
@@ -31,6 +33,10 @@ class JavaDefinitions:
             cwd=Path(__file__).parents[2],
             env={**os.environ, "PYSPARK_PYTHON": sys.executable, "TZ": "UTC"},
         )
+
+    def metadata_columns(self) -> list[str]:
+        """The names of the library's metadata columns, and of others that it keeps for tables of its own."""
+        return self.ask("").split()
 
     def ask(self, metadata: str) -> str:
         """Why the table cannot be read or written; "" where it can."""
@@ -67,7 +73,14 @@ def main() -> None:
     )
     iceberg = spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
 
+    def kept() -> str:
+        constants = iceberg.MetadataColumns.ROW_ID.getClass().getClassLoader().loadClass(f"{PACKAGE}.MetadataColumns")
+        fields = [field for field in constants.getFields() if field.getType().getSimpleName() == "NestedField"]
+        return " ".join([iceberg.MetadataColumns.PARTITION_COLUMN_NAME, *(field.get(None).name() for field in fields)])
+
     def judge(metadata: str) -> str:
+        if not metadata:
+            return kept()
         parsed = iceberg.TableMetadataParser.fromJson(metadata)
         schema = parsed.schema()
         iceberg.Schema.checkCompatibility(schema, parsed.formatVersion())

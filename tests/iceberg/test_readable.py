@@ -14,30 +14,37 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import FixedType, LongType, NestedField
 
 from framework.config import column_names
-from framework.config.column_names import NameFault, SiblingNames
+from framework.config.column_names import RESERVED_BY_ICEBERG, NameFault, SiblingNames
 from framework.config.spec import PartitionFieldSpec
 from framework.errors import TableBlocked
 from framework.table import readable
+from framework.table.arrow_schema import parse_schema
+from framework.table.partitions import specs
 from framework.table.readable import Definition, Fault, faults
 from testbed.servers.spark_reader import java_read
 from tests.fuzz.definitions import FAMILIES, definition, metadata_json
+from tests.fuzz.evolve import evolved_table
 from tests.iceberg.conftest import Lake
 from tests.iceberg.java_definitions import JavaDefinitions
 
 pytestmark = [pytest.mark.iceberg, pytest.mark.spark]
 
-COUNT = 1500
+COUNT, EVOLVED = 1500, 400
 # Of what the library itself refuses later, or other libraries do.
 STRICTER = ("in manifests", "of it, which does not take struct", "of it, which does not take list", "not take map")
 
 
 @pytest.fixture(scope="module")
-def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
+def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaDefinitions]:
+    process = JavaDefinitions(tmp_path_factory.mktemp("java"))
+    yield process
+    process.stop()
+
+
+@pytest.fixture(scope="module")
+def verdicts(java: JavaDefinitions) -> dict[int, str]:
     """What the library has against the definition of each seed; "" for nothing."""
-    java = JavaDefinitions(tmp_path_factory.mktemp("java"))
-    found = {seed: java.ask(metadata_json(drawn(seed))) for seed in range(COUNT)}
-    java.stop()
-    return found
+    return {seed: java.ask(metadata_json(drawn(seed))) for seed in range(COUNT)}
 
 
 @cache
@@ -62,6 +69,19 @@ def test_java_refuses_what_floe_refuses_and_nothing_else(verdicts: dict[int, str
     assert len(refused) < 3 * COUNT / 4
     for family in FAMILIES.values():
         assert any(name in str(drawn(seed)) for seed in range(COUNT) for name in family if name)
+
+
+def test_the_names_that_iceberg_keeps_are_those_of_its_library(java: JavaDefinitions) -> None:
+    """All metadata columns, but for those of delete files, which never stand beside a table's."""
+    assert set(java.metadata_columns()) - {"file_path", "pos"} == set(RESERVED_BY_ICEBERG)
+
+
+def test_no_record_makes_a_definition_that_java_refuses(java: JavaDefinitions) -> None:
+    """Tables that records made and changed, under all words of `evolve`, beside specs that are and that were."""
+    for seed in range(EVOLVED):
+        table = evolved_table(seed)
+        now, *before = specs(table)
+        assert java.ask(metadata_json(Definition(parse_schema(table.schema_json), (now, *before)))) == "", seed
 
 
 def _without(fault: NameFault) -> Callable[[pytest.MonkeyPatch], None]:

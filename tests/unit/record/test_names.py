@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -10,10 +12,13 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import DayTransform
 from pyiceberg.types import LongType, NestedField, StructType, TimestamptzType
 
-from framework.config.spec import EvolveMode, FieldHint, TablePolicy
+import framework
+from framework.config.column_names import RESERVED_BY_FLOE
+from framework.config.spec import EvolveMode, FieldHint, FormatSpec, FormatType, TablePolicy
 from framework.record.model import BlockResult, TableTarget
 from framework.table.arrow_schema import parse_schema
 from framework.testing.tables import MemoryTables
+from testbed.format_samples import Landed, avro_bytes, avro_schema, framed, land, record_of, records
 from testbed.record_samples import alone, block, plan, policy, processed, target
 
 WORDS = {
@@ -160,3 +165,89 @@ def test_what_the_policy_excludes_is_excluded_by_its_own_name(way: object) -> No
     for evolve, wanted in (({"exclude": ("_file",)}, ["id"]), ({"include": ("id", "_file")}, ["id", "_file_"])):
         result, names = landed(way, [{"id": 1}, {"id": 2, "_file": 3}], policy(**evolve))
         assert (names, len(result.dead_letters)) == (wanted, 0)
+
+
+# ---- columns that bring their types -----------------------------------------------------------------------------------
+
+INNER = {
+    "type": "record",
+    "name": "Inner",
+    "fields": [{"name": "_1", "type": "long"}, {"name": "_file", "type": "long"}],
+}
+AVRO = record_of(
+    {"name": "id", "type": "long"},
+    {"name": "_file", "type": ["null", "string"]},
+    {"name": "ts_day", "type": ["null", "long"]},
+    {"name": "s", "type": ["null", INNER]},
+)
+
+
+def avro(
+    values: list[dict[str, object]], chosen: TablePolicy, schema: object = AVRO, found: TableTarget | None = None
+) -> Landed:
+    data = [framed(1, avro_bytes(schema, value)) for value in values]
+    spec = FormatSpec(FormatType.AVRO, registry="main")
+    known = {} if found is None else {"ns.t": found}
+    return land(records(data), spec, {1: avro_schema(schema)}, table_policy=chosen, known=known)
+
+
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("is_there", [True, False])
+def test_columns_that_bring_their_types(word: EvolveMode, is_there: bool) -> None:
+    """Of a schema's fields, too, each is what the word says; a record without a value for an odd one lands."""
+    now = PartitionSpec(PartitionField(2, 1000, DayTransform(), "ts_day"))
+    schema = Schema(
+        NestedField(1, "id", LongType()),
+        NestedField(2, "ts", TimestamptzType()),
+        *((NestedField(3, "s", StructType(NestedField(4, "1", LongType()))),)),
+    )
+    chosen = policy(names=word)
+    table = replace(target(schema=schema, table_policy=chosen), spec_json=now.model_dump_json())
+    values: list[dict[str, object]] = [
+        {"id": 1, "_file": "x", "ts_day": 5, "s": {"_1": 6, "_file": 7}},
+        {"id": 2, "_file": None, "ts_day": None, "s": None},
+        {"id": 3, "_file": None, "ts_day": 8, "s": None},
+    ]
+    landed = avro(values, chosen, found=table if is_there else None)
+    names = set(landed.schema.column_names)
+    if WORDS[word] == "renamed":
+        assert not landed.codes
+        assert ("ts_day_" in names) == is_there
+        assert landed.rows[0]["_file_"] == "x"
+        assert landed.rows[0]["ts_day_" if is_there else "ts_day"] == 5
+        assert landed.rows[0]["s"]["_1_" if is_there else "_1"] == 6
+        assert landed.rows[0]["s"]["_file"] == 7
+        return
+    bad = [0, 2] if is_there else [0]
+    refused = WORDS[word] == "refused"
+    assert landed.codes == ([(offset, "FLOE-D313") for offset in bad] if refused else [])
+    assert [row["id"] for row in landed.rows] == [n for n in (1, 2, 3) if not refused or n - 1 not in bad]
+    assert not {"_file", "_file_", "ts_day_", "s._1_"} & names
+
+
+def test_two_typed_fields_of_one_column() -> None:
+    """Whichever of them has the value lands; both are one dead letter, also where their types differ."""
+    for other in ("string", "long"):
+        schema = record_of({"name": "_file", "type": ["null", "string"]}, {"name": "_file_", "type": ["null", other]})
+        second: object = "b" if other == "string" else 2
+        values = [{"_file": "a", "_file_": None}, {"_file": None, "_file_": second}, {"_file": "a", "_file_": second}]
+        landed = avro(values, policy(), schema)
+        found = dict(landed.codes)
+        assert found[2] == "FLOE-D306"
+        assert landed.rows[0]["_file_"] == "a"
+        assert len(landed.rows) + len(found) == 3
+        if other == "string":
+            assert [row["_file_"] for row in landed.rows] == ["a", "b"]
+
+
+def test_each_name_that_code_uses_is_kept() -> None:
+    """Names beside the columns of a table, wherever in the program, are those on the list."""
+    root = Path(framework.__file__).parent
+    used = {
+        name
+        for path in root.rglob("*.py")
+        for name in re.findall(r'"(__floe[a-z_]*)"', path.read_text(encoding="utf-8"))
+    }
+    assert used == set(RESERVED_BY_FLOE)
+    places = [path for path in root.rglob("*.py") if '"_commit_snapshot_id"' in path.read_text(encoding="utf-8")]
+    assert [path.name for path in places] == ["column_names.py"]
