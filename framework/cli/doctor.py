@@ -38,17 +38,27 @@ _MARKS = {"ok": ("ok     ", "green"), "warning": ("warning", "yellow"), "error":
     shell_complete=complete.targets,
 )
 @click.option("--spark/--no-spark", "with_spark", default=True, help="Start Spark for the check, or leave it out.")
+@click.option(
+    "--mend",
+    "mended",
+    multiple=True,
+    metavar="TABLE",
+    help="Check nothing, and rename the columns of this table whose names keep Spark from reading it; repeat it for more.",
+    shell_complete=complete.tables,
+)
 @json_option
-def doctor(files: tuple[str, ...], target: str | None, with_spark: bool, as_json: bool) -> int:
+def doctor(files: tuple[str, ...], target: str | None, with_spark: bool, mended: tuple[str, ...], as_json: bool) -> int:
     """Check Java, Python, packages, Kafka, catalog, store, schema registry, clocks and Spark.
 
-    The exit code is 3 when something is wrong. With pipeline FILEs it lists and checks the Kafka permissions that they
-    need. It writes to a scratch topic and a scratch namespace, and removes both.
+    It names tables that Spark cannot read for the name of a column; `--mend` renames the column and changes no file. The
+    exit code is 3 when something is wrong. With pipeline FILEs it lists and checks the Kafka permissions that they need. It
+    writes to a scratch topic and a scratch namespace, and removes both.
     """
     from framework.ops.doctor import ask, exit_code
 
     findings: list[Finding] = []
-    for check, question in questions(files, target, with_spark):
+    asked = mending(target, mended) if mended else questions(files, target, with_spark)
+    for check, question in asked:
         for finding in ask(check, question):
             findings.append(finding)
             if not as_json:
@@ -94,11 +104,30 @@ def questions(files: tuple[str, ...], target: str | None, with_spark: bool) -> I
         yield f"kafka {name}", partial(doctor_kafka.examine, partial(_connection, spec, name, pipelines))
     for name, settings in sorted(spec.catalogs.items()):
         yield f"catalog {name}", partial(doctor_catalog.examine, name, partial(resolve, settings))
+        yield f"tables {name}", partial(_tables_of, spec, name)
     yield "catalogs", partial(doctor_catalog.shared_places, spec.catalogs)
     for name, settings in sorted(spec.registries.items()):
         yield f"registry {name}", partial(doctor_registry.examine, name, partial(resolve, settings))
     if with_spark:
         yield "spark", partial(doctor_machine.spark, spec)
+
+
+def mending(target: str | None, tables: tuple[str, ...]) -> Iterator[Question]:
+    """What is done to tables instead of all that is asked."""
+    from framework.ops import doctor_catalog
+    from framework.runtime.job import open_catalog
+
+    spec = load_target_or_raise(target or "local")
+    opened = open_catalog(spec, ())
+    for name in tables:
+        yield f"table {name}", partial(doctor_catalog.mend, opened, name)
+
+
+def _tables_of(spec: TargetSpec, catalog: str) -> Iterator[Finding]:
+    from framework.ops import doctor_catalog
+    from framework.runtime.job import open_catalog
+
+    yield from doctor_catalog.unreadable_tables(open_catalog(spec, [catalog]), catalog, spec.name)
 
 
 def _load(files: tuple[str, ...], target: str | None) -> tuple[TargetSpec, list[LoadedPipeline]]:

@@ -9,13 +9,21 @@ from __future__ import annotations
 from framework.config.spec import EvolveMode
 
 EVOLVE_SHORTHANDS: dict[str, dict[str, str]] = {
-    "exception": {"tables": "fail", "columns": "fail", "data_type": "fail", "nullability": "fail", "otherwise": "fail"},
+    "exception": {
+        "tables": "fail",
+        "columns": "fail",
+        "data_type": "fail",
+        "nullability": "fail",
+        "otherwise": "fail",
+        "names": "fail",
+    },
     "evolve": {
         "tables": "evolve",
         "columns": "evolve",
         "data_type": "widen",
         "nullability": "relax",
         "otherwise": "freeze",
+        "names": "rename",
     },
     "try_evolve": {
         "tables": "evolve",
@@ -23,6 +31,7 @@ EVOLVE_SHORTHANDS: dict[str, dict[str, str]] = {
         "data_type": "widen",
         "nullability": "relax",
         "otherwise": "discard_value",
+        "names": "rename",
     },
     "lenient": {
         "tables": "evolve",
@@ -30,6 +39,7 @@ EVOLVE_SHORTHANDS: dict[str, dict[str, str]] = {
         "data_type": "new_column",
         "nullability": "relax",
         "otherwise": "freeze",
+        "names": "rename",
     },
     "ignore": {
         "tables": "freeze",
@@ -37,6 +47,7 @@ EVOLVE_SHORTHANDS: dict[str, dict[str, str]] = {
         "data_type": "discard_value",
         "nullability": "discard_value",
         "otherwise": "discard_value",
+        "names": "discard_value",
     },
 }
 

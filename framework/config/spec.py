@@ -31,12 +31,13 @@ class ErrorPolicy(str, Enum):
 
 class EvolveMode(str, Enum):
     """What becomes of table, value and record when new data asks for a change of one aspect of a table (`tables`,
-    `columns`, `data_type`, `nullability`). `docs/concepts.md` says it for each aspect and each word."""
+    `columns`, `data_type`, `nullability`, `names`). `docs/concepts.md` says it for each aspect and each word."""
 
     EVOLVE = "evolve"
     WIDEN = "widen"
     NEW_COLUMN = "new_column"
     RELAX = "relax"
+    RENAME = "rename"
     FREEZE = "freeze"
     DISCARD_VALUE = "discard_value"
     DEAD_LETTER = "dead_letter"
@@ -268,7 +269,8 @@ class CreatePolicy:
 
 @dataclass(frozen=True)
 class EvolvePolicy:
-    """`otherwise` is for changes that a policy allows and Iceberg does not. `include` and `exclude` are globs of dotted
+    """`otherwise` is for changes that a policy allows and Iceberg does not, `names` for fields whose names no column can
+    have. `include` and `exclude` are globs of dotted
     paths: a field that is not included, or excluded, never becomes a column. `max_columns` counts fields inside of
     columns."""
 
@@ -280,6 +282,7 @@ class EvolvePolicy:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     max_columns: int = 1000
+    names: EvolveMode = EvolveMode.RENAME
 
 
 @dataclass(frozen=True)

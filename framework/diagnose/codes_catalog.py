@@ -241,4 +241,28 @@ ENTRIES = (
             ),
         ),
     ),
+    Code(
+        "FLOE-R147",
+        "A change after which Spark could not read the table",
+        "When the change was to be made, the table had something that made it unreadable for Iceberg's Java library, such as a partition field that somebody has added meanwhile and that has the name of the new column. Nothing was changed. The next try looks at the table as it is now.",
+        transcript=Transcript(
+            "run orders.yaml -t prod",
+            "table shop.orders is not changed, since Spark could not read it any more: column 'ts_day': a partition field of the table has this name",
+            "shop.orders",
+            "leave the field out with evolve.exclude, or correct create.partition_by",
+            ("floe plan orders.yaml -t prod",),
+        ),
+    ),
+    Code(
+        "FLOE-R148",
+        "A table that cannot be written for the name of a column",
+        "A column without a name, or two that have the same name in files, such as `a.b` and `a_x2Eb`: no file can be written for the table, and most readers refuse it. An older floe may have made it so, or somebody else. `floe doctor --mend` renames the column in the table's metadata, which changes no file. Its records are dead letters meanwhile; replay them.",
+        transcript=Transcript(
+            "run orders.yaml -t prod",
+            "table shop.orders cannot be written: column 'a_x2Eb': in files it has the same name as 'a.b'",
+            "shop.orders",
+            "floe doctor --mend shop.orders, with the `-t` of the run: it renames the column",
+            ("floe doctor --mend shop.orders -t prod",),
+        ),
+    ),
 )

@@ -322,7 +322,7 @@ ENTRIES = (
     Code(
         "FLOE-D306",
         "Two fields for one column",
-        "Two fields differ only in case, two keys of a map are the same, or two columns would have the same full name: `a.b` at the top, and `b` inside `a`. `evolve.exclude` leaves one out.",
+        "Two fields differ only in case, two keys of a map are the same, or two columns would have the same full name: `a.b` at the top, and `b` inside `a`. Or a field that is renamed, since no column can have its name, comes beside one of the new name: `_file` and `_file_`. `evolve.exclude` leaves one out.",
         transcript=_stopped(
             "convert",
             "ID: the record has two keys that differ only in case",
@@ -394,6 +394,17 @@ ENTRIES = (
             "updated_at: it says which record of a key in shop.orders is newer, and the record has no value for it (field updated_at: expected a value, got nothing)",
             "# Name another column in `write.order.field`, or correct the producer. Then:",
             *_again("FLOE-D312"),
+        ),
+    ),
+    Code(
+        "FLOE-D313",
+        "A field whose name no column can have",
+        "With a column of this name Spark could not read the table any more, or nobody could: Iceberg or floe keeps the name for itself (`_file`, `_row_id`), a partition field has it (`ts_day`), it is empty, or in files it is the same as that of a field beside it (`a.b` and `a_x2Eb`). `evolve.names` makes such a record an error. With `rename`, which is the default, the column has an underscore more.",
+        transcript=_stopped(
+            "convert",
+            "_file: shop.orders cannot have such a column: Iceberg keeps this name for itself",
+            "# Set `evolve: {names: rename}`, or leave the field out with `evolve.exclude`. Then:",
+            *_again("FLOE-D313"),
         ),
     ),
 )

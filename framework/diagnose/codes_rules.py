@@ -76,10 +76,17 @@ ENTRIES = (
     ),
     Code(
         "FLOE-C410",
-        "Two fields differ only in case",
-        "Tables are not case-sensitive by default, so both would be the same column.",
+        "Two fields for one column",
+        "Tables are not case-sensitive by default, so fields that differ only in case would be the same column. The columns of two headers are one where their names differ in nothing but signs: `header.a-b` and `header.a.b`.",
         _SCHEMA % "orderId: long, orderid: string",
         _SCHEMA % "orderId: long",
+    ),
+    Code(
+        "FLOE-C472",
+        "A declared field that can be no column",
+        "Iceberg or floe keeps the field's name for itself, or in files it is the same as that of another declared field, and `evolve.names` leaves such fields out or makes their records errors. What is declared would never be there.",
+        _SCHEMA % "_file: string" + "\ntables: {defaults: {evolve: {names: discard_value}}}",
+        _SCHEMA % "_file: string" + "\ntables: {defaults: {evolve: {names: rename}}}",
     ),
     Code(
         "FLOE-C411",

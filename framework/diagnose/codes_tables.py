@@ -162,6 +162,16 @@ ENTRIES = (
         ),
     ),
     Code(
+        "FLOE-T115",
+        "A definition that Iceberg's Java library cannot read",
+        "Spark, and every other reader that is built on Iceberg's Java library, would refuse the table: for the name of a column, a partition of `fixed` values, or another rule of the library that the message names. floe makes no such table, and changes none into one.",
+        transcript=_refused(
+            "column hash: the table is partitioned by it, and Iceberg's Java library cannot read fixed[4] in manifests",
+            "# Choose another transform, such as bucket, or leave the field out with `evolve.exclude`. Then:",
+            "floe plan orders.yaml -t prod",
+        ),
+    ),
+    Code(
         "FLOE-T201",
         "The policy refuses a change",
         "`evolve` of this table does not allow what the record asks for.",

@@ -1,7 +1,8 @@
-"""What `floe doctor` checks of an Iceberg catalog and its store: can a table be created, filled, read and dropped.
+"""What `floe doctor` checks of an Iceberg catalog and its store: can a table be created, filled, read and dropped, and
+can Spark read those that are there.
 
 In: a catalog's settings, secrets resolved. Out: Findings. It creates one scratch namespace, `floe_doctor_...`, and
-removes it with everything in it; no other name is touched.
+removes it with everything in it; no other name is touched, but for columns that it is told to rename (`mend`).
 """
 
 from __future__ import annotations
@@ -12,14 +13,23 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from framework.adapters.iceberg.catalog import IcebergCatalog
+from framework.adapters.iceberg.views import definition_of
 from framework.config.spec import SettingValue
+from framework.diagnose.counted import counted
 from framework.diagnose.suggest import listed
+from framework.errors import FloeError
 from framework.ops.doctor import Finding, error, ok, warning
+from framework.table.changes import AlterTable
+from framework.table.readable import faults, with_names_mended
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
+    from framework.adapters.iceberg.tables import IcebergTables
+
 SCRATCH = "floe_doctor_"
+# Each is loaded from its catalog, a few hundredths of a second.
+MOST_TABLES = 1000
 
 
 def examine(name: str, connect: Callable[[], Mapping[str, str]]) -> Iterator[Finding]:
@@ -68,6 +78,65 @@ def shared_places(catalogs: Mapping[str, Mapping[str, SettingValue]]) -> Iterato
                 f"{listed(names, 'and')} have the same warehouse, {warehouse}: tables of the same name would share a location",
                 "give each a warehouse of its own; `floe clean` skips tables that share a location",
             )
+
+
+def unreadable_tables(tables: IcebergTables, catalog: str, target: str) -> Iterator[Finding]:
+    """A line for each table whose definition Iceberg's Java library, and Spark with it, cannot read.
+
+    Args:
+        target: as `-t` names it in the remedy.
+    """
+    check, sound = f"tables {catalog}", 0
+    names = tables.list_tables(catalogs=[catalog])
+    for name in names[:MOST_TABLES]:
+        try:
+            loaded = tables.opened(name)[0]
+        except FloeError as raised:
+            yield error(f"table {name}", f"{raised.message} [{raised.code}]", raised.remedy)
+            continue
+        found = faults(definition_of(loaded.metadata)) if loaded is not None else ()
+        sound += not found
+        for fault in found:
+            remedy = f"floe doctor --mend {name} -t {target}" if fault.is_name else _BY_HAND
+            yield error(f"table {name}", f"Spark cannot read it: {fault}", remedy)
+    yield ok(check, f"{counted(sound, 'table')} can be read by Spark and Iceberg's Java library")
+    if len(names) > MOST_TABLES:
+        more = counted(len(names) - MOST_TABLES, "more table")
+        yield warning(check, f"{more} were not looked at", f"floe doctor --mend TABLE -t {target} looks at one")
+
+
+# A column of another type, or another partition: rows have to be written anew.
+_BY_HAND = (
+    "make a new table of another definition, and copy the rows with an engine that reads this one, such as PyIceberg"
+)
+
+
+def mend(tables: IcebergTables, name: str) -> Iterator[Finding]:
+    """Renames the columns of a table whose names make it unreadable; ids, values and files stay as they are. A live run
+    goes on with the table as it is then, and later records find the columns by their new names."""
+    check = f"table {name}"
+    loaded = tables.opened(name)[0]
+    if loaded is None:
+        yield error(check, "there is no such table", "floe status lists the tables of a target")
+        return
+    metadata = loaded.metadata
+    schema, renamed = with_names_mended(definition_of(metadata))
+    if not renamed:
+        yield ok(check, "no column's name keeps it from being read; nothing was changed")
+        return
+    change = AlterTable(
+        name,
+        str(metadata.table_uuid),
+        metadata.current_schema_id,
+        metadata.last_column_id,
+        schema.model_dump_json(),
+        (),
+    )
+    if not tables.alter_table(change):
+        yield error(check, "somebody else has changed it meanwhile; nothing was changed", "run the command again")
+        return
+    for path, new in renamed.items():
+        yield ok(check, f"column {'.'.join(path)!r} is now called {new!r}")
 
 
 def _write(check: str, opened: Catalog, table: str) -> Iterator[Finding]:

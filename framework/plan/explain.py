@@ -166,6 +166,7 @@ def _policy(policy: TablePolicy) -> str:
     paths = "".join(f", {name} {' '.join(globs)}" for name, globs in limits if globs)
     paths += f", {evolve.max_columns} at most" if evolve.max_columns != EvolvePolicy.max_columns else ""
     otherwise = f", otherwise {evolve.otherwise.value}" if evolve.otherwise is not EvolveMode.FREEZE else ""
+    otherwise += f", names {evolve.names.value}" if evolve.names is not EvolvePolicy.names else ""
     return (
         f"{create}; columns {evolve.columns.value}{paths}, "
         f"data_type {evolve.data_type.value}, nullability {evolve.nullability.value}{otherwise}, case {policy.case.value}"

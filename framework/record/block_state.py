@@ -30,7 +30,6 @@ from framework.record.infer_types import (
     NO_KEYS,
     apply_hints,
     merge_fields,
-    missing_fields,
     observe_records,
     settle_fields,
 )
@@ -62,7 +61,6 @@ from framework.record.rows.dictionary_text import together
 from framework.record.value_buffer import with_value
 from framework.table.column_details import merge_details
 from framework.table.observed import observed_columns
-from framework.table.policy.admitted import admitted_fields
 from framework.table.policy.answers import Act
 from framework.table.policy.delete_policy import delete_policy
 from framework.table.policy.metadata_columns import metadata_columns, own_fields, spellings
@@ -241,7 +239,7 @@ class BlockState:
         table = table_of(name)
         fields = observe_records([self.values[i] or b"" for i in positions], self.made_by(table))
         if table in self.tables:
-            fields = admitted_fields(missing_fields(fields, self.shapes[table].root), self.policy(table))
+            fields = self.shapes[table].lacking(fields, self.policy(table)).fields
         fields = self.own_fields(fields, table)
         fields = self._of_key(table, fields) if is_deletes(name) else fields
         if fields or table not in self.tables:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from framework.record.convert.converter import Converter
-from framework.record.convert.nested import ListConverter, MapConverter, StructConverter, fold
+from framework.record.convert.nested import ListConverter, MapConverter, StructConverter
 from framework.record.json.strict_parser import JsonValue
 from framework.table.model import ObservedType
 
@@ -62,8 +62,8 @@ def _into_struct(value: dict[str, JsonValue], rest: str, converter: StructConver
         further = rest[len(child.name) :]
         if not rest.startswith(child.name) or (further and further[0] not in ".["):
             continue
-        folded = fold(child.name, converter.insensitive)
-        present = (k for k, v in value.items() if v is not None and fold(k, converter.insensitive) == folded)
+        folded = converter.fold(child.name)
+        present = (k for k, v in value.items() if v is not None and converter.fold(k) == folded)
         key = next(present, child.name)
         step = Step("field", key, child.name, child.converter, child.required)
         found = _then(step, value.get(key), further, child.converter)
@@ -128,9 +128,9 @@ def columns_of(steps: Sequence[Step]) -> tuple[str, ...]:
 def required_and_missing(value: object, converter: Converter, above: Steps = ()) -> Iterator[Steps]:
     """The places in a value where one is required and missing; maps may be objects or lists of pairs."""
     if isinstance(converter, StructConverter) and isinstance(value, dict):
-        present = {fold(key, converter.insensitive): key for key, item in value.items() if item is not None}
+        present = {converter.fold(key): key for key, item in value.items() if item is not None}
         for child in converter.children:
-            key = present.get(fold(child.name, converter.insensitive))
+            key = present.get(converter.fold(child.name))
             step = Step("field", key or child.name, child.name, child.converter, child.required)
             yield from _required_at(step, None if key is None else value[key], above)
     elif isinstance(converter, ListConverter) and isinstance(value, list):

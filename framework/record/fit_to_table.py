@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from framework.record.convert.converter import holds_nothing
-from framework.record.convert.nested import StructConverter, fold
+from framework.record.convert.nested import StructConverter
 from framework.record.convert.table_shape import TableShape
 from framework.record.failure import RecordFailure
 from framework.record.field_path import (
@@ -27,12 +27,12 @@ from framework.record.field_path import (
     value_at,
     without,
 )
-from framework.record.infer_types import merge_fields, missing_fields, observe_record, observe_value, settle_fields
+from framework.record.infer_types import merge_fields, observe_record, observe_value, settle_fields
 from framework.record.json.strict_parser import JsonValue
 from framework.record.model import ObservedType
-from framework.record.refusal import MISSING_VALUE, no_column, refused
-from framework.table.policy.admitted import admitted_fields
+from framework.record.refusal import MISSING_VALUE, no_column, no_such_name, refused
 from framework.table.policy.answers import NOTHING_TO_LEAVE_OUT, Act
+from framework.table.policy.names import NOTHING
 from framework.table.policy.rules import TableRules
 
 Place = tuple[str | int, ...]
@@ -54,17 +54,20 @@ def fit(
     record: dict[str, JsonValue], own: dict[str, JsonValue], table: str, shape: TableShape, rules: TableRules
 ) -> Fitted:
     """Fit one record; `own` is the record without fields that are named like floe's metadata columns."""
-    lacking: dict[str, ObservedType] = {}
+    asked = NOTHING
     if not all(shape.has_column(name) and _is_flat(item) for name, item in own.items()):
-        lacking = admitted_fields(missing_fields(observe_record(own), shape.root), rules.policy)
+        asked = shape.lacking(observe_record(own), rules.policy)
     answer = rules.missing_column()
+    if asked.refused and answer.act is not Act.LEAVE_OUT:
+        raise no_such_name(asked, table, rules.unusable_name())
+    lacking = asked.fields
     if lacking and answer.act is Act.REFUSE:
         raise no_column(next(iter(lacking)), table, answer)
     if shape.metadata:
         record = {name: value for name, value in record.items() if shape.is_own(name)}
     fitting = _Fitting(shape, rules, record, record)
     row = fitting.row()
-    new = lacking if answer.act is Act.CHANGE else {}
+    new = dict(lacking) if answer.act is Act.CHANGE else {}
     merge_all_fields(new, fitting.new.values())
     wider: dict[str, ObservedType] = {}
     merge_all_fields(wider, fitting.wider.values())
@@ -207,14 +210,14 @@ class _Fitting:
         around = value_at(self.record, above) if above else self.record
         assert isinstance(parent, StructConverter)
         assert isinstance(around, dict)
-        insensitive = parent.insensitive
-        if any(fold(key, insensitive) == fold(name, insensitive) and around[key] is not None for key in around):
+        folded = parent.fold(name)
+        if any(parent.fold(key) == folded and around[key] is not None for key in around):
             return False
         place = Step("field", name, name, None)
-        child = next((c for c in parent.children if fold(c.name, insensitive) == fold(name, insensitive)), None)
+        child = next((c for c in parent.children if parent.fold(c.name) == folded), None)
         if child is None:
             top, wanted = observed_along((*above, place), kind)
-            if not admitted_fields({top: wanted}, self.rules.policy):
+            if not self.shape.lacking({top: wanted}, self.rules.policy).fields:
                 return False
             answer = self.rules.missing_column()
             if answer.act is Act.REFUSE:

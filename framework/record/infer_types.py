@@ -176,10 +176,10 @@ def _missing(kind: ObservedType, converter: Converter) -> ObservedType | None:
         return None
     if not isinstance(converter, StructConverter):
         return None
-    known = {fold(child.name, converter.insensitive): child.converter for child in converter.children}
+    known = {converter.fold(child.name): child.converter for child in converter.children}
     lacking = []
     for name, child in kind[1]:
-        existing = known.get(fold(name, converter.insensitive))
+        existing = known.get(converter.fold(name))
         part = known_part(child) if existing is None else _missing(child, existing)
         if part is not None:
             lacking.append([name, part])

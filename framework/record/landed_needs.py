@@ -15,7 +15,7 @@ from framework.plan.model import Plan
 from framework.record.bisect_failures import joined, part_of, records_at
 from framework.record.model import BlockResult, RecordBlock, TableNeed, TableTarget
 from framework.table.arrow_schema import parse_schema
-from framework.table.changes import AlterTable, CreateTable
+from framework.table.changes import AlterTable, Refusal
 from framework.table.create import plan_create
 from framework.table.evolve import merge_needs, plan_evolution
 from framework.table.in_memory import altered_in_memory, made_in_memory
@@ -149,7 +149,9 @@ def changed_as(need: TableNeed, plan: Plan, target: TableTarget | None) -> Table
         return altered_in_memory(target, change) if isinstance(change, AlterTable) else None
     policy = plan.write.tables.policy_for(need.table)
     made = plan_create(need, policy, plan.hints_of(need.table), plan.metadata_columns_of(need.table))
-    return made_in_memory(need.table, parse_schema(made.schema_json), policy) if isinstance(made, CreateTable) else None
+    if isinstance(made, Refusal):
+        return None
+    return made_in_memory(need.table, parse_schema(made.schema_json), policy, made.partition_by)
 
 
 def _as_refused(trial: BlockResult, offsets: set[int]) -> BlockResult:

@@ -2,7 +2,8 @@
 
 In: rows of a table and how it is partitioned. Out: which of them have no partition, and why. `truncate(50, amount)` rounds
 down: of -999.99 in a `decimal(5, 2)` it makes -1000.00, which has a digit too many, so that no writer of Iceberg can say in
-which partition the row is. Whole numbers wrap around, as in Iceberg's Java library.
+which partition the row is. Of the least whole numbers it makes large positive ones, as Iceberg's libraries wrap around, and
+a reader that looks for negative numbers passes over that partition.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.transforms import TruncateTransform
-from pyiceberg.types import DecimalType, StructType
+from pyiceberg.types import DecimalType, IntegerType, LongType, StructType
 
 from framework.record.arrays import Mask, one_array
 from framework.record.failure import RecordFailure
@@ -41,7 +42,8 @@ class LeastValue:
         column = one_array(rows.column(self.path[0]))
         for name in self.path[1:]:
             column = pc.struct_field(column, name)
-        found = pc.less(column, pa.scalar(self.least, column.type)).fill_null(False)
+        least = int(self.least) if pa.types.is_integer(column.type) else self.least
+        found = pc.less(column, pa.scalar(least, column.type)).fill_null(False)
         return (found.to_numpy(zero_copy_only=False), column) if pc.any(found).as_py() else None
 
     def failure(self, value: object) -> RecordFailure:
@@ -62,24 +64,28 @@ def _least_values(spec_json: str, schema_json: str) -> tuple[LeastValue, ...]:
 
 
 def _found(spec: PartitionSpec, schema_json: str) -> Iterator[LeastValue]:
-    columns = dict(_decimals(parse_schema(schema_json).as_struct()))
+    columns = dict(_numbers(parse_schema(schema_json).as_struct()))
     for field in spec.fields:
         path, kind = columns.get(field.source_id, ((), None))
         if kind is None or not isinstance(field.transform, TruncateTransform):
             continue
         width = field.transform.width
-        most = 10**kind.precision - 1
-        least = Decimal(-(most // width) * width).scaleb(-kind.scale, _DIGITS)
-        why = f"{field.transform} of it has more digits than decimal({kind.precision}, {kind.scale})"
+        if isinstance(kind, DecimalType):
+            most = 10**kind.precision - 1
+            least = Decimal(-(most // width) * width).scaleb(-kind.scale, _DIGITS)
+            why = f"{field.transform} of it has more digits than decimal({kind.precision}, {kind.scale})"
+        else:
+            most = 1 << (31 if isinstance(kind, IntegerType) else 63)
+            least, why = Decimal(-(most // width) * width), f"{field.transform} of it is below the least {kind}"
         yield LeastValue(path, least, why)
 
 
-def _decimals(
+def _numbers(
     struct: StructType, above: tuple[str, ...] = ()
-) -> Iterator[tuple[int, tuple[tuple[str, ...], DecimalType]]]:
+) -> Iterator[tuple[int, tuple[tuple[str, ...], DecimalType | IntegerType | LongType]]]:
     for field in struct.fields:
         path = (*above, field.name)
         if isinstance(field.field_type, StructType):
-            yield from _decimals(field.field_type, path)
-        elif isinstance(field.field_type, DecimalType):
+            yield from _numbers(field.field_type, path)
+        elif isinstance(field.field_type, (DecimalType, IntegerType, LongType)):
             yield field.field_id, (path, field.field_type)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from framework.record.failure import RecordFailure
 from framework.table.policy.answers import Answer
+from framework.table.policy.names import Named
 
 MISSING_VALUE = "FLOE-D305"
 
@@ -37,6 +38,13 @@ def no_column(name: str, table: str, answer: Answer) -> RecordFailure:
     """The failure of a record with a field that the table lacks and may not gain."""
     message = f"{name}: {table} has no such column and its columns are frozen"
     return refused(RecordFailure("convert", "FLOE-D307", message, field_path=name), answer)
+
+
+def no_such_name(asked: Named, table: str, answer: Answer) -> RecordFailure:
+    """The failure of a record with a field whose name no column of the table can have."""
+    path = ".".join(asked.path)
+    message = f"{path or 'a field without a name'}: {table} cannot have such a column: {asked.why}"
+    return refused(RecordFailure("convert", "FLOE-D313", message, field_path=path), answer)
 
 
 def no_value(path: str, answer: Answer) -> RecordFailure:

@@ -68,7 +68,7 @@ def declared_schema(plan: Plan) -> pa.Schema:
 @lru_cache(maxsize=64)
 def _declared(hints: tuple[FieldHint, ...], case: Case) -> Schema:
     for_sql = [replace(hint, type=_sql_type(hint.type)) for hint in hints]
-    planned = plan_create(TableNeed(_SOURCE, ()), TablePolicy(case=case), for_sql, ())
+    planned = plan_create(TableNeed(_SOURCE, ()), sql_source_policy(TablePolicy(case=case)), for_sql, ())
     if isinstance(planned, Refusal):
         raise ValueError(f"source.schema must declare the fields that transform.sql reads: {planned.reason}")
     return Schema.model_validate_json(planned.schema_json)

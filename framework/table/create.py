@@ -34,11 +34,13 @@ from framework.table.column_limit import CODE as TOO_WIDE
 from framework.table.column_limit import too_wide, within
 from framework.table.keys import unordered
 from framework.table.model import ColumnDetail, ObservedType, TableNeed
-from framework.table.name_clashes import without_clashes
 from framework.table.new_fields import FieldIds, build_type, children
+from framework.table.partitions import order_of, spec_of
 from framework.table.policy.admitted import admitted_fields, most_columns
 from framework.table.policy.metadata_columns import metadata_columns as filled_by_floe
+from framework.table.policy.names import keeps_to_iceberg, named, with_column_names
 from framework.table.policy.rules import may_create
+from framework.table.readable import UNREADABLE, Definition, faults, without_clashes
 from framework.table.types import (
     NANOSECONDS_SINCE,
     as_declared,
@@ -64,6 +66,8 @@ def plan_create(
     if format_version(policy.create.properties) < NANOSECONDS_SINCE:
         columns = {name: without_nanoseconds(kind) for name, kind in columns.items()}
     filled = filled_by_floe(metadata_columns)
+    # Until the end fields are called what records, hints and the policy call them.
+    columns = named(columns, StructType(), policy, declared=True).fields
     columns.update(filled)
     if not columns:
         return Refusal(need.table, (), "no record so far has a field with a value, and none is declared", "FLOE-T103")
@@ -87,21 +91,27 @@ def plan_create(
         return refused
     fields = [with_details(field, _details(need, policy), insensitive) for field in fields]
     schema = _with_hints_on_columns(fields, hints, identifiers, insensitive)
+    made = Schema(*with_column_names(schema.fields, policy, filled), identifier_field_ids=sorted(identifiers))
     partition_by = []
     for wanted in policy.create.partition_by:
-        found = _transformed_field(schema, wanted, need.table, insensitive, "partitioned")
+        found = _transformed_field(schema, made, wanted, need.table, insensitive, "partitioned")
         if isinstance(found, Refusal):
             return found
         partition_by.append(found)
     sort_by = []
     for order in policy.create.sort_by:
-        found = _transformed_field(schema, order.by, need.table, insensitive, "sorted")
+        found = _transformed_field(schema, made, order.by, need.table, insensitive, "sorted")
         if isinstance(found, Refusal):
             return found
         sort_by.append(replace(order, by=found))
+    if keeps_to_iceberg(policy):
+        version = format_version(policy.create.properties)
+        wrong = faults(Definition(made, (spec_of(made, partition_by),), (order_of(made, sort_by),), version))
+        if wrong:
+            return Refusal(need.table, wrong[0].path, wrong[0].why, UNREADABLE)
     return CreateTable(
         need.table,
-        schema.model_dump_json(),
+        made.model_dump_json(),
         tuple(partition_by),
         _properties(policy),
         tuple(sort_by),
@@ -254,9 +264,9 @@ def _fold(name: str, insensitive: bool) -> str:
 
 
 def _transformed_field(
-    schema: Schema, wanted: PartitionFieldSpec, table: str, insensitive: bool, made: str
+    schema: Schema, as_made: Schema, wanted: PartitionFieldSpec, table: str, insensitive: bool, made: str
 ) -> PartitionFieldSpec | Refusal:
-    """A partition or sort field with its column as the schema spells it, or why the table cannot have it."""
+    """A partition or sort field with its column as the table spells it, or why the table cannot have it."""
     path = tuple(wanted.column.split("."))
     if wanted.transform not in _TRANSFORMS or (wanted.argument is None) == (wanted.transform in _WITH_ARGUMENT):
         return Refusal(table, path, f"{_field_text(wanted)} is not an Iceberg transform", "FLOE-T104")
@@ -270,7 +280,7 @@ def _transformed_field(
             "declare its type under source.schema",
             "FLOE-T105",
         )
-    name = schema.find_column_name(source.field_id) or wanted.column
+    name = as_made.find_column_name(source.field_id) or wanted.column
     transform = parse_transform(
         f"{wanted.transform}[{wanted.argument}]" if wanted.transform in _WITH_ARGUMENT else wanted.transform
     )

@@ -9,9 +9,10 @@ Iceberg's own promotions and required to optional: never a drop, a rename or a r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyiceberg.schema import Schema
+from pyiceberg.table.sorting import SortOrder
 from pyiceberg.types import (
     IcebergType,
     ListType,
@@ -28,11 +29,13 @@ from framework.table.column_details import merge_details
 from framework.table.column_limit import CODE as TOO_WIDE
 from framework.table.column_limit import too_wide, within
 from framework.table.model import ObservedType, TableNeed, TableTarget
-from framework.table.name_clashes import without_clashes
 from framework.table.new_fields import FieldIds, build_field, children, element
-from framework.table.policy.admitted import admitted_fields, most_columns
+from framework.table.partitions import partition_fields, specs
+from framework.table.policy.admitted import most_columns
+from framework.table.policy.names import named
 from framework.table.policy.rules import rules_of
 from framework.table.policy.words import Aspect
+from framework.table.readable import UNREADABLE, Definition, new_faults, without_clashes
 from framework.table.types import known_part, merge_observed, merge_spellings, primitive_of, promotes
 
 
@@ -81,6 +84,9 @@ def plan_evolution(target: TableTarget, need: TableNeed) -> AlterTable | Refusal
             return Refusal(target.name, path, too_wide(most), TOO_WIDE)
         return Refusal(target.name, path, _clash(path), "FLOE-T109")
     changed = Schema(*columns, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)
+    before = _definition(schema, target)
+    if found := new_faults(replace(before, schema=changed), before):
+        return Refusal(target.name, found[0].path, found[0].why, UNREADABLE)
     return AlterTable(
         table=target.name,
         table_uuid=target.table_uuid,
@@ -107,31 +113,20 @@ def clash_with(target: TableTarget, need: TableNeed) -> str:
 def _wanted(schema: Schema, target: TableTarget, need: TableNeed) -> tuple[_Planner, StructType]:
     """The changes that the need asks for, and the columns with them."""
     planner = _Planner(target, FieldIds(max(target.last_column_id, schema.highest_field_id)), need.optional)
+    present = schema.as_struct()
     fields = merge_spellings(need.fields, target.policy.case is Case.INSENSITIVE)
-    root = planner.struct(schema.as_struct(), ["struct", [[name, kind] for name, kind in fields.items()]], _TOP)
+    columns = named(fields, present, target.policy, partition_fields(target)).columns
+    root = planner.struct(present, ["struct", [[name, kind] for name, kind in columns.items()]], ())
     return planner, StructType(*(planner.relaxed(child, (child.name,)) for child in root.fields))
+
+
+def _definition(schema: Schema, target: TableTarget) -> Definition:
+    orders = (SortOrder.model_validate_json(target.sort_order_json),) if target.sort_order_json else ()
+    return Definition(schema, specs(target), orders, target.format_version)
 
 
 def _clash(path: tuple[str, ...]) -> str:
     return f"another column has the full name {'.'.join(path)}, or a column inside it has"
-
-
-@dataclass(frozen=True)
-class _Path:
-    """Where a column is: `names` with `element` and `value` of lists and maps, `fields` as policies and hints name
-    it."""
-
-    names: tuple[str, ...] = ()
-    fields: tuple[str, ...] = ()
-
-    def field(self, name: str) -> _Path:
-        return _Path((*self.names, name), (*self.fields, name))
-
-    def inside(self, name: str) -> _Path:
-        return _Path((*self.names, name), self.fields)
-
-
-_TOP = _Path()
 
 
 @dataclass
@@ -145,20 +140,18 @@ class _Planner:
     def _fold(self) -> Callable[[str], str]:
         return str.lower if self.target.policy.case is Case.INSENSITIVE else str
 
-    def struct(self, kind: StructType, observed: ObservedType, path: _Path) -> StructType:
-        policy = self.target.policy
+    def struct(self, kind: StructType, observed: ObservedType, path: tuple[str, ...]) -> StructType:
         fields = list(kind.fields)
         by_name = {self._fold(child.name): i for i, child in enumerate(fields)}
         for name, wanted in children(observed):
             at = by_name.get(self._fold(name))
             if at is not None:
-                fields[at] = self._existing(fields[at], wanted, path.field(fields[at].name))
+                fields[at] = self._existing(fields[at], wanted, (*path, fields[at].name))
                 continue
-            known = known_part(wanted)
-            part = None if known is None else admitted_fields({name: known}, policy, path.fields).get(name)
+            part = known_part(wanted)
             if part is None:
                 continue
-            place = path.field(name).names
+            place = (*path, name)
             self._allow(Aspect.COLUMNS, place, "a new column")
             added = build_field(name, part, self.ids)
             by_name[self._fold(name)] = len(fields)
@@ -166,7 +159,7 @@ class _Planner:
             self.changes.append(AddColumn(place, str(added.field_type)))
         return StructType(*fields)
 
-    def _existing(self, field_: NestedField, observed: ObservedType, path: _Path) -> NestedField:
+    def _existing(self, field_: NestedField, observed: ObservedType, path: tuple[str, ...]) -> NestedField:
         return _with(field_, self._type(field_.field_type, observed, path), field_.required)
 
     def relaxed(self, field_: NestedField, path: tuple[str, ...]) -> NestedField:
@@ -192,20 +185,20 @@ class _Planner:
             kind = MapType(kind.key_id, kind.key_type, kind.value_id, inner.field_type, value_required=inner.required)
         return _with(field_, kind, required)
 
-    def _type(self, kind: IcebergType, observed: ObservedType, path: _Path) -> IcebergType:
+    def _type(self, kind: IcebergType, observed: ObservedType, path: tuple[str, ...]) -> IcebergType:
         if isinstance(kind, StructType) and isinstance(observed, list) and observed[0] == "struct":
             return self.struct(kind, observed, path)
         if isinstance(kind, ListType) and isinstance(observed, list) and observed[0] == "list":
-            inner = self._existing(kind.element_field, element(observed), path.inside("element"))
+            inner = self._existing(kind.element_field, element(observed), (*path, "element"))
             return ListType(kind.element_id, inner.field_type, element_required=inner.required)
         if isinstance(kind, MapType) and isinstance(observed, list) and observed[0] == "map":
-            value = self._existing(kind.value_field, element(observed), path.inside("value"))
+            value = self._existing(kind.value_field, element(observed), (*path, "value"))
             return MapType(kind.key_id, kind.key_type, kind.value_id, value.field_type, value_required=value.required)
         if isinstance(kind, PrimitiveType) and isinstance(observed, str) and observed != "null":
             wanted = promotion(kind, primitive_of(observed))
             if wanted is not None:
-                self._allow(Aspect.DATA_TYPE, path.names, f"widening {kind} to {wanted}")
-                self.changes.append(WidenColumn(path.names, str(kind), str(wanted)))
+                self._allow(Aspect.DATA_TYPE, path, f"widening {kind} to {wanted}")
+                self.changes.append(WidenColumn(path, str(kind), str(wanted)))
                 return wanted
         # Another kind of value is no matter of the schema: the record is judged when it is converted.
         return kind

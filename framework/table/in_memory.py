@@ -5,18 +5,22 @@ In: a schema, or an examined table and its change. Out: a TableTarget that no ca
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
 
-from framework.config.spec import TablePolicy
+from framework.config.spec import PartitionFieldSpec, TablePolicy
 from framework.table.arrow_schema import parse_schema
 from framework.table.changes import AlterTable
 from framework.table.model import TableTarget
+from framework.table.partitions import spec_of
 from framework.table.types import format_version
 
 
-def made_in_memory(name: str, schema: Schema, policy: TablePolicy) -> TableTarget:
+def made_in_memory(
+    name: str, schema: Schema, policy: TablePolicy, partition_by: Sequence[PartitionFieldSpec] = ()
+) -> TableTarget:
     """A new table; a catalog numbers its columns afresh."""
     schema = assign_fresh_schema_ids(schema)
     return TableTarget(
@@ -25,7 +29,7 @@ def made_in_memory(name: str, schema: Schema, policy: TablePolicy) -> TableTarge
         location="",
         schema_json=schema.model_dump_json(),
         schema_id=0,
-        spec_json='{"spec-id": 0, "fields": []}',
+        spec_json=spec_of(schema, partition_by).model_dump_json(),
         spec_id=0,
         sort_order_id=0,
         last_column_id=schema.highest_field_id,

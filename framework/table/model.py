@@ -21,7 +21,8 @@ ObservedType = str | list[Any]
 @dataclass(frozen=True)
 class TableTarget:
     """A table as a task must know it to write for it: Iceberg's own JSON for schema, spec and sort order
-    (empty: unsorted), and the policy that applies. `frozen` says why it must not be changed now (empty: it may)."""
+    (empty: unsorted), and the policy that applies. `other_specs_json` are the partition specs that it had before.
+    `frozen` says why it must not be changed now (empty: it may)."""
 
     name: str
     table_uuid: str
@@ -36,6 +37,7 @@ class TableTarget:
     policy: TablePolicy
     sort_order_json: str = ""
     format_version: int = 2
+    other_specs_json: tuple[str, ...] = ()
     frozen: str = ""
 
 

@@ -72,11 +72,12 @@ class MemoryTables:
         change = plan_create(need, policy, plan.hints_of(need.table), plan.metadata_columns_of(need.table))
         if isinstance(change, Refusal):
             return f"{'.'.join(change.path)}: {change.reason}" if change.path else change.reason
-        self._add(need.table, parse_schema(change.schema_json))
+        self._add(need.table, parse_schema(change.schema_json), change.partition_by)
         self.created.append(need.table)
         self.partition_by[need.table] = change.partition_by
         self.sort_by[need.table] = change.sort_by
         return ""
 
-    def _add(self, table: str, schema: Schema) -> None:
-        self.targets[table] = made_in_memory(table, schema, self._plan.write.tables.policy_for(table))
+    def _add(self, table: str, schema: Schema, partition_by: tuple[PartitionFieldSpec, ...] = ()) -> None:
+        policy = self._plan.write.tables.policy_for(table)
+        self.targets[table] = made_in_memory(table, schema, policy, partition_by)

@@ -59,6 +59,9 @@ NAMES = (
     "😀",
     "tab\t",
 )
+# Names that no column can have in some place, what their columns are called, and what is the same in files.
+NAMES = (*NAMES, "_file", "_FILE", "_file_", "_row_id", "_row_id_", "__floe_offset", "__floe_offset_", "_", "_1", "_1_")
+NAMES = (*NAMES, "a_x2Eb", "a_x2Eb_", "long_x20name", "long_x20name_", "_x1F600", "_xD83D_xDE00_")
 METADATA = ("_kafka_offset", "_KAFKA_OFFSET", "_kafka_timestamp", "_Kafka_Offset")
 ZONES = (
     "Europe/Berlin",
@@ -388,6 +391,8 @@ class Writer:
     # ---- values ------------------------------------------------------------------------------------------------------
 
     def key(self, name: str) -> str:
+        if name.endswith("_") and self.chance.random() < 0.5:
+            name = name[:-1]  # what records have in a column that is called otherwise, as nothing can be called so
         if self.odd and self.chance.random() < 0.05 and name:
             return '"' + "".join(f"\\u{ord(c):04x}" if ord(c) < 0x10000 else c for c in name) + '"'
         return json.dumps(name, ensure_ascii=False)

@@ -17,7 +17,8 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from pyiceberg.schema import Schema
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IcebergType
 
 from framework.config.spec import (
@@ -31,12 +32,15 @@ from framework.config.spec import (
     ValuesPolicy,
     WholeNumbers,
 )
+from framework.record.model import TableTarget
 from framework.table.arrow_schema import parse_schema
+from framework.table.partitions import specs
+from framework.table.readable import Definition, faults
 from framework.testing.tables import MemoryTables
 from testbed.record_samples import alone, block, plan, processed, target
 from tests.fuzz.documents import CODES, SIZES, WHOLES
 from tests.fuzz.kinds import Kind, Shape
-from tests.fuzz.oracle import as_json, exact, nearest_double, same, value_of
+from tests.fuzz.oracle import as_json, exact, nearest_double, renamed, same, value_of
 from tests.fuzz.report import Report, plain_values
 from tests.fuzz.strict import Number, Refused, read
 
@@ -47,6 +51,9 @@ NUMBERS = ("0", "-0", "1", "7", "-12", "1.5", "-0.25", "12.50", "2147483648", "-
 OTHERS = ('"x"', '""', '"2024-01-04"', "true", "false", *CODES)
 HELD = ("[1]", '{"a":1}', '["x",null]', '[{"b":2.50}]')
 NOTHING = ("[]", "{}", "[null]", '{"a":null}')
+# Each with what its column would be called, or with what is the same in files.
+NO_NAMES = ("", "_", "_file", "_file_", "_POS", "__floe_offset", "1", "_1", "x.y", "x_x2Ey", "x y", "x_x20y", "x_x20y_")
+PARTS = ("ts_day", "n", "a_string", "b_double", "id_bucket", "x.y", "_1", "m")
 _LADDER = {"int": "long", "float": "double"}
 
 
@@ -68,6 +75,7 @@ class Model:
 
     policy: TablePolicy
     table: Table
+    parts: tuple[str, ...] = ()
 
     def take(self, data: bytes) -> Any:
         """The record's row, or Refused; a refused record changes nothing."""
@@ -84,6 +92,7 @@ class Model:
 
     def _row(self, record: dict[str, Any]) -> dict[str, Any]:
         evolve, table = self.policy.evolve, self.table
+        record = self._by_columns(record)
         new = {n: kind for n, v in record.items() if n not in table.columns and (kind := self.observed(v))}
         if new and evolve.columns not in (EvolveMode.EVOLVE, EvolveMode.DISCARD_VALUE):
             raise Refused("no such column")
@@ -112,6 +121,37 @@ class Model:
             raise Change
         return {name: row.get(name) for name in table.columns}
 
+    def _by_columns(self, record: dict[str, Any]) -> dict[str, Any]:
+        """The values by the names of columns that there are or would be; without those that no column can have."""
+        found: dict[str, Any] = {}
+        known = list(self.table.columns)
+        for name, value in record.items():
+            if value is None:
+                continue
+            column = self._column(name, known)
+            if column is None:
+                if self.policy.evolve.names is not EvolveMode.DISCARD_VALUE and self._asks(value):
+                    raise Refused("no column can have this name")
+                continue
+            if column not in self.table.columns and self.policy.evolve.columns is EvolveMode.DISCARD_VALUE:
+                continue
+            if column in found:
+                raise Refused("two fields for one column")
+            found[column] = value
+            if self.observed(value):
+                known.append(column)
+        return found
+
+    def _asks(self, value: Any) -> bool:
+        return self.policy.evolve.columns is not EvolveMode.DISCARD_VALUE and self.observed(value) is not None
+
+    def _column(self, name: str, known: list[str]) -> str | None:
+        """What the column of a field is called; None where it has none."""
+        if name in known:
+            return name
+        column = renamed(name, known, True, self.parts)
+        return column if column == name or self.policy.evolve.names is EvolveMode.RENAME else None
+
     def _unfit(
         self,
         name: str,
@@ -135,7 +175,9 @@ class Model:
                 return True
             if word is EvolveMode.NEW_COLUMN and not is_moved and evolve.columns is EvolveMode.EVOLVE:
                 beside, kind, moved = self._beside(name, value)
-                if record.get(beside) is None:
+                column = self._column(beside, list(table.columns))
+                if column is not None and record.get(column) is None:
+                    beside = column
                     # Its own column has no value any more.
                     if beside not in table.columns:
                         table.columns[beside] = kind
@@ -215,6 +257,7 @@ def _policy(chance: random.Random) -> TablePolicy:
             ),
             nullability=chance.choice((word.RELAX, word.RELAX, word.DISCARD_VALUE, word.FREEZE)),
             otherwise=chance.choice((word.FREEZE, word.DISCARD_VALUE, word.DEAD_LETTER)),
+            names=chance.choice((word.RENAME, word.RENAME, word.DISCARD_VALUE, word.FREEZE, word.DEAD_LETTER)),
         ),
         case=Case.SENSITIVE,
         values=ValuesPolicy(
@@ -240,13 +283,29 @@ def _record(chance: random.Random, names: list[str], given: dict[str, Kind], odd
     return ("{" + ",".join(fields) + "}").encode()
 
 
-def check_evolve(seed: int, most: int = 1000) -> Report:
-    """What became of some batches of records, and of their table."""
+@dataclass(frozen=True)
+class Drawn:
+    """Records in batches, for a table of these columns and partition fields."""
+
+    policy: TablePolicy
+    given: dict[str, Kind]
+    needed: frozenset[str]
+    parts: tuple[str, ...]
+    values: list[bytes]
+    cuts: list[int]
+    singly: bool
+
+
+def _drawn(seed: int, most: int) -> Drawn:
     chance = random.Random(seed)
     policy = _policy(chance)
     given = {name: Kind(chance.choice(COLUMNS)) for name in ("id", "a", "b", "c")[: chance.choice((1, 2, 4))]}
     needed = frozenset(name for name in given if chance.random() < 0.15)
     names = [*given, *("n", "m", "a_string", "b_double")[: chance.choice((0, 1, 2, 4))]]
+    # Fields whose names no column can have, some of them for a partition field's sake.
+    parts = tuple(chance.sample(PARTS, chance.choice((0, 0, 1, 2))))
+    names += chance.sample(NO_NAMES, chance.choice((0, 0, 1, 2, 4)))
+    names += [part for part in parts if part not in names]
     odd = chance.choice((0.01, 0.1, 0.5))
     # A record that lacks a value which must be there lands where another one of its batch relaxes the column, and one
     # with a value of many digits is read as the double that another one made of a float: only there does a batch's end
@@ -257,15 +316,35 @@ def check_evolve(seed: int, most: int = 1000) -> Report:
     values = [_record(chance, names, given, odd) for _ in range(count)]
     cuts = sorted({0, count, *(chance.randint(0, count) for _ in range(chance.choice((0, 0, 1, 3))))})
     cuts = list(range(count + 1)) if decides else cuts
-    model = Model(policy, Table(dict(given), set(needed)))
+    return Drawn(policy, given, needed, parts, values, cuts, chance.random() < 0.3)
+
+
+def evolved_table(seed: int, most: int = 60) -> TableTarget:
+    """What records make of a table."""
+    return _landed(_drawn(seed, most))[1]
+
+
+def check_evolve(seed: int, most: int = 1000) -> Report:
+    """What became of some batches of records, and of their table."""
+    drawn = _drawn(seed, most)
+    policy, given, values, cuts = drawn.policy, drawn.given, drawn.values, drawn.cuts
+    count = len(values)
+    model = Model(policy, Table(dict(given), set(drawn.needed)), drawn.parts)
     wanted = [model.take(data) for data in values]
     report = Report(documents=count)
     way = "evolve"
     try:
-        told, schema = _landed(values, cuts, policy, Shape(given, needed).schema(), chance.random() < 0.3)
+        told, table = _landed(drawn)
     except Exception:
         report.uncaught += 1
         report.faults.append(("uncaught evolve", seed, traceback.format_exc()))
+        return report
+    schema = parse_schema(table.schema_json)
+    if wrong := faults(Definition(schema, specs(table))):
+        report.wrong += 1
+        report.faults.append(
+            ("unreadable evolve", seed, f"{[str(each) for each in wrong]}\n {policy}\n {values[:6]} {cuts}")
+        )
         return report
     kinds = {each.name: str(each.field_type) for each in schema.fields}
     if kinds != {name: kind.name for name, kind in model.table.columns.items()}:
@@ -298,19 +377,25 @@ def _same(wanted: Any, found: Any) -> bool:
     return same(wanted, found)
 
 
-def _landed(
-    values: list[bytes], cuts: list[int], policy: TablePolicy, given: Schema, singly: bool
-) -> tuple[list[Any], Schema]:
-    """For each record its row or code, and the table's schema in the end; batch after batch, as the driver does."""
+def _landed(drawn: Drawn) -> tuple[list[Any], TableTarget]:
+    """For each record its row or code, and the table in the end; batch after batch, as the driver does."""
+    policy, values = drawn.policy, drawn.values
     made = plan(defaults=policy)
     tables = MemoryTables(made, ())
-    tables.targets["ns.t"] = target(schema=given, table_policy=policy)
+    # The first partition field is of the spec that is, the others of specs that were.
+    fields = [PartitionField(1, 1000 + at, IdentityTransform(), part) for at, part in enumerate(drawn.parts)]
+    now, *before = [PartitionSpec(each, spec_id=at) for at, each in enumerate(fields)] or [PartitionSpec()]
+    tables.targets["ns.t"] = replace(
+        target(schema=Shape(drawn.given, drawn.needed).schema(), table_policy=policy),
+        spec_json=now.model_dump_json(),
+        other_specs_json=tuple(each.model_dump_json() for each in before),
+    )
     told: list[Any] = []
-    for begin, end in pairwise(cuts):
+    for begin, end in pairwise(drawn.cuts):
         records = block(values[begin:end], first_offset=begin)
         for _ in range(12):
             routing = replace(made, route=replace(made.route, refused_tables=tables.refused))
-            result = (alone if singly else processed)(records, routing, tables.targets)
+            result = (alone if drawn.singly else processed)(records, routing, tables.targets)
             if not result.needs:
                 break
             for need in result.needs.values():
@@ -330,7 +415,7 @@ def _landed(
             at = None if offset in letters else next(left)
             told.append(letters[offset] if at is None else {name: column[at] for name, column in columns.items()})
         assert next(left, None) is None
-    return told, parse_schema(tables.targets["ns.t"].schema_json)
+    return told, tables.targets["ns.t"]
 
 
 def _kind(kind: IcebergType) -> Kind:

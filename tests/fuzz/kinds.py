@@ -29,6 +29,7 @@ class Kind:
     format: str | None = None
     zone: str | None = None
     unit: str | None = None
+    is_record: bool = False
     declared: bool = False  # the file says the type, and nothing else of the field
     reads_text: bool = True  # whether text may be a number
 
@@ -59,7 +60,17 @@ class Shape:
     @property
     def sql_may_read(self) -> bool:
         """Whether SQL can be given all columns as they are: each is declared, and none is text to it."""
-        return self.whole == set(self.columns) and not any(map(_is_text_to_sql, self.columns.values()))
+        as_they_are = not any(name.endswith("_") for name in self.names())  # of `source` no column is called otherwise
+        return as_they_are and self.whole == set(self.columns) and not any(map(_is_text_to_sql, self.columns.values()))
+
+    def names(self) -> Iterator[str]:
+        """The names of the columns, at any depth."""
+        yield from self.columns
+        inner = list(self.columns.values())
+        while inner:
+            kind = inner.pop()
+            yield from kind.names
+            inner += kind.inner
 
     @property
     def may_take_empty_as_null(self) -> bool:

@@ -15,7 +15,7 @@ import json
 import math
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta, timezone
 from fractions import Fraction
 from functools import lru_cache
@@ -55,7 +55,7 @@ def judge(data: bytes, shape: Shape, ignored: frozenset[str] = frozenset(), inse
         Refused: the record must be a dead letter.
     """
     fields = {name: value for name, value in read(data).items() if name.lower() not in ignored}
-    whole = Kind("struct", tuple(shape.columns.values()), tuple(shape.columns), shape.needed)
+    whole = Kind("struct", tuple(shape.columns.values()), tuple(shape.columns), shape.needed, is_record=True)
     if shape.empty_is_null:
         fields = _without_empty(fields, whole, insensitive)
     if not shape.reads_text:
@@ -72,7 +72,8 @@ def _inside(value: Any, kind: Kind, insensitive: bool) -> Iterator[tuple[Any, An
             name.lower() if insensitive else name: inner for name, inner in zip(kind.names, kind.inner, strict=True)
         }
         for name, item in value.items():
-            if (inner := kinds.get(name.lower() if insensitive else name)) is not None:
+            column = column_of(name, kind.names, kind.is_record, insensitive)
+            if (inner := kinds.get(column.lower() if insensitive else column)) is not None:
                 yield name, item, inner
     elif kind.name == "list" and isinstance(value, list):
         yield from ((i, item, kind.inner[0]) for i, item in enumerate(value))
@@ -100,7 +101,7 @@ def _without_empty(value: Any, kind: Kind, insensitive: bool) -> Any:
         if not (fits and kind.name in ("string", "list", "map", "struct")):
             return None
     if kind.name == "struct" and isinstance(value, dict):
-        _spelled(value, insensitive)
+        _spelled(value, kind, insensitive)
     changed = value.copy() if isinstance(value, (list, dict)) else value
     for at, item, inner in _inside(value, kind, insensitive):
         changed[at] = _without_empty(item, inner, insensitive)
@@ -144,18 +145,69 @@ def _element(item: Any, kind: Kind, needed: bool, insensitive: bool) -> Any:
     return None if item is None else value_of(item, kind, insensitive)
 
 
-def _spelled(value: dict[str, Any], insensitive: bool) -> dict[str, str]:
+def _spelled(value: dict[str, Any], kind: Kind, insensitive: bool) -> dict[str, str]:
     present = [name for name, item in value.items() if item is not None]
-    spelled = {name.lower() if insensitive else name: name for name in present}
+    columns = [column_of(name, kind.names, kind.is_record, insensitive) for name in present]
+    spelled = {c.lower() if insensitive else c: name for c, name in zip(columns, present, strict=True)}
     if len(spelled) < len(present):
-        raise Refused("two names that differ in case only")
+        raise Refused("two names that differ in case only, or are those of one column")
     return spelled
+
+
+# Of the table in docs/concepts.md, "Names that no column can have".
+KEPT = frozenset(("_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"))
+KEPT |= {"_change_type", "_change_ordinal", "_commit_snapshot_id", "__floe_offset"}
+
+
+def column_of(name: str, columns: Sequence[str], is_record: bool, insensitive: bool) -> str:
+    """The column that has a field's values, or the field's own name where there is none."""
+    here = {column.lower() if insensitive else column for column in columns}
+    if (name.lower() if insensitive else name) in here:
+        return name
+    found = renamed(name, columns, is_record)
+    return found if (found.lower() if insensitive else found) in here else name
+
+
+def renamed(name: str, columns: Sequence[str], is_record: bool, parts: Sequence[str] = ()) -> str:
+    """What the column of a field would be called beside those that there are: as the field, or with underscores behind it
+    where no column can be called so; `parts` are names of partition fields."""
+    others = [column for column in columns if column != name]
+
+    def is_bad(text: str) -> bool:
+        kept = is_record and (text.lower() in KEPT or text in parts)
+        return kept or not text or any(not in_files(text).isdisjoint(in_files(each)) for each in others if each != text)
+
+    found = name
+    while is_bad(found):
+        found += "_"
+    return found
+
+
+def in_files(name: str) -> set[str]:
+    """A column's names in files: by UTF-16 as Java has it, and by characters as Python has it."""
+    units = [chr(int.from_bytes(two, "big")) for two in _pairs(name.encode("utf-16-be", "surrogatepass"))]
+    java = [
+        u if u.isalpha() or u == "_" or (u.isdecimal() and i) else _written(u, u.isdecimal())
+        for i, u in enumerate(units)
+    ]
+    python = [
+        c if c.isalpha() or c == "_" or (c.isalnum() and i) else _written(c, c.isdigit()) for i, c in enumerate(name)
+    ]
+    return {"".join(java), "".join(python)} if name else set()
+
+
+def _pairs(data: bytes) -> Iterator[bytes]:
+    return (data[at : at + 2] for at in range(0, len(data), 2))
+
+
+def _written(character: str, is_digit: bool) -> str:
+    return f"_{character}" if is_digit else f"_x{ord(character):X}"
 
 
 def _struct(value: Any, kind: Kind, insensitive: bool) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Refused("no object")
-    spelled = _spelled(value, insensitive)
+    spelled = _spelled(value, kind, insensitive)
     row: dict[str, Any] = {}
     for name, inner in zip(kind.names, kind.inner, strict=True):
         found = spelled.get(name.lower() if insensitive else name)

@@ -9,7 +9,7 @@ callers that add the same column make one change. An unknown outcome is read bac
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import (
@@ -21,10 +21,10 @@ from pyiceberg.exceptions import (
     UnauthorizedError,
     ValidationError,
 )
-from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
+from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties
-from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder
+from pyiceberg.table.sorting import SortOrder
 from pyiceberg.table.update import (
     AddSchemaUpdate,
     AssertCurrentSchemaId,
@@ -33,15 +33,16 @@ from pyiceberg.table.update import (
     SetCurrentSchemaUpdate,
     TableUpdate,
 )
-from pyiceberg.transforms import Transform, parse_transform
-from pyiceberg.types import NestedField
 
 from framework.adapters.iceberg.commit import TableCommits
 from framework.adapters.iceberg.supported_tables import writable_versions
+from framework.adapters.iceberg.views import definition_of
 from framework.config.spec import PartitionFieldSpec, SortFieldSpec
 from framework.config.table_names import identifier_of
 from framework.errors import FloeError, TableBlocked
 from framework.table.changes import AlterTable, CreateTable
+from framework.table.partitions import order_of, source_of, spec_of
+from framework.table.readable import Definition, new_faults
 
 # For tables that we create, unless the pipeline file says otherwise. Iceberg's own defaults keep every metadata file,
 # and let a hundred manifests gather, which are then read and rewritten within one commit.
@@ -50,19 +51,6 @@ DEFAULT_PROPERTIES = {
     TableProperties.METADATA_PREVIOUS_VERSIONS_MAX: "20",
     TableProperties.MANIFEST_MIN_MERGE_COUNT: "10",
 }
-
-# Iceberg's standard names: column `id` gives `id` (identity), `id_bucket`, `id_trunc`, `id_year`, ...
-_SUFFIXES = {
-    "identity": "",
-    "bucket": "_bucket",
-    "truncate": "_trunc",
-    "year": "_year",
-    "month": "_month",
-    "day": "_day",
-    "hour": "_hour",
-}
-_WITH_ARGUMENT = ("bucket", "truncate")
-
 
 # What a catalog says of a change that it will not make, rather than cannot make now.
 _REFUSALS = (BadRequestError, ForbiddenError, UnauthorizedError, ValidationError)
@@ -90,6 +78,7 @@ def create(catalog: Catalog, change: CreateTable) -> None:
     schema = Schema.model_validate_json(change.schema_json)
     spec = partition_spec(change.table, schema, change.partition_by)
     order = sort_order(change.table, schema, change.sort_by)
+    _check_readable(change.table, Definition(schema, (spec,), (order,), int(version)), None)
     try:
         _ensure_namespace(catalog, Catalog.namespace_from(identifier_of(change.table)))
         catalog.create_table(
@@ -140,28 +129,14 @@ def _ensure_namespace(catalog: Catalog, namespace: tuple[str, ...]) -> None:
 
 
 def partition_spec(table: str, schema: Schema, partition_by: Sequence[PartitionFieldSpec]) -> PartitionSpec:
-    """The partition spec with Iceberg's standard field names; a name that is taken gets a number behind it.
+    """The partition spec of a new table.
 
     Raises:
         TableBlocked: a column that the schema lacks, or a transform that does not fit its type.
     """
-    fields: list[PartitionField] = []
-    taken = set(schema.column_names)
-    for position, each in enumerate(partition_by):
-        source, transform = _source(table, schema, each, "partitioned", "partition_by")
-        name = each.column + _SUFFIXES[each.transform]
-        if each.transform != "identity" or name in {field.name for field in fields}:
-            name = _free(name, taken)
-        taken.add(name)
-        fields.append(
-            PartitionField(
-                source_id=source.field_id,
-                field_id=PARTITION_FIELD_ID_START + position,
-                transform=transform,
-                name=name,
-            )
-        )
-    return PartitionSpec(*fields)
+    for each in partition_by:
+        _check_source(table, schema, each, "partitioned", "partition_by")
+    return spec_of(schema, partition_by)
 
 
 def sort_order(table: str, schema: Schema, sort_by: Sequence[SortFieldSpec]) -> SortOrder:
@@ -170,24 +145,14 @@ def sort_order(table: str, schema: Schema, sort_by: Sequence[SortFieldSpec]) -> 
     Raises:
         TableBlocked: a column that the schema lacks, or a transform that does not fit its type.
     """
-    fields = []
     for each in sort_by:
-        source, transform = _source(table, schema, each.by, "sorted", "sort_by")
-        direction = SortDirection.DESC if each.descending else SortDirection.ASC
-        nulls = NullOrder.NULLS_FIRST if each.nulls_first else NullOrder.NULLS_LAST
-        fields.append(SortField(source.field_id, transform, direction, nulls))
-    return SortOrder(*fields) if fields else UNSORTED_SORT_ORDER
+        _check_source(table, schema, each.by, "sorted", "sort_by")
+    return order_of(schema, sort_by)
 
 
-def _source(
-    table: str, schema: Schema, each: PartitionFieldSpec, made: str, key: str
-) -> tuple[NestedField, Transform[Any, Any]]:
+def _check_source(table: str, schema: Schema, each: PartitionFieldSpec, made: str, key: str) -> None:
     try:
-        source = schema.find_field(each.column)
-        argument = f"[{each.argument}]" if each.transform in _WITH_ARGUMENT else ""
-        transform: Transform[Any, Any] = parse_transform(each.transform + argument)
-        if not transform.can_transform(source.field_type):
-            raise ValueError(f"{transform} does not take {source.field_type}")
+        source_of(schema, each)
     except ValueError as error:
         raise TableBlocked(
             f"table {table} cannot be {made} by {each.transform} of {each.column}: {error}",
@@ -195,15 +160,21 @@ def _source(
             place=table,
             remedy=f"name a column of the table and a transform that fits its type under create.{key}",
         ) from error
-    return source, transform
 
 
-def _free(name: str, taken: set[str]) -> str:
-    number, free = 1, name
-    while free in taken:
-        number += 1
-        free = f"{name}_{number}"
-    return free
+def _check_readable(table: str, wanted: Definition, before: Definition | None) -> None:
+    """The last look at a definition before it is made, with all that the catalog knows of the table.
+
+    Raises:
+        TableBlocked: FLOE-R147, Iceberg's Java library could not read the table.
+    """
+    if found := new_faults(wanted, before):
+        raise TableBlocked(
+            f"table {table} is not {'changed' if before else 'created'}, since Spark could not read it any more: {found[0]}",
+            code="FLOE-R147",
+            place=table,
+            remedy="leave the field out with evolve.exclude, or correct create.partition_by",
+        )
 
 
 def alter(catalog: Catalog, commits: TableCommits, change: AlterTable) -> bool:
@@ -223,6 +194,8 @@ def alter(catalog: Catalog, commits: TableCommits, change: AlterTable) -> bool:
         same = next((each for each in metadata.schemas if _same(each, wanted)), None)
         if same is not None and same.schema_id == metadata.current_schema_id:
             return str(metadata.table_uuid) == change.table_uuid
+        before = definition_of(metadata)
+        _check_readable(change.table, replace(before, schema=wanted), before)
         updates: tuple[TableUpdate, ...]
         if same is not None:  # a schema that the table had before comes back under its own id
             updates = (SetCurrentSchemaUpdate(schema_id=same.schema_id),)
@@ -237,7 +210,7 @@ def alter(catalog: Catalog, commits: TableCommits, change: AlterTable) -> bool:
         )
     except NoSuchTableError:
         return False
-    except TableBlocked:  # it lies where the target lets no table lie
+    except TableBlocked:  # it lies where the target lets no table lie, or could not be read any more
         raise
     except Exception as error:  # each catalog has exceptions of its own
         raise _unknown(change.table, error) from error

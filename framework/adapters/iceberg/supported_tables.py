@@ -28,6 +28,7 @@ from pyiceberg.types import (
 from framework.adapters.iceberg.keyed_target import ROW_ID
 from framework.errors import TableBlocked
 from framework.table.arrow_schema import arrow_type
+from framework.table.readable import Definition, faults
 
 FORMAT_VERSIONS = (1, 2, 3)
 ENCRYPTION_KEY = "encryption.key-id"
@@ -103,6 +104,22 @@ def refused(table: str, reason: str) -> TableBlocked:
         place=table,
         remedy="write to another table; docs/compatibility.md lists which tables floe can write",
     )
+
+
+def raise_for_names(table: str, definition: Definition) -> None:
+    """For a table that cannot be written: tell where that is for the name of a column.
+
+    Raises:
+        TableBlocked: it is.
+    """
+    fault = next((each for each in faults(definition) if each.is_name), None)
+    if fault is not None:
+        raise TableBlocked(
+            f"table {table} cannot be written: {fault}",
+            code="FLOE-R148",
+            place=table,
+            remedy=f"floe doctor --mend {table}, with the `-t` of the run: it renames the column",
+        )
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

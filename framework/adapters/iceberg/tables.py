@@ -29,8 +29,8 @@ from framework.adapters.iceberg.files import (
     references_of,
 )
 from framework.adapters.iceberg.keyed_target import KeyedTarget, ask_keyed, check_keyed, keyed_target_of
-from framework.adapters.iceberg.supported_tables import refused, unreadable, unwritable
-from framework.adapters.iceberg.views import SnapshotInfo, ancestry, head_of, info_of, target_of, view_of
+from framework.adapters.iceberg.supported_tables import raise_for_names, refused, unreadable, unwritable
+from framework.adapters.iceberg.views import SnapshotInfo, ancestry, definition_of, head_of, info_of, target_of, view_of
 from framework.adapters.parquet.usable import unusable
 from framework.adapters.secrets import first_line
 from framework.commit.events.event_types import SourceRange
@@ -159,6 +159,7 @@ class IcebergTables:
         target = target_of(table, loaded.metadata, policy)
         reason = unusable(target)
         if reason is not None:
+            raise_for_names(table, definition_of(loaded.metadata))
             raise TableBlocked(
                 f"table {table} cannot be written: {reason}",
                 code="FLOE-R143",

@@ -27,6 +27,7 @@ from framework.commit.machine.progress import (
 )
 from framework.config.spec import TablePolicy
 from framework.record.model import TableTarget
+from framework.table.readable import Definition
 from framework.table.schema_compatibility import unusable_schema_ids
 
 
@@ -166,7 +167,17 @@ def target_of(name: str, metadata: TableMetadata, policy: TablePolicy) -> TableT
         policy=policy,
         sort_order_json=metadata.sort_order().model_dump_json() if metadata.default_sort_order_id else "",
         format_version=metadata.format_version,
+        other_specs_json=tuple(
+            each.model_dump_json() for each in metadata.partition_specs if each.spec_id != spec.spec_id
+        ),
     )
+
+
+def definition_of(metadata: TableMetadata) -> Definition:
+    """What the table is, as far as readers must understand it: the current spec and order come first."""
+    specs = sorted(metadata.partition_specs, key=lambda each: each.spec_id != metadata.default_spec_id)
+    orders = sorted(metadata.sort_orders, key=lambda each: each.order_id != metadata.default_sort_order_id)
+    return Definition(metadata.schema(), tuple(specs), tuple(orders), metadata.format_version)
 
 
 def info_of(snapshot: Snapshot) -> SnapshotInfo:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from framework.config.rules.rules import Document, Rule, at
+from framework.config.column_names import SiblingNames
+from framework.config.evolution import EVOLVE_SHORTHANDS
+from framework.config.metadata import is_metadata, metadata_column
+from framework.config.rules.rules import Document, Rule, at, table_policies
 from framework.config.time_format import DIRECTIVES, format_fault
 from framework.config.tree import Path, Scalar
 from framework.config.type_text import fields_inside, innermost, structure, text_of
@@ -263,6 +266,42 @@ def declared_once(document: Document) -> Iterator[Diagnostic]:
             )
 
 
+def metadata_columns_differ(document: Document) -> Iterator[Diagnostic]:
+    """Two of Kafka's fields do not come to one column: `header.a-b` and `header.a.b` would both be `_kafka_header_a_b`."""
+    sensitive = document.text("tables", "defaults", "case") == "sensitive"
+    seen: dict[str, str] = {}
+    for path, item in document.items("source", "metadata_columns"):
+        name = document.text(*path)
+        if name is None or not is_metadata(name):
+            continue
+        column = metadata_column(name)
+        first = seen.setdefault(column if sensitive else column.lower(), name)
+        if first != name:
+            message = f"`{name}` and `{first}` would be one column, `{column}`"
+            yield at("FLOE-C410", message, item, path, "keep one of them")
+
+
+def declared_fields_have_columns(document: Document) -> Iterator[Diagnostic]:
+    """A field is not declared where its name makes it no column: `evolve.names` says that it is left out, or an error."""
+    words = [(policy, _word_for_names(document, policy)) for policy in table_policies(document)]
+    word = next((word for _, word in words if word not in (None, "rename")), None)
+    if word is None or document.entry("transform", "sql") is not None:
+        return
+    siblings = SiblingNames()
+    for entry in document.mapping("source", "schema"):
+        name = entry.key.partition(".")[0]
+        if why := siblings.said(name):
+            message = f"`{name}` is declared, but can be no column ({why}), and `evolve.names` is `{word}`"
+            remedy = f"remove it, or set `evolve.names: rename`: then its column is `{siblings.renamed(name)}`"
+            yield at("FLOE-C472", message, entry, ("source", "schema", entry.key), remedy)
+        siblings.add(name)
+
+
+def _word_for_names(document: Document, policy: Path) -> str | None:
+    shorthand = EVOLVE_SHORTHANDS.get(document.text(*policy, "evolve") or "", {})
+    return document.text(*policy, "evolve", "names") or shorthand.get("names")
+
+
 def sql_is_projection(document: Document) -> Iterator[Diagnostic]:
     """`transform.sql` is one SELECT over `source`, by row, and says which fields it may name."""
     path = ("transform", "sql")
@@ -321,5 +360,7 @@ RULES: tuple[Rule, ...] = (
     decimals_hold,
     known_zone,
     declared_once,
+    metadata_columns_differ,
+    declared_fields_have_columns,
     sql_is_projection,
 )

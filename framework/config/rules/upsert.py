@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from framework.config.column_names import owner_of
 from framework.config.metadata import DEBEZIUM_MOMENTS, PREFIX, metadata_column
 from framework.config.rules.create import column_kind, is_column, missing_column
 from framework.config.rules.rules import Document, Rule, at, table_policies
@@ -120,6 +121,10 @@ def _key_findings(found: UpsertPolicy) -> Iterator[Diagnostic]:
             message = f"`{column}` lies inside another column, and a key is made of columns at the top"
             yield at("FLOE-C452", message, item, path, "choose a column at the top of the table")
             continue
+        if owner := owner_of(column):
+            message = f"{owner} keeps the name `{column}` for itself, so no column of the table can have it"
+            yield at("FLOE-C452", message, item, path, "choose another column")
+            continue
         yield from missing_column(document, column, item, path)
         kind = column_kind(document, column)
         if kind in _NO_KEYS:
@@ -149,6 +154,10 @@ def _order_findings(found: UpsertPolicy) -> Iterator[Diagnostic]:
     document, path = found.document, (*found.place("write", "order"), "field")
     column, node = document.text(*path), document.node(*path)
     if column is None or node is None or not is_column(column):
+        return
+    if owner := owner_of(column):
+        message = f"{owner} keeps the name `{column}` for itself, so no column of the table can have it"
+        yield at("FLOE-C453", message, node, path, "choose another column")
         return
     folded = str if found.text("case") == "sensitive" else str.lower
     if "." in column:

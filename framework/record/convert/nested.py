@@ -8,6 +8,7 @@ whole value an error. Fields a record has and the struct has not are not this mo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,11 +23,13 @@ from framework.record.rows.nested_slices import own_entries
 
 @dataclass(frozen=True)
 class ChildField:
-    """One field of a struct: the column's name, its converter, and whether Iceberg requires a value."""
+    """One field of a struct: the column's name, its converter, and whether Iceberg requires a value. Records may have
+    `other_names` for it, which no column can have."""
 
     name: str
     converter: Converter
     required: bool
+    other_names: tuple[str, ...] = ()
 
 
 def fold(name: str, insensitive: bool) -> str:
@@ -38,12 +41,24 @@ def fold(name: str, insensitive: bool) -> str:
 class StructConverter(Converter):
     children: tuple[ChildField, ...]
     insensitive: bool
+    # By the folded name of a record's field, the folded name of the column that has its values under another one
+    # (`framework.table.policy.names`).
+    other_names: tuple[tuple[str, str], ...] = ()
+
+    def fold(self, name: str) -> str:
+        """The form of a record's name, or of a column's, in which it is compared with those of columns."""
+        folded = fold(name, self.insensitive)
+        return self._columns.get(folded, folded) if self.other_names else folded
+
+    @cached_property
+    def _columns(self) -> dict[str, str]:
+        return dict(self.other_names)
 
     def array(self, values: pa.Array) -> pa.Array:
         columns = dict(zip((f.name for f in values.type), values.flatten(), strict=True))
         out = []
         for child in self.children:
-            source = select_column(columns, child, self.insensitive, len(values))
+            source = select_column(columns, child, self, len(values))
             converted = child.converter.array(source) if source is not None else None
             if converted is None:
                 converted = pa.nulls(len(values), child.converter.target)
@@ -60,7 +75,7 @@ class StructConverter(Converter):
 
     def fields(self, value: dict[str, JsonValue], path: str) -> dict[str, object]:
         """Each child's value by column name; raises RecordFailure, FLOE-D305 when a required one is missing."""
-        by_name = folded_fields(value, self.insensitive, path)
+        by_name = self._by_name(value, path)
         out: dict[str, object] = {}
         for child in self.children:
             item = by_name.get(fold(child.name, self.insensitive))
@@ -79,6 +94,26 @@ class StructConverter(Converter):
             else:
                 out[child.name] = child.converter.value(item, child_path)
         return out
+
+    def _by_name(self, value: dict[str, JsonValue], path: str) -> dict[str, JsonValue]:
+        """Fields that are not null by folded name; raises RecordFailure FLOE-D306 when two are of one column."""
+        out: dict[str, JsonValue] = {}
+        for name, item in value.items():
+            if item is None:
+                continue
+            folded = self.fold(name)
+            if folded in out:
+                field_path = f"{path}.{name}" if path else name
+                raise RecordFailure("convert", "FLOE-D306", self.two_fields(name, path), field_path=field_path)
+            out[folded] = item
+        return out
+
+    def two_fields(self, name: str, path: str = "") -> str:
+        """Why a record cannot have a second field for the column of this one."""
+        field_path = f"{path}.{name}" if path else name
+        if self.fold(name) in self._columns.values():
+            return f"{field_path}: the record has two keys for one column, as one of them cannot be a column's name"
+        return f"{field_path}: the record has two keys that differ only in case"
 
 
 @dataclass(frozen=True)
@@ -156,30 +191,13 @@ def _item(converter: Converter, item: JsonValue, required: bool, path: str) -> o
     return None
 
 
-def folded_fields(value: dict[str, JsonValue], insensitive: bool, path: str) -> dict[str, JsonValue]:
-    """Non-null fields by folded name; raises RecordFailure FLOE-D306 when two keys differ only in case."""
-    out: dict[str, JsonValue] = {}
-    for name, item in value.items():
-        if item is None:
-            continue
-        folded = fold(name, insensitive)
-        if folded in out:
-            field_path = f"{path}.{name}" if path else name
-            raise RecordFailure(
-                "convert",
-                "FLOE-D306",
-                f"{field_path}: the record has two keys that differ only in case",
-                field_path=field_path,
-            )
-        out[folded] = item
-    return out
-
-
-def select_column(columns: dict[str, pa.Array], child: ChildField, insensitive: bool, rows: int) -> pa.Array | None:
+def select_column(
+    columns: dict[str, pa.Array], child: ChildField, struct: StructConverter, rows: int
+) -> pa.Array | None:
     """The parsed values of a field, None if there are none; raises pa.ArrowInvalid when two spellings of its name both
     have a value in one row. Encoded are only values that their converter leaves as they are."""
-    wanted = fold(child.name, insensitive)
-    found = [c for n, c in columns.items() if fold(n, insensitive) == wanted and c.null_count < rows]
+    wanted = struct.fold(child.name)
+    found = [c for n, c in columns.items() if struct.fold(n) == wanted and c.null_count < rows]
     if len(found) > 1 or not _takes_encoded(child.converter):
         found = [plain(column) for column in found]
     if any(not accepts(child.converter, plain_type(column.type)) for column in found):
@@ -206,11 +224,9 @@ def accepts(converter: Converter, parsed: pa.DataType) -> bool:
     if converter.parse_type is None:
         return False
     if isinstance(converter, StructConverter) and pa.types.is_struct(parsed):
-        wanted = {fold(child.name, converter.insensitive): child.converter for child in converter.children}
+        wanted = {converter.fold(child.name): child.converter for child in converter.children}
         return all(
-            accepts(wanted[name], child.type)
-            for child in parsed
-            if (name := fold(child.name, converter.insensitive)) in wanted
+            accepts(wanted[name], child.type) for child in parsed if (name := converter.fold(child.name)) in wanted
         )
     if isinstance(converter, ListConverter) and pa.types.is_list(parsed):
         return accepts(converter.element, parsed.value_type)

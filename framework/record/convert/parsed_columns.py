@@ -34,7 +34,7 @@ def convert_columns(
             arrays.append(metadata[shape.metadata[child.name]])
             continue
         try:
-            source = select_column(columns, child, shape.insensitive, rows)
+            source = select_column(columns, child, shape.root, rows)
         except pa.ArrowInvalid:
             return pa.Table.from_batches([], shape.schema), np.ones(rows, dtype=bool)
         if source is None:

@@ -36,8 +36,9 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from framework.config.column_names import TOP, prefixes_inside, prefixes_of
 from framework.config.metadata import metadata_column
-from framework.config.spec import Case, FieldHint, TextAsNumber
+from framework.config.spec import Case, FieldHint, TablePolicy, TextAsNumber
 from framework.config.type_text import fields_inside, innermost
 from framework.record.convert.converter import Converter
 from framework.record.convert.nested import ChildField, ListConverter, MapConverter, StructConverter, fold
@@ -56,9 +57,12 @@ from framework.record.convert.times import (
     TimestampConverter,
     number_parse_type,
 )
+from framework.record.infer_types import missing_fields
 from framework.record.json.maps import is_map
-from framework.record.model import TableTarget
+from framework.record.model import ObservedType, TableTarget
 from framework.table.arrow_schema import always_required, arrow_schema, arrow_type, parse_schema
+from framework.table.partitions import partition_fields
+from framework.table.policy.names import NOTHING, Named, named, other_spellings, renames
 
 
 @dataclass(frozen=True)
@@ -74,9 +78,10 @@ class TableShape:
     """`root` converts records to rows; `schema` is the Arrow schema of `root.target` with field ids; `metadata` are the
     columns floe fills itself, by name, with the Kafka field each takes; `no_text` are the lower-cased names of all
     columns, at any depth, that are neither text nor structure; `counts` are those of columns whose numbers count a
-    unit of time; `always_required` are the paths of columns that identify
-    rows; `keys` are the key columns of a table that follows its keys. Whether a record has its key is looked at in the
-    end (framework.record.keyed_rows): no converter requires it."""
+    unit of time; `always_required` are the paths of columns that identify rows; `columns` are the table's own, and
+    `partition_fields` the names of the partition fields of all its specs; `keys` are the key columns of a table that
+    follows its keys. Whether a record has its key is looked at in the end (framework.record.keyed_rows): no converter
+    requires it."""
 
     root: StructConverter
     schema: pa.Schema
@@ -88,6 +93,8 @@ class TableShape:
     no_text: frozenset[str]
     counts: frozenset[str]
     always_required: frozenset[tuple[str, ...]]
+    columns: StructType
+    partition_fields: frozenset[str]
     keys: frozenset[str] = frozenset()
 
     @cached_property
@@ -110,9 +117,14 @@ class TableShape:
         folded = fold(name, self.insensitive)
         return all(fold(column, self.insensitive) != folded for column in self.metadata)
 
+    def lacking(self, fields: Mapping[str, ObservedType], policy: TablePolicy) -> Named:
+        """What of the fields the table has no column for and may gain one."""
+        missing = missing_fields(fields, self.root)
+        return named(missing, self.columns, policy, self.partition_fields) if missing else NOTHING
+
     def has_column(self, name: str) -> bool:
         """Whether a record's field of this name has a column, under the case policy."""
-        return fold(name, self.insensitive) in self.names
+        return self.root.fold(name) in self.names
 
 
 def table_shape(target: TableTarget, hints: tuple[FieldHint, ...], metadata_columns: tuple[str, ...]) -> TableShape:
@@ -120,7 +132,17 @@ def table_shape(target: TableTarget, hints: tuple[FieldHint, ...], metadata_colu
     reads_text = target.policy.values.text_as_number is TextAsNumber.READ
     write = target.policy.write
     key = write.needed if write.is_upsert else ()
-    return _shape(target.schema_json, hints, metadata_columns, target.policy.case is Case.INSENSITIVE, reads_text, key)
+    insensitive = target.policy.case is Case.INSENSITIVE
+    return _shape(
+        target.schema_json,
+        hints,
+        metadata_columns,
+        insensitive,
+        reads_text,
+        key,
+        partition_fields(target),
+        renames(target.policy),
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -131,10 +153,13 @@ def _shape(
     insensitive: bool,
     reads_text: bool,
     key: tuple[str, ...],
+    partition_fields: frozenset[str],
+    renaming: bool,
 ) -> TableShape:
     schema = parse_schema(schema_json)
     by_path = _by_path(hints, insensitive)
-    root = converter_for(schema.as_struct(), "", by_path, insensitive, reads_text)
+    taken = partition_fields if renaming else None
+    root = converter_for(schema.as_struct(), "", by_path, insensitive, reads_text, taken)
     assert isinstance(root, StructConverter)
     folded = {fold(name, insensitive) for name in key}
     keys = frozenset(child.name for child in root.children if fold(child.name, insensitive) in folded)
@@ -142,9 +167,10 @@ def _shape(
     metadata = {metadata_column(name): name for name in metadata_columns}
     own = {name: child for child in root.children if (name := _metadata_name(child.name, metadata, insensitive))}
     parse_fields = {
-        child.name: child.converter.parse_type
+        name: child.converter.parse_type
         for child in root.children
         if child not in own.values() and child.converter.parse_type is not None
+        for name in (child.name, *child.other_names)
     }
     return TableShape(
         root=root,
@@ -160,6 +186,8 @@ def _shape(
         no_text=frozenset(_no_text(root)),
         counts=frozenset(_counts(root)),
         always_required=frozenset(_always_required(schema.as_struct(), always_required(schema), ())),
+        columns=schema.as_struct(),
+        partition_fields=partition_fields,
         keys=keys,
     )
 
@@ -190,7 +218,7 @@ _C = TypeVar("_C", bound=Converter)
 def relaxed(converter: _C) -> _C:
     """The converter without required values, at any depth."""
     if isinstance(converter, StructConverter):
-        children = tuple(ChildField(c.name, relaxed(c.converter), False) for c in converter.children)
+        children = tuple(replace(c, converter=relaxed(c.converter), required=False) for c in converter.children)
         return replace(converter, children=children)
     if isinstance(converter, ListConverter):
         return replace(converter, element=relaxed(converter.element), element_required=False)
@@ -228,42 +256,82 @@ def _metadata_name(column: str, metadata: Mapping[str, str], insensitive: bool) 
 
 
 def converter_for(
-    kind: IcebergType, path: str, hints: Mapping[str, FieldHint], insensitive: bool, reads_text: bool = True
+    kind: IcebergType,
+    path: str,
+    hints: Mapping[str, FieldHint],
+    insensitive: bool,
+    reads_text: bool = True,
+    renaming: frozenset[str] | None = None,
+    prefixes: tuple[str, ...] = TOP,
 ) -> Converter:
-    """The converter to an Iceberg type; `hints` by folded dotted path (lists and maps add nothing to a path). Without
-    `reads_text` no text is read as a number or boolean."""
+    """The converter to an Iceberg type.
+
+    Args:
+        hints: by folded dotted path (lists and maps add nothing to a path).
+        reads_text: without it no text is read as a number or boolean.
+        renaming: the names of the table's partition fields, where fields are renamed whose names no column can have.
+        prefixes: what stands before the full names of the columns inside.
+    """
     hint = hints.get(fold(path, insensitive))
-    below = (hints, insensitive, reads_text)
+    below = (hints, insensitive, reads_text, renaming)
     target = arrow_type(kind)
     name = str(kind)
     if target is None:
         return UnsupportedConverter(pa.null(), None, name)
     if isinstance(kind, StructType):
+        others: dict[str, str] = {}
+        if renaming is not None:
+            others = other_spellings((child.name for child in kind.fields), prefixes, insensitive, renaming)
         children = tuple(
             ChildField(
                 child.name,
-                converter_for(child.field_type, f"{path}.{child.name}" if path else child.name, *below),
+                converter_for(
+                    child.field_type,
+                    _hinted(path, (*names, child.name), hints, insensitive),
+                    *below,
+                    prefixes_of(prefixes, child.name),
+                ),
                 child.required,
+                names,
             )
             for child in kind.fields
+            for names in (tuple(name for name, column in others.items() if column == child.name),)
         )
-        kinds = [(child.name, child.converter.parse_type) for child in children]
+        kinds = [(name, child.converter.parse_type) for child in children for name in (child.name, *child.other_names)]
         parsed = [pa.field(name, parse_type) for name, parse_type in kinds if parse_type and not is_map(parse_type)]
-        whole = len(parsed) == len(children)
-        return StructConverter(target, pa.struct(parsed) if whole else None, "struct", children, insensitive)
+        whole = len(parsed) == len(kinds)
+        folded = tuple((fold(name, insensitive), fold(column, insensitive)) for name, column in others.items())
+        return StructConverter(target, pa.struct(parsed) if whole else None, "struct", children, insensitive, folded)
     if isinstance(kind, ListType):
-        element = converter_for(kind.element_type, path, *below)
+        element = converter_for(
+            kind.element_type, path, *below, prefixes_inside(prefixes, "element", kind.element_type.is_struct)
+        )
         readable = element.parse_type is not None and not is_map(element.parse_type)
         parse_type = pa.list_(element.parse_type) if readable else None
         return ListConverter(target, parse_type, "list", element, kind.element_required)
     if isinstance(kind, MapType):
         # The keys of a JSON object are text, whatever they say.
         key = converter_for(kind.key_type, path, {}, insensitive)
-        item = converter_for(kind.value_type, path, *below)
+        item = converter_for(
+            kind.value_type, path, *below, prefixes_inside(prefixes, "value", kind.value_type.is_struct)
+        )
         readable = isinstance(kind.key_type, StringType) and item.parse_type is not None
         parse_type = pa.map_(pa.string(), item.parse_type) if readable else None
         return MapConverter(target, parse_type, "map", key, item, kind.value_required)
     return _primitive(kind, target, name, hint, reads_text)
+
+
+def _hinted(above: str, names: tuple[str, ...], hints: Mapping[str, FieldHint], insensitive: bool) -> str:
+    """The path of a field: by the first of its names for which, or for something in which, there is a hint; else by the
+    last."""
+    paths = [f"{above}.{name}" if above else name for name in names]
+    folded = [fold(path, insensitive) for path in paths[:-1]]
+    said = (
+        path
+        for path, each in zip(paths, folded, strict=False)
+        if any(f"{hint}.".startswith(f"{each}.") for hint in hints)
+    )
+    return next(said, paths[-1])
 
 
 def _primitive(

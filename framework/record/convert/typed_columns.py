@@ -17,7 +17,7 @@ from pyiceberg.types import DecimalType
 
 from framework.record.arrays import Mask, cast_decimals
 from framework.record.convert.converter import Converter
-from framework.record.convert.nested import ListConverter, MapConverter, StructConverter, fold
+from framework.record.convert.nested import ListConverter, MapConverter, StructConverter
 from framework.record.convert.numbers import (
     BooleanConverter,
     DecimalConverter,
@@ -72,14 +72,14 @@ def of_kind(kind: ObservedType, held: pa.DataType, converter: Converter) -> Conv
         )
     if kind[0] == "struct" and isinstance(converter, StructConverter) and pa.types.is_struct(held):
         kinds = {
-            fold(name, converter.insensitive): (child, held.field(name).type)
+            converter.fold(name): (child, held.field(name).type)
             for name, child in kind[1]
             if held.get_field_index(name) >= 0
         }
         children = (
             replace(child, converter=of_kind(*found, child.converter)) if found is not None else child
             for child in converter.children
-            for found in (kinds.get(fold(child.name, converter.insensitive)),)
+            for found in (kinds.get(converter.fold(child.name)),)
         )
         return replace(converter, children=tuple(children))
     if (
@@ -271,13 +271,10 @@ def _one_by_one(texts: Sequence[str | None], converter: Converter) -> pa.Array:
 
 
 def _struct(values: pa.Array, converter: StructConverter, empty_is_null: bool) -> pa.Array:
-    sources = {
-        fold(child.name, converter.insensitive): column
-        for child, column in zip(values.type, values.flatten(), strict=True)
-    }
+    sources = _sources(values, converter)
     columns = []
     for child in converter.children:
-        source = sources.get(fold(child.name, converter.insensitive))
+        source = sources.get(converter.fold(child.name))
         column = (
             pa.nulls(len(values), child.converter.target)
             if source is None
@@ -288,6 +285,24 @@ def _struct(values: pa.Array, converter: StructConverter, empty_is_null: bool) -
         columns.append(column)
     mask = values.is_null() if values.null_count else None
     return pa.StructArray.from_arrays(columns, fields=list(converter.target), mask=mask)
+
+
+def _sources(values: pa.Array, converter: StructConverter) -> dict[str, pa.Array]:
+    """The fields by folded name; raises pa.ArrowInvalid where two of one column have a value in one row."""
+    found: dict[str, pa.Array] = {}
+    for child, column in zip(values.type, values.flatten(), strict=True):
+        folded = converter.fold(child.name)
+        if folded in found and found[folded].null_count < len(values) > column.null_count:
+            if (
+                found[folded].type != column.type
+                or pc.any(pc.and_(found[folded].is_valid(), column.is_valid())).as_py()
+            ):
+                raise pa.ArrowInvalid(converter.two_fields(child.name))
+            column = pc.coalesce(found[folded], column)
+        elif folded in found and found[folded].null_count < len(values):
+            continue
+        found[folded] = column
+    return found
 
 
 def _list(values: pa.Array, converter: ListConverter, empty_is_null: bool) -> pa.Array:
@@ -319,9 +334,9 @@ def _offsets(lists: pa.Array) -> pa.Array:
 def widening(kinds: Mapping[str, ObservedType], root: StructConverter) -> dict[str, ObservedType]:
     """The columns whose type Iceberg can promote to the type that a schema declares, at any depth."""
     found: dict[str, ObservedType] = {}
-    children = {fold(child.name, root.insensitive): child for child in root.children}
+    children = {root.fold(child.name): child for child in root.children}
     for name, kind in kinds.items():
-        child = children.get(fold(name, root.insensitive))
+        child = children.get(root.fold(name))
         wider = None if child is None else _wider(kind, child.converter)
         if wider is not None:
             found[name] = wider

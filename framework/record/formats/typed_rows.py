@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from framework.record.arrays import Ints, Mask, one_array
 from framework.record.block_state import BlockState
 from framework.record.convert.converter import Converter
-from framework.record.convert.nested import ChildField, fold
+from framework.record.convert.nested import ChildField, StructConverter, fold
 from framework.record.convert.table_shape import TableShape, relaxed
 from framework.record.convert.typed_columns import (
     convert_typed,
@@ -31,14 +31,12 @@ from framework.record.convert.typed_columns import (
 from framework.record.failure import RecordFailure
 from framework.record.field_path import Step, columns_of, required_and_missing
 from framework.record.formats.present_values import rows_with_value
-from framework.record.infer_types import missing_fields
 from framework.record.json.single_record import json_value
 from framework.record.keyed_routes import record_with_deletes, widened
 from framework.record.keyed_tables import table_of
 from framework.record.model import ColumnDetail, ObservedType
-from framework.record.refusal import no_column, no_table, no_value, refused
+from framework.record.refusal import no_column, no_such_name, no_table, no_value, refused
 from framework.record.route import asked_for, lower_values, route_columns, route_record
-from framework.table.policy.admitted import admitted_fields
 from framework.table.policy.answers import NOTHING_TO_LEAVE_OUT, Act, Answer
 
 
@@ -145,8 +143,12 @@ def _unknown_columns(
     rules, shape, first = state.rules(name), state.shapes[name], _first(mine, typed)
     state.need_metadata(name, first)
     present = state.own_fields(typed.present(part), name)
-    missing = admitted_fields(missing_fields(present, shape.root), rules.policy)
-    answer = rules.missing_column()
+    asked = shape.lacking(present, rules.policy)
+    missing, answer = asked.fields, rules.missing_column()
+    if answer.act is not Act.LEAVE_OUT:
+        for column, kind in asked.refused.items():
+            asking = rows_with_value(one_array(part.column(column)), kind)
+            _fail(failures, mine[asking], no_such_name(asked, table_of(name), rules.unusable_name()))
     if answer.act is Act.CHANGE and missing:
         state.need(name, missing, first, hinted=typed.by_schema, details=typed.details)
     elif answer.act is Act.REFUSE:
@@ -168,7 +170,7 @@ def _first(mine: Ints, typed: TypedRows) -> int:
 def _beside_key(kinds: dict[str, ObservedType], shape: TableShape) -> dict[str, ObservedType]:
     """Without the columns of a table's key, whose types never change."""
     keys = {fold(name, shape.insensitive) for name in shape.keys}
-    return {name: kind for name, kind in kinds.items() if fold(name, shape.insensitive) not in keys}
+    return {name: kind for name, kind in kinds.items() if shape.root.fold(name) not in keys}
 
 
 def _unhinted(state: BlockState, name: str, kinds: dict[str, ObservedType]) -> dict[str, ObservedType]:
@@ -183,20 +185,20 @@ def _table_rows(
     """The rows as the table's columns, nulls where a value failed (its row is in `failures` then)."""
     shape, rules = state.shapes[name], state.rules(name)
     metadata = state.metadata(typed.places[mine], name)
-    by_name = _by_name(part, mine, shape.insensitive, failures)
+    by_name = _by_name(part, mine, shape.root, failures)
     children = {child.name: child for child in shape.root.children}
-    kinds = {fold(column, shape.insensitive): kind for column, kind in typed.kinds.items()}
+    kinds = {shape.root.fold(column): kind for column, kind in typed.kinds.items()}
     arrays = []
     for field_ in shape.schema:
         if field_.name in shape.metadata:
             arrays.append(metadata[shape.metadata[field_.name]])
             continue
         child = children[field_.name]
-        source = by_name.get(fold(field_.name, shape.insensitive))
+        source = by_name.get(shape.root.fold(field_.name))
         if source is None:
             array, lacking = pa.nulls(len(part), field_.type), np.ones(len(part), dtype=bool)
         else:
-            kind = kinds.get(fold(field_.name, shape.insensitive), "null")
+            kind = kinds.get(shape.root.fold(field_.name), "null")
             converter = of_kind(kind, source.type, child.converter)
             array, bad = convert_typed(converter, source, rules.leaves_empty_out)
             lacking = array.is_null().to_numpy(zero_copy_only=False)
@@ -284,20 +286,24 @@ def _never_fits(column: _Column, at: Ints) -> Mask:
     return np.zeros(len(at), dtype=bool) if bad is None else bad
 
 
-def _by_name(part: pa.Table, mine: Ints, insensitive: bool, failures: dict[int, RecordFailure]) -> dict[str, pa.Array]:
+def _by_name(
+    part: pa.Table, mine: Ints, root: StructConverter, failures: dict[int, RecordFailure]
+) -> dict[str, pa.Array]:
     """The columns by folded name; rows with two values for one name fail."""
     found: dict[str, pa.Array] = {}
     for name in part.column_names:
-        column, folded = one_array(part.column(name)), fold(name, insensitive)
+        column, folded = one_array(part.column(name)), root.fold(name)
         if folded not in found:
             found[folded] = column
             continue
-        both = pc.and_(found[folded].is_valid(), column.is_valid())
-        failure = RecordFailure(
-            "convert", "FLOE-D306", f"{name}: the record has two fields that differ only in case", field_path=name
-        )
+        if found[folded].null_count == len(column):
+            found[folded] = column
+            continue
+        alike = found[folded].type == column.type
+        both = pc.and_(found[folded].is_valid(), column.is_valid()) if alike else column.is_valid()
+        failure = RecordFailure("convert", "FLOE-D306", root.two_fields(name), field_path=name)
         for at in np.flatnonzero(both.to_numpy(zero_copy_only=False)).tolist():
             failures.setdefault(int(mine[at]), failure)
-        if found[folded].type == column.type:
+        if alike:
             found[folded] = pc.coalesce(found[folded], column)
     return found

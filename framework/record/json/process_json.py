@@ -23,6 +23,7 @@ from framework.record.block_state import BlockState
 from framework.record.convert.nested import fold
 from framework.record.convert.parsed_columns import convert_columns
 from framework.record.convert.table_shape import TableShape
+from framework.record.infer_types import observe_records
 from framework.record.json.arrow import Part
 from framework.record.json.framing import frame
 from framework.record.json.maps import parse_with_maps
@@ -355,6 +356,14 @@ def _need_table(state: BlockState, name: str, positions: Ints) -> None:
         state.judge_alone(positions.tolist())
 
 
+def _has_refused_names(state: BlockState, name: str, positions: Ints) -> bool:
+    """Whether one of the records asks for a column of a name that the policy refuses."""
+    if state.rules(name).unusable_name().act is not Act.REFUSE:
+        return False
+    shown = observe_records([state.values[at] or b"" for at in positions.tolist()])
+    return bool(state.shapes[name].lacking(state.own_fields(shown, name), state.policy(name)).refused)
+
+
 def _candidates(state: BlockState, name: str, rows: _Rows) -> dict[str, pa.Array]:
     """Fields for which a table may have no column, and where they have a value."""
     shape = state.shapes[name]
@@ -370,11 +379,11 @@ def _unknown_fields(state: BlockState, name: str, rows: _Rows) -> Mask | None:
         return None
     policy = state.policy(name)
     alone = np.zeros(len(positions), dtype=bool)
-    spelled = Counter(fold(column, shape.insensitive) for column in candidates)
+    spelled = Counter(shape.root.fold(column) for column in candidates)
     # A field spelled otherwise than its column was not parsed for it; two spellings of one unknown field may be in one
     # record.
     for column, present in candidates.items():
-        twice = spelled[fold(column, shape.insensitive)] > 1
+        twice = spelled[shape.root.fold(column)] > 1
         if twice or column in rows.respelled or (shape.has_column(column) and column not in rows.known):
             alone |= present.to_numpy(zero_copy_only=False)
     act = state.rules(name).missing_column().act
@@ -386,7 +395,7 @@ def _unknown_fields(state: BlockState, name: str, rows: _Rows) -> Mask | None:
             unknown |= present.to_numpy(zero_copy_only=False)
     if not unknown.any():
         return alone
-    if act is Act.CHANGE:
+    if act is Act.CHANGE and not _has_refused_names(state, name, positions[unknown]):
         state.need_shown(name, positions[unknown].tolist())
         return alone
     alone |= unknown

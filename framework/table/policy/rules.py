@@ -57,6 +57,12 @@ class TableRules:
         """
         return self._answer(Aspect.NULLABILITY, can_relax)
 
+    def unusable_name(self) -> Answer:
+        """CHANGE: the column of a field whose name no column can have is named otherwise; LEAVE_OUT: the value; REFUSE; or
+        BESIDE: any name will do."""
+        acts, errors = meaning(self.policy.evolve, Aspect.NAMES).acts, meaning(self.policy.evolve, Aspect.NAMES).errors
+        return Answer(acts[0], errors) if errors else _ANSWERS[acts[0]]
+
     @cached_property
     def leaves_empty_out(self) -> bool:
         """Whether `[]`, `{}` and what holds nothing else are null in a column of another kind."""

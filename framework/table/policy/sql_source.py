@@ -14,7 +14,9 @@ def sql_source_policy(defaults: TablePolicy) -> TablePolicy:
     """What a value is in more than one way, the tables' defaults say."""
     data_type = EvolveMode.EVOLVE if leaves_empty_out(defaults) else EvolveMode.FREEZE
     return TablePolicy(
-        evolve=EvolvePolicy(EvolveMode.FREEZE, EvolveMode.DISCARD_VALUE, data_type, EvolveMode.FREEZE),
+        evolve=EvolvePolicy(
+            EvolveMode.FREEZE, EvolveMode.DISCARD_VALUE, data_type, EvolveMode.FREEZE, names=EvolveMode.EVOLVE
+        ),
         case=defaults.case,
         values=defaults.values,
     )

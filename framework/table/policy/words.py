@@ -22,6 +22,7 @@ class Aspect(str, Enum):
     DATA_TYPE = "data_type"
     NULLABILITY = "nullability"
     OTHERWISE = "otherwise"
+    NAMES = "names"
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,13 @@ MEANINGS: Mapping[Aspect, Mapping[EvolveMode, Meaning]] = {
     },
     Aspect.NULLABILITY: {EvolveMode.RELAX: Meaning((Act.CHANGE,)), **_AS_IT_IS},
     Aspect.OTHERWISE: _AS_IT_IS,
+    Aspect.NAMES: {
+        EvolveMode.RENAME: Meaning((Act.CHANGE,)),
+        # No word of a file: what is no table of Iceberg's may have columns of any name, see
+        # `framework.table.policy.sql_source`.
+        EvolveMode.EVOLVE: Meaning((Act.BESIDE,)),
+        **_AS_IT_IS,
+    },
 }
 
 

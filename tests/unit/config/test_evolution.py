@@ -31,7 +31,7 @@ def test_one_word_stands_for_what_the_page_says(word: str) -> None:
     assert row is not None
     said = dict(
         zip(
-            ("tables", "columns", "data_type", "nullability", "otherwise"),
+            ("tables", "columns", "data_type", "nullability", "otherwise", "names"),
             re.findall(r"`(\w+)`", row.group(1)),
             strict=True,
         )
@@ -63,6 +63,7 @@ def test_an_override_of_one_word_replaces_all() -> None:
         EvolveMode.DISCARD_VALUE,
         EvolveMode.DISCARD_VALUE,
         exclude=("x",),
+        names=EvolveMode.DISCARD_VALUE,
     )
 
 

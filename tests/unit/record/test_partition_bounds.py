@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.conversions import to_bytes
 from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.transforms import IdentityTransform, TruncateTransform
+from pyiceberg.transforms import BucketTransform, IdentityTransform, TruncateTransform
 from pyiceberg.types import DecimalType, NestedField, StructType
 
 from framework.config.spec import RouteRule
@@ -78,10 +78,36 @@ def test_it_is_a_dead_letter_among_rows(nested: bool, alike: bool) -> None:
     assert result.written == len(records) - len(bad)
 
 
+@given(st.sampled_from([("int", 32), ("long", 64)]), st.integers(1, 10**9), st.integers(0, 2**63 - 1))
+def test_a_whole_number_has_a_partition_below_which_it_is_not(kind: tuple[str, int], width: int, above: int) -> None:
+    """What is refused is what wraps around: its partition would be above it, where no reader looks for it."""
+    name, bits = kind
+    lowest = -(1 << bits - 1)
+    (bound,) = least_values(truncated({"n": name}, width))
+    for number in {lowest, lowest + 1, lowest + width - 1, lowest + above % (1 << bits), -(-lowest // width) * width}:
+        part = number - number % width
+        arrow = pa.int32() if bits == 32 else pa.int64()
+        below = bound.below(pa.table({"n": pa.array([None, number], arrow)}))
+        assert (below is not None) == (part < lowest)
+        assert below is None or below[0].tolist() == [False, True]
+
+
+def test_the_least_long_is_a_dead_letter_among_rows() -> None:
+    """The record alone; the least number that has a partition is a row."""
+    table = truncated({"n": "long"}, 10)
+    values = [{"n": -(2**63)}, {"n": -(2**63) + 8}, {"n": 5}, {"n": -(2**63) + 7}]
+    result = process_block(block(values), plan(), {"ns.t": table})
+    assert [(letter.offset, letter.code) for letter in result.dead_letters] == [(0, "FLOE-D302"), (3, "FLOE-D302")]
+    assert result.dead_letters[0].message == (
+        "n: '-9223372036854775808' has no partition: truncate[10] of it is below the least long"
+    )
+    assert [row["n"] for row in result.rows["ns.t"].to_pylist()] == [-(2**63) + 8, 5]
+
+
 def test_tables_without_such_partitions_are_not_looked_at() -> None:
-    """Other transforms, and truncated text and whole numbers, have a partition for every value."""
+    """Other transforms, and truncated text, have a partition for every value."""
     kinds: list[tuple[object, object]] = [
-        (DecimalType(5, 2), IdentityTransform()), ("long", TruncateTransform(5)), ("string", TruncateTransform(1)),
+        (DecimalType(5, 2), IdentityTransform()), ("long", BucketTransform(5)), ("string", TruncateTransform(1)),
     ]  # fmt: skip
     for kind, transform in kinds:
         spec = PartitionSpec(PartitionField(1, 1000, transform, "part"))

@@ -1,19 +1,31 @@
 """Two columns of one full name: whatever records show, a table's schema can be made and changed, and the rest is
-refused."""
+refused. Names that no column can have are among them, and specs beside the columns."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.transforms import VoidTransform
 
 from framework.table.changes import AlterTable, CreateTable, Refusal
 from framework.table.create import plan_create
 from framework.table.evolve import plan_evolution
-from framework.table.model import TableNeed
+from framework.table.model import TableNeed, TableTarget
+from framework.table.readable import Definition, faults, new_faults
 from testbed.record_samples import block, plan, policy, processed, target
 
-names = st.sampled_from(["a", "b", "a.b", "b.c", "a.b.c", "element", "a.element", "element.b", "value", "", "."])
+CLASHING = ("a", "b", "a.b", "b.c", "a.b.c", "element", "a.element", "element.b", "value", "", ".")
+UNREADABLE = ("_file", "_FILE", "_file_", "_row_id", "__floe_offset", "1", "_1", "a_x2Eb", "_", "ts_day", "ts_day_")
+names = st.sampled_from((*CLASHING, *UNREADABLE, "b.ts_day"))
+# Of specs that the table has and had: no column may get these names.
+SPECS = (
+    PartitionSpec(PartitionField(1, 1000, VoidTransform(), "ts_day"), spec_id=1),
+    PartitionSpec(PartitionField(1, 1001, VoidTransform(), "b.ts_day"), spec_id=0),
+)
 documents = st.recursive(
     st.integers(0, 9),
     lambda inner: st.dictionaries(names, inner, min_size=1, max_size=3) | st.lists(inner, min_size=1, max_size=2),
@@ -24,6 +36,14 @@ records = st.dictionaries(names, documents, min_size=1, max_size=4)
 
 def need_of(record: object, tables: dict[str, object] | None = None) -> TableNeed | None:
     return processed(block([record]), plan(defaults=policy()), tables or {}).needs.get("ns.t")  # type: ignore[arg-type]
+
+
+def partitioned(schema: Schema) -> TableTarget:
+    """The table of this schema, as somebody may have partitioned it."""
+    now, before = (spec.model_dump_json() for spec in SPECS)
+    return replace(
+        target("ns.t", schema=schema, table_policy=policy()), spec_json=now, spec_id=1, other_specs_json=(before,)
+    )
 
 
 @settings(max_examples=120, deadline=None)
@@ -38,15 +58,18 @@ def test_any_records_make_and_change_a_table_in_as_many_steps_as_it_has_columns(
         return
     assert isinstance(made, CreateTable)
     schema = Schema.model_validate_json(made.schema_json)
+    assert faults(Definition(schema)) == ()
     for record in (first, second):
         for _ in range(8):
-            table = target("ns.t", schema=schema, table_policy=policy())
+            table = partitioned(schema)
             need = need_of(record, {"ns.t": table})
             change = plan_evolution(table, need) if need is not None else None
             if change is None or isinstance(change, Refusal):
                 break
             assert isinstance(change, AlterTable)
-            schema = Schema.model_validate_json(change.schema_json)
+            wanted = Schema.model_validate_json(change.schema_json)
+            assert new_faults(Definition(wanted, SPECS), Definition(schema, SPECS)) == ()
+            schema = wanted
         else:
             raise AssertionError("the record asks for ever")
 
