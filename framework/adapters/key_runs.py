@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyiceberg.io import FileIO
 
 from framework.adapters.iceberg.private.live_files import LiveFile
+from framework.adapters.iceberg.project_by_id import TableColumns
 from framework.adapters.key_hash import HASH_VERSION, KeyHashes, Words, available, compiled, hash_keys
 from framework.adapters.key_run_copies import check_columns, opened
 from framework.adapters.key_search import read_key_columns, row_ids_in
@@ -56,7 +57,7 @@ class UnusableRun(Exception):
     """A run that cannot be searched, and why, in words for a log."""
 
 
-def entries_of(io: FileIO, files: Sequence[LiveFile], key_ids: Sequence[int], types: Sequence[pa.DataType]) -> Entries:
+def entries_of(io: FileIO, files: Sequence[LiveFile], key: TableColumns, types: Sequence[pa.DataType]) -> Entries:
     """An entry for each row of the data files that has a key, deleted or not.
 
     Args:
@@ -65,16 +66,14 @@ def entries_of(io: FileIO, files: Sequence[LiveFile], key_ids: Sequence[int], ty
     Raises:
         OSError: a file cannot be read; each store has exceptions of its own.
     """
-    parts = [_entries_of_file(io, number, file, key_ids, types) for number, file in enumerate(files)]
+    parts = [_entries_of_file(io, number, file, key, types) for number, file in enumerate(files)]
     return _together(parts)
 
 
 def _entries_of_file(
-    io: FileIO, number: int, file: LiveFile, key_ids: Sequence[int], types: Sequence[pa.DataType]
+    io: FileIO, number: int, file: LiveFile, key: TableColumns, types: Sequence[pa.DataType]
 ) -> Entries:
-    columns = read_key_columns(io, file, key_ids, types)
-    if columns is None:
-        return _NOTHING
+    columns = read_key_columns(io, file, key, types)
     positions: Ints = np.arange(len(columns[0]), dtype=np.int64)
     if any(column.null_count for column in columns):
         is_key = reduce(np.logical_and, (np.asarray(column.is_valid()) for column in columns))

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 
 from framework.adapters.key_search import Hits
+from framework.adapters.value_bytes import plain
 from framework.commit.events.event_types import KeysFile
 from framework.record.arrays import Ints, Mask
 
@@ -74,7 +75,7 @@ def read_found(io: FileIO, path: str) -> Found:
 
 
 def read_keys(io: FileIO, path: str) -> pa.Table:
-    """The keys, each once, columns in their order.
+    """The keys, each once, columns in their order, of a UUID its sixteen bytes.
 
     Raises:
         OSError: as `read_found`.
@@ -83,4 +84,5 @@ def read_keys(io: FileIO, path: str) -> pa.Table:
         opened = pq.ParquetFile(stream)
         names = [name for name in opened.schema_arrow.names if name not in (FILE, POSITION)]
         held = opened.read(names, use_threads=False)
+    held = pa.table([plain(column) for column in held.columns], names)
     return held.group_by(names, use_threads=False).aggregate([]).select(names)

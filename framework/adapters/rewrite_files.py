@@ -15,27 +15,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io import FileIO
-from pyiceberg.io.pyarrow import ArrowScan
-from pyiceberg.manifest import DataFile as IcebergDataFile
-from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.schema import Schema
-from pyiceberg.table import FileScanTask, TableProperties
+from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.transforms import IdentityTransform
-from pyiceberg.typedef import Record
-from pyiceberg.types import ListType, MapType, NestedField, StructType
 
 from framework.adapters.iceberg.keyed_target import ROW_ID
 from framework.adapters.iceberg.private.deletion_vectors import Positions
 from framework.adapters.iceberg.private.live_files import LiveFile, deleted_positions
+from framework.adapters.iceberg.project_by_id import FileColumns, NotProjected, open_parquet, table_columns
 from framework.adapters.iceberg.supported_tables import UPDATED
 from framework.adapters.key_search import ROW_ID_FIELD
 from framework.adapters.parquet.files import TableWriter
 from framework.adapters.parquet.long_file import write_long_file
-from framework.adapters.parquet.project_by_id import NotProjected, field_ids, has_ids, projected
 from framework.commit.events.event_types import DataFile
 from framework.record.model import TableTarget
 from framework.table.arrow_schema import arrow_schema, parse_schema
@@ -137,10 +129,8 @@ class _Reader:
     ) -> None:
         self._io = io
         self._gone = gone
-        self._metadata = metadata
-        self._schema = schema
+        self._columns = table_columns(metadata, schema)
         self._arrow = arrow_schema(schema)
-        self._scan = ArrowScan(metadata, io, schema, AlwaysTrue())
 
     def rows(self, file: LiveFile) -> Iterator[pa.Table]:
         """The live rows of one file, in its order."""
@@ -164,47 +154,18 @@ class _Reader:
 
     def _all_rows(self, file: LiveFile) -> Iterator[pa.Table]:
         with self._io.new_input(file.path).open() as stream:
-            opened = pq.ParquetFile(stream)
+            opened = open_parquet(stream)
             if _is_alike(opened.schema_arrow, self._arrow):
                 # A file as floe writes it now: its columns need no look at the schemas of before.
                 for number in range(opened.num_row_groups):
                     yield _filled(opened.read_row_group(number, use_threads=False), self._arrow)
                 return
-            if has_ids(opened.schema_arrow) and not self._stand_for_columns(file, opened.schema_arrow):
+            try:
+                columns = FileColumns(opened.schema_arrow, self._columns, file.spec_id, file.partition)
                 for number in range(opened.num_row_groups):
-                    yield self._projected(opened.read_row_group(number, use_threads=False), file)
-                return
-        if any(map(_loses_nulls, self._schema.fields)):
-            raise OSError(f"{file.path} has no field ids, and its lists or maps of structs cannot be read without them")
-        task = FileScanTask(_as_iceberg(file), delete_files=set())
-        for batch in self._scan.to_record_batches([task]):
-            yield pa.Table.from_batches([batch])
-
-    def _projected(self, table: pa.Table, file: LiveFile) -> pa.Table:
-        try:
-            return projected(table, self._schema)
-        except NotProjected as error:
-            raise OSError(f"{file.path} cannot be read as the table is now: {error}") from error
-
-    def _stand_for_columns(self, file: LiveFile, found: pa.Schema) -> bool:
-        """Whether the file's partition has the values of columns that it lacks, as in tables that came from Hive."""
-        lacking = {field.field_id for field in self._schema.fields} - set(field_ids(found))
-        spec = next(each for each in self._metadata.partition_specs if each.spec_id == file.spec_id)
-        return any(
-            field.source_id in lacking and isinstance(field.transform, IdentityTransform) for field in spec.fields
-        )
-
-
-def _loses_nulls(field: NestedField) -> bool:
-    """Whether PyIceberg's reader makes empty lists or maps of null ones in this column."""
-    kind = field.field_type
-    if isinstance(kind, StructType):
-        return any(map(_loses_nulls, kind.fields))
-    if isinstance(kind, ListType):
-        return isinstance(kind.element_type, StructType) or _loses_nulls(kind.element_field)
-    if isinstance(kind, MapType):
-        return isinstance(kind.value_type, StructType) or _loses_nulls(kind.value_field)
-    return False
+                    yield columns.read(opened.read_row_group(number, use_threads=False))
+            except NotProjected as error:
+                raise NotProjected(f"{file.path} cannot be read as the table is now: {error}") from error
 
 
 def _deleted(io: FileIO, file: LiveFile) -> Positions:
@@ -230,19 +191,6 @@ def _filled(table: pa.Table, wanted: pa.Schema) -> pa.Table:
         [table.column(f.name) if f.name in present else pa.nulls(len(table), f.type) for f in wanted],
         names=wanted.names,
     )
-
-
-def _as_iceberg(file: LiveFile) -> IcebergDataFile:
-    made = IcebergDataFile.from_args(
-        content=DataFileContent.DATA,
-        file_path=file.path,
-        file_format=FileFormat.PARQUET,
-        partition=Record(*file.partition),
-        record_count=file.record_count,
-        file_size_in_bytes=file.file_size_bytes,
-    )
-    made.spec_id = file.spec_id
-    return made
 
 
 def _with_lineage(table: pa.Table, file: LiveFile, start: int) -> pa.Table:

@@ -109,7 +109,7 @@ class KeyIndexes:
             target.location,
             known.root,
             keyed.files.by_path,
-            keyed.key_ids,
+            keyed.columns.of(keyed.key_ids),
             tuple(plain_type(schema.field(ids.index(each)).type) for each in keyed.key_ids),
         )
         known.job = _beside(lambda: self._do_work(session, table, steps))

@@ -16,6 +16,7 @@ from pyiceberg.io import FileIO
 from framework.adapters.double_keys import double_keys
 from framework.adapters.file_io import file_io
 from framework.adapters.iceberg.keyed_target import KeyedTarget, blocked
+from framework.adapters.iceberg.project_by_id import NotProjected
 from framework.adapters.key_index_file import root_of
 from framework.adapters.secrets import first_line
 from framework.adapters.value_bytes import plain_type
@@ -61,10 +62,17 @@ class UniqueKeys:
                 found = double_keys(
                     io,
                     files,
-                    keyed.key_ids,
+                    keyed.columns.of(keyed.key_ids),
                     kinds,
                     lambda text: self._say(Line(f"{target.name}: {text}", table=target.name)),
                 )
+            except NotProjected as error:
+                raise blocked(
+                    target.name,
+                    str(error),
+                    "set the property schema.name-mapping.default, which says what the columns of such files are called; "
+                    "or let Spark write them anew",
+                ) from error
             except Exception as error:  # each store has exceptions of its own
                 raise FloeError(
                     f"the keys of table {target.name} cannot be read: {first_line(error)}",

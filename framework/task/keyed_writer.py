@@ -167,11 +167,13 @@ class KeyedWriter:
         layout = layout_of(target)
         io = file_io(self._context.io_properties[catalog_of(table)], target.location)
         candidates = partial(files_to_search, base, target, keys)
-        found = look_up(io, base.files.by_path, candidates, base.key_ids, keys, hashes, order, base.index)
+        found = look_up(
+            io, base.files.by_path, candidates, base.columns.of(base.key_ids), keys, hashes, order, base.index
+        )
         hits = found.hits
         if base.order is not None and values is not None:
             try:
-                kept = newer_than_table(io, base.order, found, hashes, values)
+                kept = newer_than_table(io, base.order, base.columns.of((base.order.field_id,)), found, hashes, values)
             except UnusableTombstones as error:
                 raise lost(table, str(error)) from error
             winners, hashes, order = winners[kept], hashes.take(kept), order_of(kept, order)

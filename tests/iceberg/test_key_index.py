@@ -55,7 +55,7 @@ def indexed(pipeline: Pipeline) -> IndexedTable:
         target.location,
         keyed.index.root,
         keyed.files.by_path,
-        keyed.key_ids,
+        keyed.columns.of(keyed.key_ids),
         (pa.large_string(), pa.int64()),
     )
 

@@ -79,6 +79,8 @@ log = logging.getLogger(__name__)
 Copies = Callable[
     [FileIO, TableMetadata, str, Mapping[str, str], LiveFiles, Mapping[str, Positions], str], Iterable[CommittedFile]
 ]
+# What no store raises: Python's errors of programs, of which Arrow's for what it cannot do are some.
+_OF_FLOE = (TypeError, AttributeError, LookupError, NotImplementedError, AssertionError, NameError, ArithmeticError)
 Outcome = Committed | CommitConflict | FilesGone | CommitFailed
 
 
@@ -145,6 +147,9 @@ class TableCommits:
             self.remove(table.io, files.written)
             if examined is not None and (settled := self._settled_now(effect)) is not None:
                 return settled
+            if isinstance(error, _OF_FLOE):
+                said = f"floe failed to make the commit, which is no fault of the store: {_words(error)}"
+                return CommitFailed(effect.table, effect.commit_id, said, FailureCause.FLOE)
             said = f"metadata could not be written: {_words(error)}"
             return CommitFailed(effect.table, effect.commit_id, said, FailureCause.STORE)
         reach("manifests-written")

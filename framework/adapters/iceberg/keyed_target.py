@@ -16,6 +16,7 @@ from pyiceberg.table import Table
 
 from framework.adapters.iceberg.private import row_lineage as lineage
 from framework.adapters.iceberg.private.live_files import LiveFiles, UnsupportedDeletes, live_files
+from framework.adapters.iceberg.project_by_id import TableColumns, table_columns
 from framework.adapters.iceberg.row_order import RowOrder, row_order_of
 from framework.adapters.iceberg.views import head_of
 from framework.adapters.key_search import ROW_ID_FIELD
@@ -36,13 +37,14 @@ Answer = TypeVar("Answer")
 class KeyedTarget:
     """`snapshot_id` is the head at which live rows are looked for, None where the table has no snapshot; `key_ids` are
     the field ids of its key columns, in the order of the pipeline file. Of `files` only the bounds of key columns are
-    kept. `index` helps to find rows faster, where the table has one. `order` is there where a column says which record
-    is newer."""
+    kept. `columns` are those of the key, and what orders records, as data files are read. `index` helps to find rows
+    faster, where the table has one. `order` is there where a column says which record is newer."""
 
     snapshot_id: int | None
     key_ids: tuple[int, ...]
     files: LiveFiles
     format_version: int
+    columns: TableColumns
     index: KeyIndex | None = None
     order: RowOrder | None = None
 
@@ -69,27 +71,29 @@ def keyed_target_of(loaded: Table, target: TableTarget, known: KeyedTarget | Non
     head = head_of(metadata, target.policy.commit.branch)
     snapshot_id = head.snapshot_id if head is not None else None
     order = row_order_of(metadata, target, key_ids)
+    needed = key_ids if order is None else (*key_ids, order.field_id)
+    columns = table_columns(metadata).of(tuple(dict.fromkeys(needed)))
     if known is not None and (known.snapshot_id, known.key_ids, known.format_version, _ordered_by(known.order)) == (
         snapshot_id,
         key_ids,
         metadata.format_version,
         _ordered_by(order),
     ):
-        return known if known.order == order else replace(known, order=order)
+        same = (known.order, known.columns) == (order, columns)
+        return known if same else replace(known, order=order, columns=columns)
     if head is None:
-        return KeyedTarget(None, key_ids, LiveFiles({}, frozenset()), metadata.format_version, order=order)
+        return KeyedTarget(None, key_ids, LiveFiles({}, frozenset()), metadata.format_version, columns, order=order)
     manifests = (
         lineage.read_manifests(loaded.io, head.manifest_list)
         if metadata.format_version >= lineage.VERSION
         else head.manifests(loaded.io)
     )
     try:
-        bounds_of = key_ids if order is None else (*key_ids, order.field_id)
-        files = live_files(loaded.io, manifests, metadata.format_version, bounds_of)
+        files = live_files(loaded.io, manifests, metadata.format_version, needed)
     except UnsupportedDeletes as error:
         said = f"{unread_deletes(error)}: a row that they delete would be taken for a live one"
         raise blocked(target.name, said, remedy_for_deletes(target.name)) from error
-    return KeyedTarget(snapshot_id, key_ids, files, metadata.format_version, order=order)
+    return KeyedTarget(snapshot_id, key_ids, files, metadata.format_version, columns, order=order)
 
 
 def ask_keyed(loaded: Table | None, target: TableTarget, read: Callable[[Table], Answer]) -> Answer:
