@@ -9,6 +9,7 @@ done.
 from __future__ import annotations
 
 import json
+import pickle
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from framework.adapters.faults import meet_rows
 from framework.adapters.memory import keep_large_blocks, release_after
 from framework.config.spec import Distribution
 from framework.plan.model import Plan
@@ -26,7 +28,7 @@ from framework.record.model import KeyedRows, TableTarget, TaskReport
 from framework.record.rows.dictionary_text import plain_table
 from framework.task.context import TaskContext
 from framework.task.keyed_writer import DELETE, UPSERT, KeyedWriter, with_positions
-from framework.task.output import new_writer, report_batch
+from framework.task.output import new_writer, remove_files, report_batch
 from framework.task.told_failure import telling
 from framework.task.writer_tasks import exchange_numbers, task_of
 
@@ -121,10 +123,10 @@ class Outbox:
         for change, rows, offsets in sent:
             if not len(rows):
                 continue
-            rows = with_positions(plain_table(rows), source, offsets)
+            rows = plain_table(rows)
             places = key_places(rows, schema, spec, key_ids, self._tasks)
             order, bounds = rows_by_number(places)
-            ordered = rows.take(pa.array(order))  # a copy: what waits holds no block
+            ordered = with_positions(rows, source, offsets).take(pa.array(order))  # a copy: what waits holds no block
             for start, end in pairwise(bounds.tolist()):
                 address = _Address(int(places[order[start]]), target.name, change)
                 self._put(address, ordered.slice(start, end - start))
@@ -192,6 +194,17 @@ def _each(values: pa.Array) -> Iterator[pa.Buffer]:
         yield whole.slice(start, end - start)
 
 
+def try_received(outbox: Outbox, context: TaskContext) -> None:
+    """All that the writers behind the exchange do with what one task sent, and then their files are removed."""
+    by_place: dict[int, list[pa.RecordBatch]] = {}
+    for sent in outbox.sent():
+        by_place.setdefault(sent.column("place")[0].as_py(), []).append(sent)
+    receive = make_receiver(context)
+    for batches in by_place.values():
+        made = (pickle.loads(each.column("report")[0].as_py()) for each in receive(batches))
+        remove_files(context, list(made))
+
+
 def make_receiver(context: TaskContext):  # type: ignore[no-untyped-def]  # a closure for mapInArrow
     """What was sent to one writer in; the reports among it, and the writer's own, out."""
 
@@ -210,6 +223,7 @@ def make_receiver(context: TaskContext):  # type: ignore[no-untyped-def]  # a cl
                     records += keyed.add(table, change, rows)
                 else:
                     received = pa.ipc.open_stream(rows).read_all()
+                    meet_rows(received)
                     records += len(received)
                     writer.add(context.tables[table], received)
         parts = keyed.finish()

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from framework.adapters.faults import meet_rows
 from framework.record.arrays import Ints
 from framework.record.model import KeyedPart, TableTarget
 from framework.table import key_index
@@ -40,19 +41,20 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 UPSERT, DELETE = "upsert", "delete"
-# Beside the columns of a table while its rows travel; no table has columns of these names.
-_TOPIC, _PARTITION, _OFFSET = "__floe_topic", "__floe_partition", "__floe_offset"
-_POSITIONS = (_TOPIC, _PARTITION, _OFFSET)
+# Where a row stood travels behind the columns of its table. These are found by their place, never by their names: a
+# record may have fields of any name.
+_POSITIONS = ("topic", "partition", "offset")
 # The number of a row's key among the winners, while it is on its way into a file.
-_WINNER = "__floe_winner"
+_WINNER = "winner"
 
 
 def with_positions(rows: pa.Table, source: tuple[int, int], offsets: Ints) -> pa.Table:
     """The rows with where they stood: the topic's number, its partition and each row's offset."""
     topic, partition = source
-    rows = rows.append_column(_TOPIC, pa.array(np.full(len(rows), topic, np.int32)))
-    rows = rows.append_column(_PARTITION, pa.array(np.full(len(rows), partition, np.int32)))
-    return rows.append_column(_OFFSET, pa.array(offsets, pa.int64()))
+    numbers = (pa.array(np.full(len(rows), number, np.int32)) for number in (topic, partition))
+    for name, column in zip(_POSITIONS, (*numbers, pa.array(offsets, pa.int64())), strict=True):
+        rows = rows.append_column(name, column)
+    return rows
 
 
 @dataclass
@@ -115,12 +117,12 @@ class KeyedWriter:
         base = self._context.keyed[table]
         names = _key_names(self._context.tables[table], base.key_ids)
         ordered = [] if base.order is None else _key_names(self._context.tables[table], (base.order.field_id,))
-        head = _columns(rows, [*names, *ordered, *_POSITIONS])
-        changes.order += [head.column(name) for name in ordered]
+        head, positions = _columns(rows, [*names, *ordered])
+        changes.order += head[len(names) :]
         changes.pieces.append((rows, change == DELETE))
-        changes.keys.append(head.select(names))
-        changes.positions.append(head.select(_POSITIONS))
-        return len(head)
+        changes.keys.append(pa.Table.from_arrays(head[: len(names)], names))
+        changes.positions.append(positions)
+        return len(positions)
 
     def finish(self) -> dict[str, KeyedPart]:
         """Find the winners and their live rows, and write; by table what was made of its changes.
@@ -182,7 +184,7 @@ class KeyedWriter:
 
         if base.index is not None:
             self._runs[table] = _Run(io, base.index.root, hashes, order, ids)
-            self._writer.follow(table, _WINNER, self._runs[table].add)
+            self._writer.follow(table, _mark_of(target), self._runs[table].add)
         is_winner, is_delete = self._write_rows(target, base, changes.pieces, winners, ids)
         is_live = np.zeros(len(keys), np.bool_)
         is_live[hits.keys] = True
@@ -228,13 +230,14 @@ class KeyedWriter:
             is_delete.append(np.full(len(piece), deletes, np.bool_))
             first, last = np.searchsorted(winners, [start, end])
             if not deletes and first < last:
-                rows = piece.drop_columns(list(_POSITIONS))
+                rows = piece.select(list(range(piece.num_columns - len(_POSITIONS))))
                 if last - first < len(piece):
                     rows = rows.take(pa.array(winners[first:last] - start))
                 if has_ids:
                     rows = rows.append_column(ROW_ID, ids.slice(first, last - first))
                 if target.name in self._runs:
-                    rows = rows.append_column(_WINNER, pa.array(np.arange(first, last)))
+                    rows = rows.append_column(_mark_of(target), pa.array(np.arange(first, last)))
+                meet_rows(rows)
                 self._writer.add(written, rows)
             start = end
         is_winner = np.zeros(start, np.bool_)
@@ -291,12 +294,28 @@ def _key_names(target: TableTarget, key_ids: Sequence[int]) -> list[str]:
     return [schema.find_field(field_id).name for field_id in key_ids]
 
 
-def _columns(stream: pa.Buffer, names: Sequence[str]) -> pa.Table:
-    """Some columns of an Arrow stream, in this order; the others are not unpacked."""
-    schema = pa.ipc.open_stream(stream).schema
-    places = sorted(schema.get_field_index(name) for name in names)
+def _mark_of(target: TableTarget) -> str:
+    """The name of the column that tells which winner a row is: one that the table has not."""
+    from framework.table.arrow_schema import parse_schema
+
+    taken, name = {each.name for each in parse_schema(target.schema_json).fields}, _WINNER
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _columns(stream: pa.Buffer, names: Sequence[str]) -> tuple[list[pa.ChunkedArray], pa.Table]:
+    """Some columns of the rows in an Arrow stream, in this order, and where the rows stood; the others are not
+    unpacked."""
+    found = pa.ipc.open_stream(stream).schema.names
+    own = len(found) - len(_POSITIONS)
+    wanted = [found.index(name, 0, own) for name in names]
+    places = sorted({*wanted, *range(own, len(found))})
     options = pa.ipc.IpcReadOptions(included_fields=places)
-    return pa.ipc.open_stream(stream, options=options).read_all().select(list(names))
+    held = pa.ipc.open_stream(stream, options=options).read_all()
+    by_place = dict(zip(places, held.columns, strict=True))
+    positions = pa.Table.from_arrays([by_place[place] for place in range(own, len(found))], _POSITIONS)
+    return [by_place[place] for place in wanted], positions
 
 
 def _unpacked(pieces: list[tuple[pa.Buffer | None, bool]]) -> Iterator[tuple[pa.Table, bool]]:

@@ -7,9 +7,12 @@ import datetime
 import decimal
 import json
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,19 +23,25 @@ from pyiceberg.types import BooleanType, DateType, DecimalType, NestedField, Str
 
 from framework.adapters import double_keys
 from framework.adapters.iceberg.keyed_target import KeyedTarget
+from framework.adapters.key_search import Hits
+from framework.adapters.keys_file import read_found, read_keys, write_keys
 from framework.adapters.parquet.key_places import key_places
 from framework.adapters.parquet.partition import partitions
 from framework.commit.events.event_types import Accounting
-from framework.config.spec import Deletes
+from framework.config.spec import Deletes, KeyIndexUse
 from framework.errors import AccountingError, FloeError, TableBlocked
-from framework.record.model import BlockResult
+from framework.record.model import BlockResult, KeyedRows
 from framework.runtime.batch import summarise
+from framework.table import key_index
 from framework.table.arrow_schema import arrow_schema, parse_schema
 from framework.task import keyed_writer
+from framework.task.exchange import Outbox, try_received
 from framework.task.output import remove_files
 from framework.task.task_run import TaskRun
 from tests.iceberg.conftest import Lake
-from tests.iceberg.keyed_pipeline import SCHEMA, SPECS, UPSERT, Change, Pipeline, keyed_rows, made
+from tests.iceberg.keyed_pipeline import SCHEMA, SPECS, UPSERT, Change, Key, Pipeline, keyed_rows, made
+from tests.iceberg.test_ordered_tables import Change as OrderedChange
+from tests.iceberg.test_ordered_tables import Ordered
 
 pytestmark = pytest.mark.iceberg
 
@@ -273,3 +282,81 @@ def test_a_table_in_which_a_key_has_several_rows_is_refused_once(
     pipeline.context()
     pipeline.restart()
     pipeline.context()
+
+
+OURS = (
+    "topic",
+    "partition",
+    "offset",
+    "winner",
+    "winner_",
+    "__floe_topic",
+    "__floe_offset",
+    "__floe_file",
+    "__floe_pos",
+)
+
+
+class Named(Pipeline):
+    """Each row has its name in a column of every name that is floe's own somewhere."""
+
+    def keyed_rows(self, changes: Sequence[tuple[Key, Any]], first: int, schema: pa.Schema) -> KeyedRows:
+        found = super().keyed_rows(changes, first, schema)
+        names = found.upserts.column("name")
+        rows = found.upserts
+        for name in OURS:
+            rows = rows.set_column(rows.column_names.index(name), rows.schema.field(name), names)
+        return replace(found, upserts=rows)
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_columns_may_be_called_as_floe_calls_its_own(lake: Lake, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What floe adds to rows on their way is found by its place: a record may have fields of any name."""
+    monkeypatch.setattr(key_index, "LEAST_RUN_ROWS", 1)
+    more = (NestedField(10 + n, name, StringType(), required=False) for n, name in enumerate(OURS))
+    schema = Schema(*SCHEMA.fields, *more, identifier_field_ids=[1, 2])
+    name = lake.create(f"shop.t{uuid.uuid4().hex[:8]}", schema, format_version=version)
+    pipeline = Named(lake, name, KeyIndexUse.ALWAYS)
+    pipeline.do([(0, (1, "a"), (1, "x")), (1, (2, "b"), (1, "y"))])
+    pipeline.do([(0, (1, "a"), (2, "z")), (1, (2, "b"), None), (1, (3, "c"), (1, "new"))])
+    found = lake.plain(name).scan().to_arrow().to_pylist()
+    assert sorted({row[each] for each in OURS} == {row["name"]} for row in found) == [True, True]
+
+
+def test_key_columns_may_be_called_as_those_of_their_file(lake: Lake) -> None:
+    """The coordinator reads the keys of columns that are called as what stands beside them."""
+    schema = pa.schema([("__floe_pos", pa.int64()), ("__floe_file", pa.string())])
+    keys_ = pa.Table.from_pylist([{"__floe_pos": 1, "__floe_file": "a"}, {"__floe_pos": 2, "__floe_file": "b"}], schema)
+    pipeline = made(lake, "2", "unpartitioned")
+    table = lake.plain(pipeline.name)
+    hits = Hits(*(np.array(each, np.int64) for each in ([1], [0], [5], [-1])))
+    path = f"{table.location()}/data/keys.parquet"
+    assert write_keys(table.io, path, keys_, hits, ["one"]).record_count == 2
+    found = read_found(table.io, path)
+    assert (found.paths.to_pylist(), found.positions.tolist()) == (["one"], [5])
+    assert sorted(tuple(row.values()) for row in read_keys(table.io, path).to_pylist()) == [(1, "a"), (2, "b")]
+
+
+def test_a_trial_behind_the_exchange_finds_the_row_and_leaves_no_file(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What looks for records that end a task tries the writers behind the exchange, too."""
+    ordered = Ordered(lake)
+    pipeline = ordered.pipeline
+    ordered.commit(ordered.announce(OrderedChange(0, (1, "a"), 5), OrderedChange(1, (2, "b"), 5)))
+    context = replace(pipeline.context(), is_trial=True)
+    schema = arrow_schema(parse_schema(context.tables[pipeline.name].schema_json))
+    changes = [((1, "a"), OrderedChange(0, (1, "a"), 6, name="good")), ((2, "b"), OrderedChange(0, (2, "b"), 6, True))]
+    folder = Path(context.tables[pipeline.name].location.removeprefix("file://"))
+    before = sorted(folder.rglob("*"))
+
+    def outbox() -> Outbox:
+        made_ = Outbox(pipeline.plan)
+        made_.add_keyed(context.tables[pipeline.name], pipeline.keyed_rows(changes, 0, schema), (0, 0))
+        return made_
+
+    try_received(outbox(), context)
+    assert [path for path in sorted(folder.rglob("*")) if path not in before and path.is_file()] == []
+    monkeypatch.setenv("FLOE_FAULT", "row~good=break")
+    with pytest.raises(ValueError, match="nobody foresaw"):
+        try_received(outbox(), context)
