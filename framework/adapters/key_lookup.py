@@ -113,7 +113,7 @@ def _in_run(
     ]
     if not any(own):
         return []
-    entries = read_run(io, run)
+    entries = read_run(io, run, keys.high)
     hits = _hits(io, entries, own, run.file_rows, keys, rows, files)
     covered.update(file.path for file in own if file is not None)
     return hits

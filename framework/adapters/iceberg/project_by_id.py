@@ -13,6 +13,7 @@ a test in tests/iceberg/test_layouts.py notices.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -55,6 +56,15 @@ class TableColumns:
     @property
     def field_ids(self) -> tuple[int, ...]:
         return tuple(field.field_id for field in parse_schema(self.schema_json).fields)
+
+    @property
+    def meaning(self) -> str:
+        """What makes the same bytes of a file the same values: where it changes, what was made of them is of no use."""
+        fields = [
+            [f.field_id, str(f.field_type), repr(f.initial_default)] for f in parse_schema(self.schema_json).fields
+        ]
+        names = [[each.field_id, each.names] for each in _mapping(self.name_mapping or "[]")]
+        return json.dumps([fields, names])
 
     def of(self, field_ids: Sequence[int]) -> TableColumns:
         """These alone, in this order."""
