@@ -23,11 +23,18 @@ from pyiceberg.types import BooleanType, DateType, DecimalType, NestedField, Str
 
 from framework.adapters import double_keys
 from framework.adapters.iceberg.keyed_target import KeyedTarget
-from framework.adapters.key_search import Hits
+from framework.adapters.iceberg.private.live_files import live_files
+from framework.adapters.iceberg.private.row_lineage import read_manifests
+from framework.adapters.iceberg.project_by_id import table_columns
+from framework.adapters.key_search import Hits, search
 from framework.adapters.keys_file import read_found, read_keys, write_keys
+from framework.adapters.parquet.files import TableWriter
 from framework.adapters.parquet.key_places import key_places
 from framework.adapters.parquet.partition import partitions
-from framework.commit.events.event_types import Accounting
+from framework.adapters.table_care import TableCare
+from framework.commit.events.event_types import Accounting, KeyedChanges
+from framework.commit.machine.effects import Committed
+from framework.config.maintenance import CompactionPolicy
 from framework.config.spec import Deletes, KeyIndexUse
 from framework.errors import AccountingError, FloeError, TableBlocked
 from framework.record.model import BlockResult, KeyedRows
@@ -38,8 +45,9 @@ from framework.task import keyed_writer
 from framework.task.exchange import Outbox, try_received
 from framework.task.output import remove_files
 from framework.task.task_run import TaskRun
-from tests.iceberg.conftest import Lake
+from tests.iceberg.conftest import POLICY, Lake
 from tests.iceberg.keyed_pipeline import SCHEMA, SPECS, UPSERT, Change, Key, Pipeline, keyed_rows, made
+from tests.iceberg.lineage import change
 from tests.iceberg.test_ordered_tables import Change as OrderedChange
 from tests.iceberg.test_ordered_tables import Ordered
 
@@ -263,7 +271,7 @@ def test_a_table_in_which_a_key_has_several_rows_is_refused_once(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, rows_at_once: int
 ) -> None:
     """At the switch from appending, in one pass or in several; deleted rows do not count, and a table whose keys were
-    unique is not read again, nor by the next run."""
+    unique is not read again."""
     monkeypatch.setattr(double_keys, "ROWS_AT_ONCE", rows_at_once)
     pipeline = made(lake, "2", "unpartitioned")
     schema = pipeline.lake.plain(pipeline.name).schema().as_arrow()
@@ -280,8 +288,79 @@ def test_a_table_in_which_a_key_has_several_rows_is_refused_once(
     pipeline.context()
     pipeline.lake.plain(pipeline.name).append(pa.Table.from_pylist(rows, schema))
     pipeline.context()
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+@pytest.mark.parametrize("between", ["append", "another key", "made anew", "rolled back", "maintained"])
+def test_keys_are_looked_at_again_after_rows_were_added(lake: Lake, between: str, version: str) -> None:
+    """upsert, append, upsert: what was added meanwhile may have any key twice, and one update would take all its rows.
+    A table that is another one now, or that somebody moved back to where rows were added, is looked at as well; one that
+    floe only maintained is not read again."""
+    name = lake.create(f"shop.t{uuid.uuid4().hex[:8]}", SCHEMA, format_version=version)
+    pipeline = Pipeline(lake, name)
+
+    def appended(number: int) -> None:
+        rows = [{"shop": 1, "code": "a", "day": 1, "name": f"{number}"}]
+        target = lake.tables.load_target(name, POLICY)
+        assert target is not None
+        writer = TableWriter(lake.tables.io_properties(), "p", f"run{number}", 1, 1 << 28, 1 << 28)
+        writer.add(target, pa.Table.from_pylist(rows, arrow_schema(parse_schema(target.schema_json))))
+        pipeline.batch += 1
+        answer = lake.tables.commit(lake.effect(name, writer.finish()[name], pipeline.batch))
+        assert isinstance(answer, Committed), answer
+
+    if between == "rolled back":
+        for number in (1, 2):
+            appended(number)
+        doubled = lake.plain(name).current_snapshot()
+        lake.tables.commit(replace(lake.effect(name, (), 3), keyed=(_all_gone(lake, name),)))
+        pipeline.batch = 3
+    pipeline.do([(0, (1, "a"), (1, "x")), (1, (2, "b"), (1, "x"))])
+    pipeline.do([(0, (1, "a"), (1, "y"))])
+    assert pipeline.context().keyed[name].is_unique
+    if between == "append":
+        appended(5)
+    elif between == "another key":
+        pipeline.policy = replace(UPSERT, write=replace(UPSERT.write, key=("day",)))
+    elif between == "made anew":
+        lake.catalog.drop_table(name)
+        lake.create(name, SCHEMA, format_version=version)
+        for number in (1, 2):
+            appended(number)
+    elif between == "rolled back":
+        assert doubled is not None
+        _back_to(lake, name, doubled.snapshot_id)
+    else:
+        assert TableCare(lake.tables).compact(name, CompactionPolicy(min_input_files=2), dry_run=False)
     pipeline.restart()
-    pipeline.context()
+    if between == "maintained":
+        assert pipeline.context().keyed[name].is_unique
+        return
+    with pytest.raises(TableBlocked, match="several rows"):
+        pipeline.context()
+
+
+def _all_gone(lake: Lake, name: str) -> KeyedChanges:
+    """A batch that deletes the key that was appended twice."""
+    table = lake.plain(name)
+    head = table.current_snapshot()
+    assert head is not None
+    manifests = read_manifests(table.io, head.manifest_list)
+    live = list(live_files(table.io, manifests, table.format_version).by_path.values())
+    keys_ = pa.Table.from_pylist([{"code": "a", "shop": 1}])
+    hits = search(table.io, live, table_columns(table.metadata).of((2, 1)), keys_)
+    file = write_keys(table.io, f"{table.location()}/data/gone-keys.parquet", keys_, hits, [each.path for each in live])
+    return KeyedChanges(head.snapshot_id, (2, 1), (file,), 1)
+
+
+def _back_to(lake: Lake, name: str, snapshot_id: int) -> None:
+    """As `rollback_to_snapshot` does."""
+
+    def changed(metadata: dict[str, Any]) -> None:
+        metadata["current-snapshot-id"] = snapshot_id
+        metadata["refs"]["main"]["snapshot-id"] = snapshot_id
+
+    change(lake, name, changed)
 
 
 OURS = (

@@ -65,7 +65,14 @@ from framework.commit.machine.effects import (
     FilesGone,
     RecoverTable,
 )
-from framework.commit.machine.progress import PROGRESS_PROPERTY, SUMMARY_COMMIT_ID, merge, summary
+from framework.commit.machine.progress import (
+    PROGRESS_PROPERTY,
+    SUMMARY_COMMIT_ID,
+    SUMMARY_KEY,
+    key_text,
+    merge,
+    summary,
+)
 from framework.commit.tombstones import (
     TOMBSTONES_PROPERTY,
     text_of,
@@ -218,6 +225,8 @@ class TableCommits:
         own = summary(effect.progress, effect.commit_id, effect.valid_through_ms)
         mark = mark_at_head(metadata, effect.view.branch)
         own |= tombstones_summary(metadata.properties.get(TOMBSTONES_PROPERTY), effect.keyed, mark)
+        if effect.keyed:
+            own[SUMMARY_KEY] = key_text(effect.keyed[0].key_ids)
         if isinstance(effect, RecoverTable):
             own |= effect.notes
         snapshot = snapshot_of(metadata, snapshot_id, parent, written, added, own)

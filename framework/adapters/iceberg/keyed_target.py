@@ -13,14 +13,16 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
 
 from framework.adapters.iceberg.private import row_lineage as lineage
 from framework.adapters.iceberg.private.live_files import LiveFiles, UnsupportedDeletes, live_files
 from framework.adapters.iceberg.project_by_id import TableColumns, table_columns
 from framework.adapters.iceberg.row_order import RowOrder, row_order_of
-from framework.adapters.iceberg.views import head_of
+from framework.adapters.iceberg.views import ancestry, head_of
 from framework.adapters.key_search import ROW_ID_FIELD
 from framework.adapters.secrets import first_line
+from framework.commit.machine.progress import SUMMARY_COMMIT_ID, SUMMARY_KEY, key_text
 from framework.errors import FloeError, TableBlocked
 from framework.table.arrow_schema import parse_schema
 from framework.table.changes import Refusal
@@ -47,6 +49,8 @@ class KeyedTarget:
     columns: TableColumns
     index: KeyIndex | None = None
     order: RowOrder | None = None
+    # Each key had one row when floe last changed the table, by this very key, and so it has now but for what others did.
+    is_unique: bool = False
 
 
 def keyed_target_of(loaded: Table, target: TableTarget, known: KeyedTarget | None = None) -> KeyedTarget:
@@ -88,12 +92,13 @@ def keyed_target_of(loaded: Table, target: TableTarget, known: KeyedTarget | Non
         if metadata.format_version >= lineage.VERSION
         else head.manifests(loaded.io)
     )
+    is_unique = _changed_by(metadata, target.policy.commit.branch) == key_text(key_ids)
     try:
         files = live_files(loaded.io, manifests, metadata.format_version, needed)
     except UnsupportedDeletes as error:
         said = f"{unread_deletes(error)}: a row that they delete would be taken for a live one"
         raise blocked(target.name, said, remedy_for_deletes(target.name)) from error
-    return KeyedTarget(snapshot_id, key_ids, files, metadata.format_version, columns, order=order)
+    return KeyedTarget(snapshot_id, key_ids, files, metadata.format_version, columns, order=order, is_unique=is_unique)
 
 
 def ask_keyed(loaded: Table | None, target: TableTarget, read: Callable[[Table], Answer]) -> Answer:
@@ -145,6 +150,15 @@ def remedy_for_deletes(table: str) -> str:
         f"CALL system.rewrite_data_files(table => '{table}', options => map('delete-file-threshold', '1', "
         "'remove-dangling-deletes', 'true')) in Spark applies them; let no other writer make such deletes"
     )
+
+
+def _changed_by(metadata: TableMetadata, branch: str) -> str | None:
+    """By which key floe last changed the table; None where it has not, or has added rows since."""
+    for snapshot in ancestry(metadata, head_of(metadata, branch)):
+        said = snapshot.summary.additional_properties if snapshot.summary else {}
+        if SUMMARY_COMMIT_ID in said or SUMMARY_KEY in said:
+            return said.get(SUMMARY_KEY)
+    return None
 
 
 def _ordered_by(order: RowOrder | None) -> int | None:

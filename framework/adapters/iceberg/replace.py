@@ -34,6 +34,7 @@ from framework.commit.events.event_types import DataFile
 from framework.commit.machine.progress import (
     SUMMARY_CONTROL_OFFSET,
     SUMMARY_CONTROL_TOPIC_ID,
+    SUMMARY_KEY,
     SUMMARY_MAINTENANCE,
 )
 from framework.commit.maintenance.others import ForeignReplace, engine_of
@@ -176,12 +177,12 @@ def _snapshot(
 
 
 def _progress(metadata: TableMetadata, head: Snapshot) -> dict[str, str]:
-    """What the newest of floe's snapshots says of the table's progress and of its deleted keys, which is true of the same
-    rows in other files."""
+    """What the newest of floe's snapshots says of the table's progress, its key and its deleted keys, which is true of the
+    same rows in other files."""
     for snapshot in ancestry(metadata, head):
         said = snapshot.summary.additional_properties if snapshot.summary else {}
         if SUMMARY_CONTROL_TOPIC_ID in said and SUMMARY_CONTROL_OFFSET in said:
-            kept = (SUMMARY_CONTROL_TOPIC_ID, SUMMARY_CONTROL_OFFSET, SUMMARY_TOMBSTONES)
+            kept = (SUMMARY_CONTROL_TOPIC_ID, SUMMARY_CONTROL_OFFSET, SUMMARY_TOMBSTONES, SUMMARY_KEY)
             return {key: said[key] for key in kept if key in said}
     return {}
 
