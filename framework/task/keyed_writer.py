@@ -5,8 +5,8 @@ data files, with the id of the row that it replaces (invariant 16), and a file o
 are. A delete writes no row, but its key stands in that file even without a live row: the table's head may have one by
 the time of the commit. A task that fails reports nothing, and what it wrote is nobody's.
 
-Held until all changes are there: the rows as they were sent; of the key columns and the source positions
-the values. Rows are unpacked piece by piece when the winners are known, and buffered within the bound of the
+Held until all changes are there: the rows as they were sent, in memory within a bound; of the key columns and the source
+positions the values. Rows are unpacked piece by piece when the winners are known, and buffered within the bound of the
 `TableWriter` that they go to.
 """
 
@@ -29,6 +29,7 @@ from framework.record.model import KeyedPart, TableTarget
 from framework.table import key_index
 from framework.task.context import TaskContext
 from framework.task.newest_changes import Flags, Positions, count, newest_by_hash, order_of, row_ids
+from framework.task.waiting_pieces import Piece, WaitingPieces
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -61,7 +62,7 @@ def with_positions(rows: pa.Table, source: tuple[int, int], offsets: Ints) -> pa
 class _Changes:
     """Of one table: pieces as they were sent, and of all of them the keys and positions, in the same order."""
 
-    pieces: list[tuple[pa.Buffer | None, bool]] = field(default_factory=list)
+    pieces: list[tuple[Piece, bool]] = field(default_factory=list)
     keys: list[pa.Table] = field(default_factory=list)
     order: list[pa.ChunkedArray] = field(default_factory=list)
     positions: list[pa.Table] = field(default_factory=list)
@@ -109,6 +110,7 @@ class KeyedWriter:
         self._context = context
         self._writer = writer
         self._changes: dict[str, _Changes] = {}
+        self._waiting = WaitingPieces()
         self._runs: dict[str, _Run] = {}
 
     def add(self, table: str, change: str, rows: pa.Buffer) -> int:
@@ -118,8 +120,12 @@ class KeyedWriter:
         names = _key_names(self._context.tables[table], base.key_ids)
         ordered = [] if base.order is None else _key_names(self._context.tables[table], (base.order.field_id,))
         head, positions = _columns(rows, [*names, *ordered])
+        piece = self._waiting.put(rows)
+        if piece.held is None:  # columns that lie in the piece would hold it
+            head = [column.take(pa.array(np.arange(len(column)))) for column in head]
+            positions = positions.take(pa.array(np.arange(len(positions))))
         changes.order += head[len(names) :]
-        changes.pieces.append((rows, change == DELETE))
+        changes.pieces.append((piece, change == DELETE))
         changes.keys.append(pa.Table.from_arrays(head[: len(names)], names))
         changes.positions.append(positions)
         return len(positions)
@@ -133,6 +139,7 @@ class KeyedWriter:
         parts = {}
         for table in sorted(self._changes):
             parts[table] = self._finish(table, self._changes.pop(table))
+        self._waiting.close()
         return parts
 
     def with_runs(self, parts: Mapping[str, KeyedPart]) -> dict[str, KeyedPart]:
@@ -213,7 +220,7 @@ class KeyedWriter:
         self,
         target: TableTarget,
         base: KeyedTarget,
-        pieces: list[tuple[pa.Buffer | None, bool]],
+        pieces: list[tuple[Piece, bool]],
         winners: Ints,
         ids: pa.Array,
     ) -> tuple[Flags, Flags]:
@@ -225,7 +232,7 @@ class KeyedWriter:
         written = with_row_id_column(target) if has_ids else target
         is_delete: list[Flags] = []
         start = 0
-        for piece, deletes in _unpacked(pieces):
+        for piece, deletes in self._unpacked(pieces):
             end = start + len(piece)
             is_delete.append(np.full(len(piece), deletes, np.bool_))
             first, last = np.searchsorted(winners, [start, end])
@@ -243,6 +250,13 @@ class KeyedWriter:
         is_winner = np.zeros(start, np.bool_)
         is_winner[winners] = True
         return is_winner, np.concatenate(is_delete)
+
+    def _unpacked(self, pieces: list[tuple[Piece, bool]]) -> Iterator[tuple[pa.Table, bool]]:
+        """Each piece, in order; none is held any longer."""
+        pieces.reverse()
+        while pieces:
+            piece, deletes = pieces.pop()
+            yield pa.ipc.open_stream(self._waiting.take(piece)).read_all(), deletes
 
 
 def files_to_search(base: KeyedTarget, target: TableTarget, keys: pa.Table) -> list[LiveFile]:
@@ -316,13 +330,6 @@ def _columns(stream: pa.Buffer, names: Sequence[str]) -> tuple[list[pa.ChunkedAr
     by_place = dict(zip(places, held.columns, strict=True))
     positions = pa.Table.from_arrays([by_place[place] for place in range(own, len(found))], _POSITIONS)
     return [by_place[place] for place in wanted], positions
-
-
-def _unpacked(pieces: list[tuple[pa.Buffer | None, bool]]) -> Iterator[tuple[pa.Table, bool]]:
-    """Each piece, in order; none is held any longer."""
-    for place, (rows, deletes) in enumerate(pieces):
-        pieces[place] = (None, deletes)
-        yield pa.ipc.open_stream(rows).read_all(), deletes
 
 
 def _positions(pieces: Sequence[pa.Table]) -> Positions:

@@ -6,6 +6,10 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
+import os
+import pickle
+import subprocess
+import sys
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,14 +41,16 @@ from framework.commit.machine.effects import Committed
 from framework.config.maintenance import CompactionPolicy
 from framework.config.spec import Deletes, KeyIndexUse
 from framework.errors import AccountingError, FloeError, TableBlocked
+from framework.plan.compile import BUFFER_BYTES
 from framework.record.model import BlockResult, KeyedRows
 from framework.runtime.batch import summarise
 from framework.table import key_index
 from framework.table.arrow_schema import arrow_schema, parse_schema
-from framework.task import keyed_writer
+from framework.task import keyed_writer, waiting_pieces
 from framework.task.exchange import Outbox, try_received
 from framework.task.output import remove_files
 from framework.task.task_run import TaskRun
+from framework.task.waiting_pieces import WaitingPieces
 from tests.iceberg.conftest import POLICY, Lake
 from tests.iceberg.keyed_pipeline import SCHEMA, SPECS, UPSERT, Change, Key, Pipeline, keyed_rows, made
 from tests.iceberg.lineage import change
@@ -439,3 +445,71 @@ def test_a_trial_behind_the_exchange_finds_the_row_and_leaves_no_file(
     monkeypatch.setenv("FLOE_FAULT", "row~good=break")
     with pytest.raises(ValueError, match="nobody foresaw"):
         try_received(outbox(), context)
+
+
+# ---- memory -------------------------------------------------------------------------------------------------------------
+
+MIB = 1024 * 1024
+CHANGES = int(os.environ.get("FLOE_CHANGES", "2000000"))
+
+
+def memory_of(lake: Lake, folder: Path, count: int, most_bytes: int, buffer_bytes: int) -> dict[str, dict[str, int]]:
+    """By side of the exchange what a process of its own had: `most` bytes, of which it had `grown` with the changes."""
+    pipeline = made(lake, "2", "unpartitioned")
+    write = replace(pipeline.plan.write, buffer_bytes=buffer_bytes)
+    pipeline.plan = replace(pipeline.plan, read=replace(pipeline.plan.read, slices=2), write=write)
+    given = {
+        "context": pipeline.context(),
+        "name": pipeline.name,
+        "count": count,
+        "bytes_each": 4_096,
+        "file": folder / "sent.arrow",
+        "most_bytes": most_bytes,
+    }
+    found = {}
+    for side in ("send", "receive"):
+        ended = subprocess.run(
+            [sys.executable, "-m", "tests.iceberg.upsert_memory"],
+            input=pickle.dumps({**given, "side": side}),
+            stdout=subprocess.PIPE,
+            check=True,
+            env={**os.environ, "PYTHONPATH": ".", "TMPDIR": str(folder)},
+        )
+        told = found[side] = json.loads(ended.stdout)
+        print(
+            f"\n{side}: {told['changes']:,} changes, {told['most'] / MIB:,.0f} MiB, grown by {told['grown'] / MIB:,.0f}"
+        )
+        assert told["changes"] > count * 0.4
+    return found
+
+
+def test_changes_wait_within_a_bound_of_memory(lake: Lake, tmp_path: Path) -> None:
+    """60,000 changes of 4 KB, which are 240 MB: on both sides of the exchange what a worker holds does not grow with
+    them; and where nothing goes to disk it does, which is the mutation."""
+    bound = 70 * MIB
+    found = memory_of(lake, tmp_path, 60_000, 16 * MIB, 16 * MIB)
+    assert all(each["grown"] < bound for each in found.values())
+    unbound = memory_of(lake, tmp_path, 60_000, 2**40, 16 * MIB)
+    assert all(each["grown"] > bound for each in unbound.values())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_two_million_changes_of_4_kb_take_two_gigabytes_at_most(lake: Lake, tmp_path: Path) -> None:
+    """8 GB in one batch of two tasks, with the package's own bounds."""
+    found = memory_of(lake, tmp_path, CHANGES, waiting_pieces.MOST_BYTES, BUFFER_BYTES)
+    assert all(each["most"] < 2048 * MIB for each in found.values())
+
+
+def test_pieces_that_wait_on_disk_are_what_they_were(monkeypatch: pytest.MonkeyPatch, lake: Lake) -> None:
+    """The fold with every piece in the file, and pieces taken in any order."""
+    monkeypatch.setattr(waiting_pieces, "MOST_BYTES", 0)
+    pipeline = made(lake, "3", "by a column that moves")
+    pipeline.do([(n % 2, (n % 3 + 1, "a"), (1, f"{n}")) for n in range(20)])
+    pipeline.do([(n % 2, (n % 3 + 1, "a"), None if n == 19 else (2, f"{n}")) for n in range(20)])
+    waiting = WaitingPieces()
+    pieces = [waiting.put(pa.py_buffer(bytes([n]) * n)) for n in range(50)]
+    assert [waiting.take(piece).to_pybytes() for piece in reversed(pieces)] == [
+        bytes([n]) * n for n in range(49, -1, -1)
+    ]
+    waiting.close()
