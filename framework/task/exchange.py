@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from framework.adapters.faults import meet_rows
 from framework.adapters.memory import keep_large_blocks, release_after
+from framework.adapters.waiting_pieces import Piece, WaitingPieces
 from framework.config.spec import Distribution
 from framework.plan.model import Plan
 from framework.record.model import KeyedRows, TableTarget, TaskReport
@@ -30,7 +31,6 @@ from framework.task.context import TaskContext
 from framework.task.keyed_writer import DELETE, UPSERT, KeyedWriter, with_positions
 from framework.task.output import new_writer, remove_files, report_batch
 from framework.task.told_failure import telling
-from framework.task.waiting_pieces import Piece, WaitingPieces
 from framework.task.writer_tasks import exchange_numbers, task_of
 
 if TYPE_CHECKING:

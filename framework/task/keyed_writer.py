@@ -24,12 +24,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from framework.adapters.faults import meet_rows
+from framework.adapters.waiting_pieces import Piece, WaitingPieces
 from framework.record.arrays import Ints
 from framework.record.model import KeyedPart, TableTarget
 from framework.table import key_index
 from framework.task.context import TaskContext
 from framework.task.newest_changes import Flags, Positions, count, newest_by_hash, order_of, row_ids
-from framework.task.waiting_pieces import Piece, WaitingPieces
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -309,13 +309,10 @@ def _key_names(target: TableTarget, key_ids: Sequence[int]) -> list[str]:
 
 
 def _mark_of(target: TableTarget) -> str:
-    """The name of the column that tells which winner a row is: one that the table has not."""
-    from framework.table.arrow_schema import parse_schema
+    """The name of the column that tells which winner a row is."""
+    from framework.table.arrow_schema import parse_schema, unused_name
 
-    taken, name = {each.name for each in parse_schema(target.schema_json).fields}, _WINNER
-    while name in taken:
-        name += "_"
-    return name
+    return unused_name(parse_schema(target.schema_json), _WINNER)
 
 
 def _columns(stream: pa.Buffer, names: Sequence[str]) -> tuple[list[pa.ChunkedArray], pa.Table]:

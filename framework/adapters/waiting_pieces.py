@@ -1,6 +1,7 @@
-"""Packed rows that wait for the end of a task: in memory up to a bound, beyond it in a temporary file without a name.
+"""Bytes that wait, as packed rows do for the end of a task: in memory up to a bound, beyond it in a temporary file without
+a name.
 
-In: pieces of about a mebibyte, and again which one is wanted. Out: its bytes, once. The file goes with the process, and
+In: pieces of up to about a mebibyte, and again which one is wanted. Out: its bytes. The file goes with the process, and
 takes as much of the folder for temporary files as does not fit in memory.
 """
 
@@ -29,14 +30,16 @@ class Piece:
 class WaitingPieces:
     """Of one task."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_bytes: int | None = None) -> None:
+        """`most_bytes` are held in memory, `MOST_BYTES` unless something else is said."""
+        self._most_bytes = MOST_BYTES if most_bytes is None else most_bytes
         self._bytes = 0
         self._file: IO[bytes] | None = None
         self._end = 0
 
     def put(self, data: pa.Buffer) -> Piece:
         """Raises OSError where the folder for temporary files is full."""
-        if self._bytes + data.size <= MOST_BYTES:
+        if self._bytes + data.size <= self._most_bytes:
             self._bytes += data.size
             return Piece(data, 0, data.size)
         if self._file is None:
@@ -48,7 +51,7 @@ class WaitingPieces:
         return Piece(None, start, data.size)
 
     def take(self, piece: Piece) -> pa.Buffer:
-        """The bytes of a piece; to be asked for once."""
+        """The bytes of a piece; one in memory is no longer counted."""
         if piece.held is not None:
             self._bytes -= piece.size
             return piece.held
