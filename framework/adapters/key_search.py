@@ -197,6 +197,8 @@ class _Bounds:
         self._numbers: Ints | None = None
         self._texts: tuple[bytes, bytes] | None = None
         kind, column = columns[0].type, columns[0]
+        is_ns = pa.types.is_timestamp(kind) and kind.unit == "ns"
+        self._of_a_day = 86_400 * (10**9 if is_ns else 10**6) if pa.types.is_timestamp(kind) else 1
         if not len(column):
             return
         if pa.types.is_integer(kind) or pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
@@ -214,5 +216,10 @@ class _Bounds:
             return bool(self._texts[0] <= upper and lower <= self._texts[1])
         if self._numbers is None or len(lower) not in (4, 8) or len(upper) not in (4, 8):
             return True
-        first, last = (int.from_bytes(bound, "little", signed=True) for bound in (lower, upper))
+        # A column of moments may have been one of dates when the file was written.
+        units = [self._of_a_day if len(bound) == 4 else 1 for bound in (lower, upper)]
+        first, last = (
+            int.from_bytes(bound, "little", signed=True) * unit
+            for bound, unit in zip((lower, upper), units, strict=True)
+        )
         return bool(np.searchsorted(self._numbers, first) < np.searchsorted(self._numbers, last, "right"))

@@ -187,7 +187,8 @@ class TableCare:
         metadata = loaded.metadata
         if reason := unwritable(metadata, loaded.catalog) or cannot_rewrite(metadata):
             return Compacted(reason=reason)
-        live = live_files_of(loaded).by_path
+        found = live_files_of(loaded)
+        live = found.by_path
         facts = [facts_of_file(file) for file in live.values() if file.path.endswith(".parquet")]
         every, groups = plan_compaction(facts, policy), plan_compaction(facts, policy, max_bytes)
         if dry_run:
@@ -210,10 +211,10 @@ class TableCare:
             done = replace(done, rows=done.rows + made.rows, read_bytes=done.read_bytes + made.read_bytes)
             if time.monotonic() - began > COMMIT_AFTER_S:
                 done, waiting, began = self._replace(table, commits, waiting, done), [], time.monotonic()
-        return self._replace(table, commits, waiting, done) if waiting else done
+        return self._replace(table, commits, waiting, done) if waiting or (found.dangling and goes_on()) else done
 
     def _replace(self, table: str, commits: TableCommits, waiting: list[Replacement], done: Compacted) -> Compacted:
-        outcome = replace_files(commits, lambda: self._now(table), waiting)
+        outcome = replace_files(commits, lambda: self._now(table), waiting, sweep=True)
         reach("files-replaced")
         if outcome.attempts == 1:  # else some catalog may have heard of them
             for each in outcome.refused:

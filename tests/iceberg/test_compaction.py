@@ -362,7 +362,8 @@ def test_a_group_whose_files_are_others_now_is_refused(lake: Lake, act: str, mon
 
     WhileRewritten(monkeypatch, change_it)
     done = compact(lake, name)
-    assert (done.files_before, done.refused, done.snapshots) == (0, 1, 0)
+    # The file that is gone has left a delete file, which goes.
+    assert (done.files_before, done.refused, done.snapshots) == (0, 1, int(act == "a file that is gone"))
     assert len(lake.rows(name)) == (4 if act == "a row that is back" else 3)
     folder = Path(local(lake.plain(name).location())) / "data"
     assert not list(folder.rglob("compaction-*"))
@@ -386,6 +387,45 @@ def test_a_compaction_that_forgets_later_deletes_is_found_out(
     monkeypatch.setattr(RowPlaces, "places", broken)
     compact(lake, name)
     assert lake.rows(name) != sorted({1, 2, 3, 4, 5, 6} - {own[first][0], own[last][1]})
+
+
+@pytest.mark.parametrize("groups", [True, False])
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_deletes_of_files_that_are_gone_go(lake: Lake, version: str, groups: bool) -> None:
+    """A file that others replaced leaves its delete files in the table and in its totals: maintenance takes them away,
+    beside groups to compact and without any, and what is for files that are there stays."""
+    name = lake.create(format_version="2")
+    grow(lake, name, [[n * 10 + i for i in range(4)] for n in range(5)])
+    old = sorted(paths(lake, name))
+    Deleter(lake).commit(name, {path: [0, 2] for path in old[:4]})
+    table = lake.plain(name)
+    rest = table.scan().to_arrow()
+    with table.transaction() as transaction, transaction.update_snapshot().overwrite() as overwrite:
+        for task in table.scan().plan_files():
+            if task.file.file_path in old[:3]:
+                overwrite.delete_data_file(task.file)
+    kept = sorted(
+        set(rest["id"].to_pylist()) - {i for path in old[:3] for i in pq.read_table(local(path))["id"].to_pylist()}
+    )
+    if version == "3":
+        upgrade(lake, name)
+    assert len(live_files_of(lake.plain(name)).dangling) == 3
+    policy = EAGER if groups else CompactionPolicy(min_input_files=50, delete_ratio=0.9)
+
+    done = compact(lake, name, policy)
+
+    assert (done.refused, done.snapshots) == (0, 1)
+    assert done.files_before == (2 if groups else 0)
+    assert lake.rows(name) == kept
+    found = live_files_of(lake.plain(name))
+    assert found.dangling == frozenset()
+    head = lake.plain(name).current_snapshot()
+    assert head is not None
+    assert head.summary is not None
+    assert (head.summary["total-delete-files"], head.summary["total-position-deletes"]) == (
+        ("0", "0") if groups else ("1", "2")
+    )
+    assert compact(lake, name, policy).snapshots == 0
 
 
 def test_a_commit_that_is_made_and_refused_is_found(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,13 +23,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.types import BooleanType, DateType, DecimalType, NestedField, StringType, UUIDType
+from pyiceberg.types import BooleanType, DateType, DecimalType, LongType, NestedField, StringType, UUIDType
 
 from framework.adapters import double_keys, waiting_pieces
 from framework.adapters.iceberg.keyed_target import KeyedTarget
 from framework.adapters.iceberg.private.live_files import live_files
 from framework.adapters.iceberg.private.row_lineage import read_manifests
 from framework.adapters.iceberg.project_by_id import table_columns
+from framework.adapters.key_index_file import write_index
+from framework.adapters.key_runs import entries_of, write_run
 from framework.adapters.key_search import Hits, search
 from framework.adapters.keys_file import read_found, read_keys, write_keys
 from framework.adapters.parquet.files import TableWriter
@@ -40,7 +42,7 @@ from framework.adapters.waiting_pieces import WaitingPieces
 from framework.commit.events.event_types import Accounting, KeyedChanges
 from framework.commit.machine.effects import Committed
 from framework.config.maintenance import CompactionPolicy
-from framework.config.spec import Deletes, KeyIndexUse
+from framework.config.spec import Deletes, KeyIndexUse, TablePolicy
 from framework.errors import AccountingError, FloeError, TableBlocked
 from framework.plan.compile import BUFFER_BYTES
 from framework.record.model import BlockResult, KeyedRows
@@ -445,6 +447,77 @@ def test_a_trial_behind_the_exchange_finds_the_row_and_leaves_no_file(
     monkeypatch.setenv("FLOE_FAULT", "row~good=break")
     with pytest.raises(ValueError, match="nobody foresaw"):
         try_received(outbox(), context)
+
+
+def date_key(lake: Lake, keys: Sequence[datetime.date], order: bool = False) -> tuple[str, TablePolicy]:
+    """A table whose key `on` is a date, with a row for each of them in a file of its own."""
+    fields = (NestedField(1, "on", DateType(), required=False), NestedField(2, "name", StringType(), required=False))
+    more = (NestedField(3, "day", LongType(), required=False),)
+    name = lake.create(f"shop.t{uuid.uuid4().hex[:8]}", Schema(*fields, *more), format_version="2")
+    for key in keys:
+        table = lake.plain(name)
+        table.append(pa.Table.from_pylist([{"on": key, "name": "old", "day": 1}], table.schema().as_arrow()))
+    write = replace(UPSERT.write, key=("on",), key_index=KeyIndexUse.ALWAYS, order_field="day" if order else None)
+    return name, replace(UPSERT, write=write)
+
+
+def _promoted(lake: Lake, name: str) -> None:
+    def changed(metadata: dict[str, Any]) -> None:
+        (schema,) = metadata["schemas"]
+        fields = [{**f, "type": "timestamp"} if f["name"] == "on" else f for f in schema["fields"]]
+        metadata["schemas"].append({**schema, "schema-id": 1, "fields": fields})
+        metadata["current-schema-id"] = 1
+
+    change(lake, name, changed)
+
+
+DAYS = [datetime.date(1969, 12, 30), datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)]
+
+
+def test_a_key_that_was_a_date_is_found_as_a_moment(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounds of such files are days, and hashes of an index from before are those of dates: each key is found, with an
+    index that was made before the promotion, with a new one, and without."""
+    monkeypatch.setattr(key_index, "LEAST_RUN_ROWS", 1)
+    name, policy = date_key(lake, DAYS)
+    pipeline = Pipeline(lake, name, KeyIndexUse.ALWAYS)
+    pipeline.policy = policy
+    (known,) = (pipeline.context().keyed[name],)
+    assert known.index is not None
+    files = known.files.by_path
+    table = lake.plain(name)
+    kinds = (pa.date32(),)
+    io, key = table.io, known.columns.of(known.key_ids)
+    before = write_run(
+        io, known.index.root, entries_of(io, list(files.values()), key, kinds), list(files), [1] * len(files)
+    )
+    write_index(io, known.index.root, key.meaning, [before])
+    _promoted(lake, name)
+    pipeline.restart()
+    after = pipeline.context().keyed[name]
+    assert after.index is not None
+    assert before not in after.index.runs
+    moments = pa.table({"on": pa.array([datetime.datetime(d.year, d.month, d.day) for d in DAYS], pa.timestamp("us"))})
+    for wanted in ([0], [1], [2], [0, 1, 2]):
+        asked = moments.take(wanted)
+        hits = search(io, list(after.files.by_path.values()), after.columns.of(after.key_ids), asked)
+        assert sorted(hits.keys.tolist()) == list(range(len(wanted)))
+    noon = moments.take([0]).set_column(0, "on", pa.array([datetime.datetime(1969, 12, 30, 12)], pa.timestamp("us")))
+    assert not len(search(io, list(after.files.by_path.values()), after.columns.of(after.key_ids), noon))
+    # A batch that was announced with dates, and is searched for again.
+    dates = pa.table({"key0": pa.array(DAYS[:2], pa.date32())})
+    columns = after.columns.of(after.key_ids)
+    assert len(search(io, list(after.files.by_path.values()), columns, columns.as_now(dates))) == 2
+
+
+def test_deleted_keys_that_were_dates_hold_the_pipeline(lake: Lake) -> None:
+    """What a table remembers of deleted keys goes by hashes, and those of dates are others."""
+    name, policy = date_key(lake, DAYS, order=True)
+    pipeline = Pipeline(lake, name)
+    pipeline.policy = policy
+    pipeline.context()
+    _promoted(lake, name)
+    with pytest.raises(TableBlocked, match="its key column on was a date once"):
+        pipeline.context()
 
 
 # ---- memory -------------------------------------------------------------------------------------------------------------

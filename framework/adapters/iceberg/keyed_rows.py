@@ -40,7 +40,8 @@ def rows_to_delete(
             before = read_found(io, file.path)
             _add(found, before.paths, before.positions, live.by_path)
             if unknown:
-                hits = search(io, unknown, table_columns(metadata).of(changes.key_ids), read_keys(io, file.path))
+                key = table_columns(metadata).of(changes.key_ids)
+                hits = search(io, unknown, key, key.as_now(read_keys(io, file.path)))
                 for number in np.unique(hits.files):
                     found[unknown[number].path].append(hits.positions[hits.files == number])
     return {path: np.unique(np.concatenate(parts)) for path, parts in found.items()}

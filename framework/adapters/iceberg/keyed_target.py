@@ -8,12 +8,13 @@ table.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.types import DateType, NestedField
 
 from framework.adapters.iceberg.private import row_lineage as lineage
 from framework.adapters.iceberg.private.live_files import LiveFiles, UnsupportedDeletes, live_files
@@ -75,6 +76,12 @@ def keyed_target_of(loaded: Table, target: TableTarget, known: KeyedTarget | Non
     head = head_of(metadata, target.policy.commit.branch)
     snapshot_id = head.snapshot_id if head is not None else None
     order = row_order_of(metadata, target, key_ids)
+    if order is not None and (field := _was_date(metadata, key_ids)) is not None:
+        raise blocked(
+            target.name,
+            f"its key column {field.name} was a date once, so that what it remembers of deleted keys names other keys",
+            "write the table anew with the key as it is now; or take the source's own order",
+        )
     needed = key_ids if order is None else (*key_ids, order.field_id)
     columns = table_columns(metadata).of(tuple(dict.fromkeys(needed)))
     if known is not None and (known.snapshot_id, known.key_ids, known.format_version, _ordered_by(known.order)) == (
@@ -150,6 +157,13 @@ def remedy_for_deletes(table: str) -> str:
         f"CALL system.rewrite_data_files(table => '{table}', options => map('delete-file-threshold', '1', "
         "'remove-dangling-deletes', 'true')) in Spark applies them; let no other writer make such deletes"
     )
+
+
+def _was_date(metadata: TableMetadata, key_ids: Sequence[int]) -> NestedField | None:
+    """A key column of moments that had dates before: a date's hash is another one."""
+    before = {f.field_id for each in metadata.schemas for f in each.fields if isinstance(f.field_type, DateType)}
+    now = (metadata.schema().find_field(each) for each in key_ids)
+    return next((f for f in now if f.field_id in before and not isinstance(f.field_type, DateType)), None)
 
 
 def _changed_by(metadata: TableMetadata, branch: str) -> str | None:

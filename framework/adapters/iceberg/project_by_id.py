@@ -29,6 +29,7 @@ from pyiceberg.table.name_mapping import MappedField, NameMapping, parse_mapping
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
+from framework.adapters.value_bytes import plain, plain_type
 from framework.record.rows.nested_slices import own_entries
 from framework.table.arrow_schema import arrow_type, parse_schema
 
@@ -65,6 +66,15 @@ class TableColumns:
         ]
         names = [[each.field_id, each.names] for each in _mapping(self.name_mapping or "[]")]
         return json.dumps([fields, names])
+
+    def as_now(self, values: pa.Table) -> pa.Table:
+        """Values of these columns, in their order, as they were before a type was promoted."""
+        kinds = [plain_type(_arrow(field.field_type)) for field in parse_schema(self.schema_json).fields]
+        columns = (plain(column) for column in values.columns)
+        cast = [
+            column if column.type == kind else column.cast(kind) for column, kind in zip(columns, kinds, strict=True)
+        ]
+        return pa.Table.from_arrays(cast, values.column_names)
 
     def of(self, field_ids: Sequence[int]) -> TableColumns:
         """These alone, in this order."""

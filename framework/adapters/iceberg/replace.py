@@ -9,6 +9,7 @@ records the progress that the table has (invariant 3), and says that floe's main
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ from framework.adapters.iceberg.private import row_lineage as lineage
 from framework.adapters.iceberg.private.deletion_vectors import Positions
 from framework.adapters.iceberg.private.live_files import LiveFile, LiveFiles, deleted_positions, live_files
 from framework.adapters.iceberg.private.manifests import WrittenSnapshot, partition_types, schema_for_spec, to_iceberg
-from framework.adapters.iceberg.private.replaced_files import ReplacedFiles
+from framework.adapters.iceberg.private.replaced_files import ReplacedFiles, can_sweep
 from framework.adapters.iceberg.private.snapshot_id import new_snapshot_id
 from framework.adapters.iceberg.views import ancestry, head_of
 from framework.commit.events.event_types import DataFile
@@ -82,9 +83,14 @@ def live_files_of(table: Table) -> LiveFiles:
 
 
 def replace_files(
-    commits: TableCommits, load: Callable[[], Table], replacements: Sequence[Replacement], merge_all: bool = False
+    commits: TableCommits,
+    load: Callable[[], Table],
+    replacements: Sequence[Replacement],
+    merge_all: bool = False,
+    sweep: bool = False,
 ) -> Replaced:
-    """Commit all replacements whose old files are still as they were; without any, only manifests are merged.
+    """Commit all replacements whose old files are still there, or with `sweep` that delete files of data files that are
+    gone go; without both, only manifests are merged.
 
     Args:
         load: gives the table as it is now.
@@ -99,7 +105,9 @@ def replace_files(
         head = head_of(table.metadata, MAIN_BRANCH)
         if head is None:
             return Replaced((), tuple(replacements), None, attempt)
-        live = live_files_of(table) if replacements else LiveFiles({}, frozenset())
+        live = live_files_of(table) if replacements or sweep else LiveFiles({}, frozenset())
+        if not can_sweep(table.metadata):
+            live = dataclasses.replace(live, dangling=frozenset())
         # Some catalogs refuse a commit that they made: what is live already is not added again.
         done = tuple(
             each for each in replacements if each.files and all(file.path in live.by_path for file in each.files)
@@ -111,7 +119,7 @@ def replace_files(
         }
         fitting = tuple(replacements[number] for number in found)
         refused = tuple(each for each in replacements if each not in (*done, *fitting))
-        if replacements and not fitting:
+        if (replacements or sweep) and not fitting and not (sweep and live.dangling):
             return Replaced(done, refused, head.snapshot_id if done else None, attempt)
         since = {path: positions for each in found.values() for path, positions in each.items()}
         try:
@@ -171,7 +179,9 @@ def _commit(
     snapshot_id = new_snapshot_id()
     writer = ReplacedFiles(metadata, table.io, snapshot_id)
     try:
-        written = writer.write_replacement(head.snapshot_id, _manifests(table, head), added, replaced, merge_all, since)
+        written = writer.write_replacement(
+            head.snapshot_id, _manifests(table, head), added, replaced, merge_all, since, live.dangling
+        )
         counted = counters(added, written.added_deletes, written.removed_deletes, written.removed_files)
         snapshot = _snapshot(metadata, snapshot_id, head, written, counted)
     except Exception:  # the catalog has heard of none of these files: they can go

@@ -300,7 +300,7 @@ class SnapshotFiles:
         return written, removed
 
     def _check_rewritable(self, spec_id: int) -> None:
-        if not _can_be_rewritten(self._metadata, self._metadata.specs()[spec_id]):
+        if not can_be_rewritten(self._metadata, self._metadata.specs()[spec_id]):
             raise UnsupportedDeletes(f"partition spec {spec_id} has columns or transforms that floe cannot write")
 
     # ---- manifests --------------------------------------------------------------------------------------------------
@@ -374,7 +374,7 @@ class SnapshotFiles:
             groups[(manifest.partition_spec_id, _order_of_size(manifest, minimum))].append(manifest)
         merged: list[ManifestFile] = []
         for (spec_id, _), group in groups.items():
-            if len(group) < minimum or not _can_be_rewritten(self._metadata, specs[spec_id]):
+            if len(group) < minimum or not can_be_rewritten(self._metadata, specs[spec_id]):
                 merged.extend(group)
                 continue
             merged.extend(self._packed(spec_id, group))
@@ -421,7 +421,7 @@ def _order_of_size(manifest: ManifestFile, base: int) -> int:
     return int(math.log(max(files, 1), base) + 1e-9)
 
 
-def _can_be_rewritten(metadata: TableMetadata, spec: PartitionSpec) -> bool:
+def can_be_rewritten(metadata: TableMetadata, spec: PartitionSpec) -> bool:
     """Manifests of a transform that PyIceberg does not know, or of columns that are gone, stay as they are."""
     sources = {field.source_id for field in spec.fields}
     known = any(sources <= set(schema.field_ids) for schema in metadata.schemas)

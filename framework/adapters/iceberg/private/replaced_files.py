@@ -9,15 +9,16 @@ writes no snapshots of the operation `replace`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pyiceberg.manifest import DataFile as IcebergDataFile
 from pyiceberg.manifest import ManifestContent, ManifestEntry, ManifestFile
+from pyiceberg.table.metadata import TableMetadata
 
 from framework.adapters.iceberg.private.deletion_vectors import Positions
 from framework.adapters.iceberg.private.live_files import LiveFile, UnsupportedDeletes, partition_of
-from framework.adapters.iceberg.private.manifests import SnapshotFiles, WrittenSnapshot
+from framework.adapters.iceberg.private.manifests import SnapshotFiles, WrittenSnapshot, can_be_rewritten
 from framework.adapters.iceberg.private.row_deletes import EntryKey, FileDeletes
 
 
@@ -36,12 +37,14 @@ class ReplacedFiles(SnapshotFiles):
         replaced: Mapping[str, LiveFile],
         merge_all: bool = False,
         since: Mapping[str, Positions] | None = None,
+        dangling: Collection[EntryKey] = (),
     ) -> WrittenSnapshot:
         """Write everything.
 
         Args:
             replaced: by path, files of the parent whose live rows are those of `files`, but for those in `since`.
             since: by path of one of `files`, rows of it that are deleted in the parent.
+            dangling: delete entries of the parent whose data files are gone; they go as well.
             merge_all: manifests of one spec are merged however few they are.
 
         Raises:
@@ -58,7 +61,7 @@ class ReplacedFiles(SnapshotFiles):
         new_deletes = self._delete_files(changes)
         data, removed = self._data_without(replaced, [each for each in parent if each.content == ManifestContent.DATA])
         listed = [each for each in parent if each.content == ManifestContent.DELETES]
-        gone = {key for file in replaced.values() for key in _own_deletes(file)}
+        gone = {*dangling, *(key for file in replaced.values() for key in _own_deletes(file))}
         if gone:
             listed, removed_deletes = self._without(gone, listed)
         else:
@@ -113,6 +116,11 @@ class ReplacedFiles(SnapshotFiles):
             else:
                 merged += group if len(group) == 1 else self._packed(spec_id, group)
         return merged
+
+
+def can_sweep(metadata: TableMetadata) -> bool:
+    """Whether floe can write every manifest of deletes anew."""
+    return all(can_be_rewritten(metadata, spec) for spec in metadata.partition_specs)
 
 
 def _new_file(file: IcebergDataFile) -> LiveFile:
