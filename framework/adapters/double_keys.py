@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyiceberg.io import FileIO
 
 from framework.adapters.iceberg.private.live_files import LiveFile
+from framework.adapters.iceberg.project_by_id import TableColumns
 from framework.adapters.key_hash import Words, hash_keys
 from framework.adapters.key_search import is_deleted, read_key_columns
 from framework.record.arrays import Ints
@@ -25,7 +26,7 @@ ROWS_AT_ONCE = 20_000_000
 def double_keys(
     io: FileIO,
     files: Sequence[LiveFile],
-    key_ids: Sequence[int],
+    key: TableColumns,
     kinds: Sequence[pa.DataType],
     say: Callable[[str], None] = lambda text: None,
 ) -> int:
@@ -44,17 +45,13 @@ def double_keys(
     for number in range(passes):
         if passes > 1:
             say(f"looking for keys with several rows among {rows:,}: pass {number + 1} of {passes}")
-        high, low = _hashes(io, files, key_ids, kinds, number, passes)
+        high, low = _hashes(io, files, key, kinds, number, passes)
         count += _repeated(high, low)
     return count
 
 
-def _live_keys(
-    io: FileIO, file: LiveFile, key_ids: Sequence[int], kinds: Sequence[pa.DataType]
-) -> list[pa.Array] | None:
-    columns = read_key_columns(io, file, key_ids, kinds)
-    if columns is None:
-        return None
+def _live_keys(io: FileIO, file: LiveFile, key: TableColumns, kinds: Sequence[pa.DataType]) -> list[pa.Array]:
+    columns = read_key_columns(io, file, key, kinds)
     positions: Ints = np.arange(len(columns[0]), dtype=np.int64)
     kept = ~is_deleted(io, file, positions)
     for column in columns:
@@ -66,7 +63,7 @@ def _live_keys(
 def _hashes(
     io: FileIO,
     files: Sequence[LiveFile],
-    key_ids: Sequence[int],
+    key: TableColumns,
     kinds: Sequence[pa.DataType],
     number: int,
     passes: int,
@@ -74,9 +71,7 @@ def _hashes(
     """Of the keys that this pass is about."""
     parts = []
     for file in files:
-        columns = _live_keys(io, file, key_ids, kinds)
-        if columns is None:
-            continue
+        columns = _live_keys(io, file, key, kinds)
         hashes = hash_keys(columns)
         own = np.flatnonzero(hashes.high % np.uint64(passes) == number)
         parts.append(hashes if passes == 1 else hashes.take(own))

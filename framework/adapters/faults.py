@@ -13,8 +13,12 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from framework.errors import RetriableError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 POINTS = (
     "before-query",  # the older run is fenced, nothing is read yet
@@ -67,6 +71,19 @@ def meet(values: Sequence[bytes | None]) -> None:
         where, _, action = fault.partition("=")
         text = where.removeprefix("record~").encode()
         if where.startswith("record~") and any(value is not None and text in value for value in values):
+            _act(where, action)
+
+
+def meet_rows(rows: pa.Table) -> None:
+    """Say that a writer behind the exchange has these rows: `row~TEXT=action` is for one that holds the text, each
+    time."""
+    armed = os.environ.get("FLOE_FAULT")
+    if not armed or "row~" not in armed:
+        return
+    texts = [str(row) for row in rows.to_pylist()]
+    for fault in armed.split(","):
+        where, _, action = fault.partition("=")
+        if where.startswith("row~") and any(where.removeprefix("row~") in text for text in texts):
             _act(where, action)
 
 

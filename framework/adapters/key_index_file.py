@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+import zlib
 from collections.abc import Collection, Sequence
 
 from pyiceberg.io import FileIO
@@ -18,7 +19,7 @@ from framework.adapters.key_hash import HASH_VERSION
 from framework.table.key_index import KeyRun
 
 _LOG = logging.getLogger(__name__)
-VERSION = 1
+VERSION = 2
 # Files that no index names and that nobody can still be writing.
 _LEFT_OVER_MS = 6 * 3_600_000
 
@@ -29,33 +30,45 @@ def root_of(location: str) -> str:
     return f"{location.rstrip('/')}/_floe_keys"
 
 
-def write_index(io: FileIO, root: str, key_ids: Sequence[int], runs: Sequence[KeyRun]) -> None:
-    """Raises OSError, or what else the store raises, where it cannot be written."""
-    held = {
-        "version": VERSION,
-        "hash_version": HASH_VERSION,
-        "key_ids": list(key_ids),
-        "runs": [
-            {
-                "path": run.path,
-                "entries": run.entries,
-                "file_size_bytes": run.file_size_bytes,
-                "files": list(run.files),
-                "file_rows": list(run.file_rows),
-            }
-            for run in runs
-        ],
-    }
+def write_index(io: FileIO, root: str, key: str, runs: Sequence[KeyRun]) -> None:
+    """Write which runs there are.
+
+    Args:
+        key: what the runs' hashes are of, as `TableColumns.meaning` says it.
+
+    Raises:
+        OSError: the file cannot be written; each store has exceptions of its own.
+    """
+    text = json.dumps(
+        {
+            "version": VERSION,
+            "hash_version": HASH_VERSION,
+            "key": key,
+            "runs": [
+                {
+                    "path": run.path,
+                    "entries": run.entries,
+                    "file_size_bytes": run.file_size_bytes,
+                    "files": list(run.files),
+                    "file_rows": list(run.file_rows),
+                }
+                for run in runs
+            ],
+        }
+    )
     with io.new_output(_path(root)).create(overwrite=True) as stream:
-        stream.write(json.dumps(held).encode())
+        stream.write(f"{zlib.crc32(text.encode())} {text}".encode())
 
 
-def read_index(io: FileIO, root: str, key_ids: Sequence[int]) -> list[KeyRun]:
-    """The runs; none where there is no index, or it is one of other columns or of another version."""
+def read_index(io: FileIO, root: str, key: str) -> list[KeyRun]:
+    """The runs; none where there is no index, or it is one of another key or of another version."""
     try:
         with io.new_input(_path(root)).open() as stream:
-            held = json.loads(stream.read())
-        same = (held["version"], held["hash_version"], held["key_ids"]) == (VERSION, HASH_VERSION, list(key_ids))
+            checksum, _, text = stream.read().decode().partition(" ")
+        if int(checksum) != zlib.crc32(text.encode()):
+            raise ValueError("it is not what was written")
+        held = json.loads(text)
+        same = (held["version"], held["hash_version"], held["key"]) == (VERSION, HASH_VERSION, key)
         found = held["runs"] if same else []
         return [
             KeyRun(

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyiceberg.io import FileIO
 
 from framework.adapters.iceberg.private.live_files import LiveFile
+from framework.adapters.iceberg.project_by_id import TableColumns
 from framework.adapters.key_hash import KeyHashes
 from framework.adapters.key_runs import Entries, UnusableRun, check_within, entries_of, find, read_run
 from framework.adapters.key_search import Hits, inherited, is_deleted, search
@@ -40,7 +41,7 @@ def look_up(
     io: FileIO,
     live: Mapping[str, LiveFile],
     candidates: Callable[[], Sequence[LiveFile]],
-    key_ids: Sequence[int],
+    key: TableColumns,
     keys: pa.Table,
     hashes: KeyHashes,
     order: Ints,
@@ -51,7 +52,7 @@ def look_up(
     Args:
         live: all live data files of the snapshot, by path.
         candidates: those that may hold one of the keys; asked for only where the index leaves files to read.
-        keys: their values, columns in the order of `key_ids`, no nulls, no key twice.
+        keys: their values, columns in the order of `key`, no nulls, no key twice.
         hashes: of the keys; `order` sorts them.
         index: None where the table has none.
 
@@ -60,7 +61,7 @@ def look_up(
     """
     if index is None:
         files_to_search = candidates()
-        return Found(search(io, files_to_search, key_ids, keys), tuple(files_to_search))
+        return Found(search(io, files_to_search, key, keys), tuple(files_to_search))
     ordered = hashes.take(order)
     covered: set[str] = set()
     files: dict[str, int] = {}
@@ -79,10 +80,10 @@ def look_up(
         # To hash a few rows is cheaper than to make ready for a search for many keys.
         kinds = [plain_type(column.type) for column in keys.columns]
         counts = [file.record_count for file in rest]
-        parts += _hits(io, entries_of(io, rest, key_ids, kinds).by_hash(), rest, counts, ordered, order, files)
+        parts += _hits(io, entries_of(io, rest, key, kinds).by_hash(), rest, counts, ordered, order, files)
         return Found(_joined(parts), tuple(live[path] for path in files), tuple(lost))
     rest = [file for file in candidates() if file.path not in covered]
-    hits = search(io, rest, key_ids, keys)
+    hits = search(io, rest, key, keys)
     parts.append(Hits(hits.keys, hits.files + len(files), hits.positions, hits.row_ids))
     return Found(_joined(parts), (*(live[path] for path in files), *rest), tuple(lost))
 
@@ -112,7 +113,7 @@ def _in_run(
     ]
     if not any(own):
         return []
-    entries = read_run(io, run)
+    entries = read_run(io, run, keys.high)
     hits = _hits(io, entries, own, run.file_rows, keys, rows, files)
     covered.update(file.path for file in own if file is not None)
     return hits

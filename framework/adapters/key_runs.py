@@ -2,14 +2,12 @@
 
 In: hashes of keys with the rows that they stand for. Out: a file, and of some hashes the rows. A run is an Arrow file
 of one batch, uncompressed and sorted by hash, so that a search maps it into memory and touches the pages that it needs.
-A run that is not there, is damaged or of another version is reported as such: whoever searches reads the data files
-instead.
+A run that is not there, is not what was written or is of another version is reported as such: whoever searches reads the
+data files instead.
 """
 
 from __future__ import annotations
 
-import json
-import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -18,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 from pyiceberg.io import FileIO
 
+from framework.adapters.hash_files import has_checksums, read_hash_file, write_hash_file
 from framework.adapters.iceberg.private.live_files import LiveFile
+from framework.adapters.iceberg.project_by_id import TableColumns
 from framework.adapters.key_hash import HASH_VERSION, KeyHashes, Words, available, compiled, hash_keys
-from framework.adapters.key_run_copies import check_columns, opened
 from framework.adapters.key_search import read_key_columns, row_ids_in
 from framework.record.arrays import Ints
 from framework.table.key_index import KeyRun
@@ -56,7 +55,7 @@ class UnusableRun(Exception):
     """A run that cannot be searched, and why, in words for a log."""
 
 
-def entries_of(io: FileIO, files: Sequence[LiveFile], key_ids: Sequence[int], types: Sequence[pa.DataType]) -> Entries:
+def entries_of(io: FileIO, files: Sequence[LiveFile], key: TableColumns, types: Sequence[pa.DataType]) -> Entries:
     """An entry for each row of the data files that has a key, deleted or not.
 
     Args:
@@ -65,16 +64,14 @@ def entries_of(io: FileIO, files: Sequence[LiveFile], key_ids: Sequence[int], ty
     Raises:
         OSError: a file cannot be read; each store has exceptions of its own.
     """
-    parts = [_entries_of_file(io, number, file, key_ids, types) for number, file in enumerate(files)]
+    parts = [_entries_of_file(io, number, file, key, types) for number, file in enumerate(files)]
     return _together(parts)
 
 
 def _entries_of_file(
-    io: FileIO, number: int, file: LiveFile, key_ids: Sequence[int], types: Sequence[pa.DataType]
+    io: FileIO, number: int, file: LiveFile, key: TableColumns, types: Sequence[pa.DataType]
 ) -> Entries:
-    columns = read_key_columns(io, file, key_ids, types)
-    if columns is None:
-        return _NOTHING
+    columns = read_key_columns(io, file, key, types)
     positions: Ints = np.arange(len(columns[0]), dtype=np.int64)
     if any(column.null_count for column in columns):
         is_key = reduce(np.logical_and, (np.asarray(column.is_valid()) for column in columns))
@@ -133,37 +130,33 @@ def write_run(
     }
     if ordered.row_ids is not None:
         columns["row_id"] = pa.array(ordered.row_ids)
-    about = json.dumps({"hash_version": HASH_VERSION, "files": list(files), "file_rows": list(file_rows)})
-    batch = pa.RecordBatch.from_pydict(columns)
-    schema = batch.schema.with_metadata({_ABOUT: about.encode()})
-    path = f"{root}/{uuid.uuid4()}.arrow"
-    output = io.new_output(path)
-    with output.create(overwrite=False) as stream, pa.ipc.new_file(stream, schema) as writer:
-        writer.write_batch(batch.replace_schema_metadata(schema.metadata))
-    return KeyRun(path, len(ordered), len(output), tuple(files), tuple(file_rows))
+    about = {"hash_version": HASH_VERSION, "files": list(files), "file_rows": list(file_rows)}
+    path, size = write_hash_file(io, root, columns, _ABOUT, about)
+    return KeyRun(path, len(ordered), size, tuple(files), tuple(file_rows))
 
 
-def read_run(io: FileIO, run: KeyRun) -> Entries:
-    """The entries of a run, mapped and not yet read.
+def read_run(io: FileIO, run: KeyRun, wanted: Words | None = None) -> Entries:
+    """The entries of a run, or those among which the wanted hashes are; mapped, and read as far as that.
+
+    Args:
+        wanted: ascending.
 
     Raises:
-        UnusableRun: it is not there, or not what it should be.
+        UnusableRun: it is not there, or not what was written.
     """
+    if not has_checksums(run.path):
+        raise UnusableRun(f"{run.path} is of a version without checksums")
     try:
-        held = pa.ipc.open_file(opened(io, run.path, run.file_size_bytes))
-        about = json.loads((held.schema.metadata or {})[_ABOUT])
-        batch = held.get_batch(0)
-        check_columns(batch, _TYPES, optional=["row_id"])
-        columns = {name: np.asarray(batch.column(name)) for name in batch.schema.names}
-        entries = Entries(
-            KeyHashes(columns["high"], columns["low"]), columns["file"], columns["position"], columns.get("row_id")
-        )
-    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+        held = read_hash_file(io, run.path, run.file_size_bytes, _ABOUT, _TYPES, ["row_id"], wanted)
+    except Exception as error:  # each store has exceptions of its own
         raise UnusableRun(f"{run.path}: {error}") from error
     expected = {"hash_version": HASH_VERSION, "files": list(run.files), "file_rows": list(run.file_rows)}
-    if about != expected or len(entries) != run.entries:
+    if held.about != expected or held.count != run.entries:
         raise UnusableRun(f"{run.path} covers something else than the index says, or is of another version")
-    return entries
+    columns = {name: np.asarray(held.rows.column(name)) for name in held.rows.schema.names}
+    return Entries(
+        KeyHashes(columns["high"], columns["low"]), columns["file"], columns["position"], columns.get("row_id")
+    )
 
 
 def check_within(files: Ints, positions: Ints, file_rows: Sequence[int]) -> None:

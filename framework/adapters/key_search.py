@@ -7,7 +7,7 @@ rows that are deleted already are not found.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,12 +18,14 @@ import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 
 from framework.adapters.iceberg.private.live_files import LiveFile, deleted_positions
+from framework.adapters.iceberg.project_by_id import FileColumns, NotProjected, TableColumns, open_parquet
 from framework.adapters.value_bytes import plain
 from framework.record.arrays import Ints
 
 # Of the specification: a row's id, where its file holds it (`_row_id`), and the id of a field in Parquet's schema.
 ROW_ID_FIELD = 2147483540
 _FIELD_ID = b"PARQUET:field_id"
+_ROW_ID_FIELD = str(ROW_ID_FIELD).encode()
 # So many rows are looked up at once: the table of keys is hashed anew for each look-up.
 _ROWS_AT_ONCE = 2_000_000
 
@@ -42,11 +44,11 @@ class Hits:
         return len(self.keys)
 
 
-def search(io: FileIO, files: Sequence[LiveFile], key_ids: Sequence[int], keys: pa.Table) -> Hits:
+def search(io: FileIO, files: Sequence[LiveFile], key: TableColumns, keys: pa.Table) -> Hits:
     """Every live row in `files` that has one of the keys.
 
     Args:
-        key_ids: field ids of the key columns.
+        key: the table's key columns.
         keys: their values, columns in the same order, no nulls, no key twice.
     """
     if not files or not len(keys):
@@ -55,12 +57,12 @@ def search(io: FileIO, files: Sequence[LiveFile], key_ids: Sequence[int], keys: 
     columns = [plain(column) for column in keys.columns]
     kinds = [column.type for column in columns]
     look_up = _LookUp(columns)
-    bounds = _Bounds(key_ids, columns)
+    bounds = _Bounds(key.field_ids, columns)
     found: list[tuple[Ints, Ints, Ints, Ints]] = []
     wanted = [number for number, file in enumerate(files) if bounds.may_hold(file)]
     for group in _groups(files, wanted):
-        read = [(number, read_key_columns(io, files[number], key_ids, kinds)) for number in group]
-        found += _hits(io, files, look_up, [(number, held) for number, held in read if held is not None])
+        read = [(number, read_key_columns(io, files[number], key, kinds)) for number in group]
+        found += _hits(io, files, look_up, read)
     if not found:
         nothing = np.empty(0, np.int64)
         return Hits(nothing, nothing, nothing, nothing)
@@ -111,33 +113,30 @@ def is_deleted(io: FileIO, file: LiveFile, positions: Ints) -> npt.NDArray[np.bo
     return np.isin(positions, np.asarray(deleted_positions(io, file), np.int64))
 
 
-def read_key_columns(
-    io: FileIO, file: LiveFile, key_ids: Sequence[int], kinds: Sequence[pa.DataType]
-) -> list[pa.Array] | None:
-    """A file's key columns in these types; None where it has not all of them, and so no key.
+def read_key_columns(io: FileIO, file: LiveFile, key: TableColumns, kinds: Sequence[pa.DataType]) -> list[pa.Array]:
+    """A file's key columns in these types, read as every other column of it is.
 
     Raises:
+        NotProjected: it has not all of them, and nothing says what they are.
         OSError: the file cannot be read; each store has exceptions of its own.
     """
     with io.new_input(file.path).open() as stream:
-        opened = pq.ParquetFile(stream)
-        names = _names(opened.schema_arrow)
-        if not all(each in names for each in key_ids):
-            return None
-        table = opened.read([names[each] for each in key_ids], use_threads=False)
-    columns = []
-    for each, kind in zip(key_ids, kinds, strict=True):
-        column = plain(table.column(names[each]))
-        columns.append(column if column.type == kind else column.cast(kind))
-    return columns
+        opened = open_parquet(stream)
+        try:
+            columns = FileColumns(opened.schema_arrow, key, file.spec_id, file.partition)
+            table = columns.read(opened.read(columns.names, use_threads=False))
+        except NotProjected as error:
+            raise NotProjected(f"the keys in {file.path} cannot be read: {error}") from error
+    found = map(plain, table.columns)
+    return [column if column.type == kind else column.cast(kind) for column, kind in zip(found, kinds, strict=True)]
 
 
 def row_ids_in(io: FileIO, file: LiveFile) -> Ints | None:
     """The row ids that a file itself holds, -1 for a row without one; None where it has no such column."""
     with io.new_input(file.path).open() as stream:
         opened = pq.ParquetFile(stream)
-        name = _names(opened.schema_arrow).get(ROW_ID_FIELD)
-        if name is None:
+        ids = (field.name for field in opened.schema_arrow if (field.metadata or {}).get(_FIELD_ID) == _ROW_ID_FIELD)
+        if (name := next(ids, None)) is None:
             return None
         held = opened.read([name], use_threads=False).column(0).combine_chunks()
     return np.asarray(pc.fill_null(held, -1), np.int64)
@@ -154,11 +153,6 @@ def inherited(file: LiveFile, positions: Ints, held: Ints | None) -> Ints:
         return np.full(len(positions), -1, np.int64)
     ids = file.first_row_id + positions
     return ids if held is None else np.where(held >= 0, held, ids)
-
-
-def _names(schema: pa.Schema) -> Mapping[int, str]:
-    """The top-level columns by field id."""
-    return {int(field.metadata[_FIELD_ID]): field.name for field in schema if _FIELD_ID in (field.metadata or {})}
 
 
 class _LookUp:
@@ -203,6 +197,8 @@ class _Bounds:
         self._numbers: Ints | None = None
         self._texts: tuple[bytes, bytes] | None = None
         kind, column = columns[0].type, columns[0]
+        is_ns = pa.types.is_timestamp(kind) and kind.unit == "ns"
+        self._of_a_day = 86_400 * (10**9 if is_ns else 10**6) if pa.types.is_timestamp(kind) else 1
         if not len(column):
             return
         if pa.types.is_integer(kind) or pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
@@ -220,5 +216,10 @@ class _Bounds:
             return bool(self._texts[0] <= upper and lower <= self._texts[1])
         if self._numbers is None or len(lower) not in (4, 8) or len(upper) not in (4, 8):
             return True
-        first, last = (int.from_bytes(bound, "little", signed=True) for bound in (lower, upper))
+        # A column of moments may have been one of dates when the file was written.
+        units = [self._of_a_day if len(bound) == 4 else 1 for bound in (lower, upper)]
+        first, last = (
+            int.from_bytes(bound, "little", signed=True) * unit
+            for bound, unit in zip((lower, upper), units, strict=True)
+        )
         return bool(np.searchsorted(self._numbers, first) < np.searchsorted(self._numbers, last, "right"))

@@ -17,10 +17,11 @@ import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 
 from framework.adapters.key_search import Hits
+from framework.adapters.value_bytes import plain
 from framework.commit.events.event_types import KeysFile
 from framework.record.arrays import Ints, Mask
 
-# No table has columns of these names: a key column may be called `file`.
+# Key columns are called by their numbers here: a table may have columns of any name.
 FILE, POSITION = "__floe_file", "__floe_pos"
 
 
@@ -51,6 +52,7 @@ def write_keys(io: FileIO, path: str, keys: pa.Table, hits: Hits, searched: Sequ
     codes[rows], positions[rows] = numbers[hits.files], hits.positions
     held = held.append_column(FILE, pa.DictionaryArray.from_arrays(pa.array(codes, mask=isolated), names))
     held = held.append_column(POSITION, pa.array(positions, mask=isolated))
+    held = held.rename_columns([*(f"key{number}" for number in range(keys.num_columns)), FILE, POSITION])
     output = io.new_output(path)
     with output.create(overwrite=False) as stream:
         # It is read once, by the next commit: to make it small takes longer than to move it. Keys are often random.
@@ -74,7 +76,7 @@ def read_found(io: FileIO, path: str) -> Found:
 
 
 def read_keys(io: FileIO, path: str) -> pa.Table:
-    """The keys, each once, columns in their order.
+    """The keys, each once, columns in their order, of a UUID its sixteen bytes.
 
     Raises:
         OSError: as `read_found`.
@@ -83,4 +85,5 @@ def read_keys(io: FileIO, path: str) -> pa.Table:
         opened = pq.ParquetFile(stream)
         names = [name for name in opened.schema_arrow.names if name not in (FILE, POSITION)]
         held = opened.read(names, use_threads=False)
+    held = pa.table([plain(column) for column in held.columns], names)
     return held.group_by(names, use_threads=False).aggregate([]).select(names)

@@ -1,44 +1,40 @@
 """Data files of a table into fewer ones with the same rows: without those that deletes mark, in the table's order.
 
-In: live files of one partition, and how the table's files are written now. Out: new files, written, and how many rows
-they hold. One row group is read at a time, and rows are held within a bound of memory. On tables of format version 3 each
-row keeps its `_row_id` and its `_last_updated_sequence_number`, which the old file holds or its place in it says.
-Nothing refers to the new files yet.
+In: live files of one partition, and how the table's files are written now. Out: new files, written, how many rows they
+hold, and where each row went. One row group is read at a time, and rows are held within a bound of memory; of rows that
+are sorted or shared out, where they went takes four bytes each on disk. On tables of format version 3 each row keeps its
+`_row_id` and its `_last_updated_sequence_number`, which the old file holds or its place in it says. Nothing refers to
+the new files yet.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io import FileIO
-from pyiceberg.io.pyarrow import ArrowScan
-from pyiceberg.manifest import DataFile as IcebergDataFile
-from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.schema import Schema
-from pyiceberg.table import FileScanTask, TableProperties
+from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.transforms import IdentityTransform
-from pyiceberg.typedef import Record
-from pyiceberg.types import ListType, MapType, NestedField, StructType
 
 from framework.adapters.iceberg.keyed_target import ROW_ID
 from framework.adapters.iceberg.private.deletion_vectors import Positions
 from framework.adapters.iceberg.private.live_files import LiveFile, deleted_positions
+from framework.adapters.iceberg.project_by_id import FileColumns, NotProjected, open_parquet, table_columns
 from framework.adapters.iceberg.supported_tables import UPDATED
 from framework.adapters.key_search import ROW_ID_FIELD
-from framework.adapters.parquet.files import TableWriter
+from framework.adapters.parquet.files import Follow, TableWriter, layout_of
 from framework.adapters.parquet.long_file import write_long_file
-from framework.adapters.parquet.project_by_id import NotProjected, field_ids, has_ids, projected
+from framework.adapters.waiting_pieces import Piece, WaitingPieces
 from framework.commit.events.event_types import DataFile
 from framework.record.model import TableTarget
-from framework.table.arrow_schema import arrow_schema, parse_schema
+from framework.table.arrow_schema import arrow_schema, parse_schema, unused_name
 
 # Of the specification: the sequence number of the commit that last changed a row, where its file holds it.
 UPDATED_FIELD = 2147483539
@@ -47,16 +43,57 @@ LINEAGE_SINCE = 3
 BUFFER_BYTES = 64 * 1024 * 1024
 _FIELD_ID = b"PARQUET:field_id"
 _NONE: Positions = np.empty(0, np.int64)
+# The column of rows' numbers, while they are on their way.
+_NUMBER = "number"
 NOTHING_GONE: Mapping[str, Positions] = {}
+
+
+class RowNumbers:
+    """The numbers of rows by new file, in the order of its rows: on disk, for all files that wait for their commit."""
+
+    def __init__(self) -> None:
+        self._waiting = WaitingPieces(most_bytes=0)
+
+    def put(self, numbers: pa.ChunkedArray) -> Piece:
+        return self._waiting.put(pa.py_buffer(np.asarray(numbers, np.int32)))
+
+    def of(self, pieces: Sequence[Piece]) -> Positions:
+        found = [np.frombuffer(self._waiting.take(piece), np.int32) for piece in pieces]
+        return np.concatenate(found).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class RowPlaces:
+    """Where the rows of old files went. Rows that stayed are numbered as they were read; `gone` are the positions in each
+    old file of those that did not. `files` has for each new file where the numbers of its rows are; None where there is
+    one new file with the rows as they were read."""
+
+    gone: tuple[Positions, ...]
+    counts: tuple[int, ...]
+    numbers: RowNumbers
+    files: tuple[tuple[Piece, ...], ...] | None
+
+    def places(self, deleted: Sequence[Positions]) -> list[Positions]:
+        """By new file the positions of rows that stayed and are deleted by now; `deleted` are those of each old file."""
+        found, start = [_NONE], 0
+        for gone, count, positions in zip(self.gone, self.counts, deleted, strict=True):
+            new = np.setdiff1d(positions, gone)
+            found.append(start + new - np.searchsorted(gone, new))
+            start += count - len(gone)
+        wanted = np.concatenate(found)
+        if self.files is None:
+            return [wanted]
+        return [np.flatnonzero(np.isin(self.numbers.of(each), wanted)).astype(np.int64) for each in self.files]
 
 
 @dataclass(frozen=True)
 class Rewritten:
-    """`rows` are those of `files`, and `read_bytes` what was read for them."""
+    """`rows` are those of `files`, and `read_bytes` what was read for them. `places` only where they were asked for."""
 
     files: tuple[DataFile, ...]
     rows: int
     read_bytes: int
+    places: RowPlaces | None = None
 
 
 def rewrite(
@@ -70,6 +107,7 @@ def rewrite(
     is_sorted: bool = True,
     prefix: str = "compaction",
     gone: Mapping[str, Positions] = NOTHING_GONE,
+    numbers: RowNumbers | None = None,
 ) -> Rewritten:
     """Write the live rows of some files into new ones.
 
@@ -78,21 +116,49 @@ def rewrite(
         io_properties: the settings with which its files are written.
         prefix: what the new files' names begin with, before `run`.
         gone: by path the positions of rows that are left out besides those that are deleted already.
+        numbers: where it is to be kept which row went where.
 
     Raises:
         OSError: a file cannot be read or written; what was written is removed again. Each store has exceptions of its
             own.
     """
     written = _written_by(target, is_sorted)
-    reader = _Reader(io, metadata, parse_schema(written.schema_json), gone)
-    pieces = (table for file in files for table in reader.rows(file))
-    if all(file.spec_id == target.spec_id for file in files):
-        one = write_long_file(io_properties, written, pieces, f"{prefix}-{run}")
+    schema = parse_schema(written.schema_json)
+    reader = _Reader(io, metadata, schema, gone)
+    pieces: Iterator[pa.Table] = (table for file in files for table in reader.rows(file))
+    told: dict[str, list[Piece]] = defaultdict(list)
+    name = unused_name(schema, _NUMBER)
+    is_alike = all(file.spec_id == target.spec_id for file in files)
+    as_read = is_alike and layout_of(written).order is None
+    keep: Callable[[str, pa.ChunkedArray], None] | None = None
+    if numbers is not None and not as_read:
+        pieces = _numbered(pieces, name)
+
+        def keep(path: str, values: pa.ChunkedArray) -> None:
+            told[path].append(numbers.put(values))
+
+    if is_alike:
+        one = write_long_file(
+            io_properties, written, pieces, f"{prefix}-{run}", partial(keep, "") if keep is not None else None
+        )
         made = [one] if one is not None else []
+        told = {file.path: told[""] for file in made}
     else:
-        made = _shared_out({catalog: io_properties}, written, pieces, prefix, run)
+        made = _shared_out({catalog: io_properties}, written, pieces, prefix, run, (name, keep) if keep else None)
+    places = None
+    if numbers is not None:
+        by_file = None if as_read else tuple(tuple(told[file.path]) for file in made)
+        places = RowPlaces(tuple(reader.gone), tuple(file.record_count for file in files), numbers, by_file)
     rows = sum(file.record_count for file in made)
-    return Rewritten(tuple(made), rows, sum(file.file_size_bytes for file in files))
+    return Rewritten(tuple(made), rows, sum(file.file_size_bytes for file in files), places)
+
+
+def _numbered(pieces: Iterator[pa.Table], name: str) -> Iterator[pa.Table]:
+    """The rows with their numbers as the last column."""
+    start = 0
+    for piece in pieces:
+        yield piece.append_column(name, pa.array(np.arange(start, start + len(piece), dtype=np.int32)))
+        start += len(piece)
 
 
 def _shared_out(
@@ -101,10 +167,13 @@ def _shared_out(
     pieces: Iterator[pa.Table],
     prefix: str,
     run: str,
+    followed: tuple[str, Follow] | None,
 ) -> list[DataFile]:
     """Rows in partitions of another spec than they were written for: each may become several files, for a later
     compaction to put together."""
     writer = TableWriter(io_properties, prefix, run, 0, BUFFER_BYTES, 2**62)
+    if followed is not None:
+        writer.follow(written.name, *followed)
     try:
         for table in pieces:
             writer.add(written, table)
@@ -137,14 +206,14 @@ class _Reader:
     ) -> None:
         self._io = io
         self._gone = gone
-        self._metadata = metadata
-        self._schema = schema
+        self.gone: list[Positions] = []  # of each file that was read, what was left out
+        self._columns = table_columns(metadata, schema)
         self._arrow = arrow_schema(schema)
-        self._scan = ArrowScan(metadata, io, schema, AlwaysTrue())
 
     def rows(self, file: LiveFile) -> Iterator[pa.Table]:
         """The live rows of one file, in its order."""
         gone = np.union1d(_deleted(self._io, file), self._gone.get(file.path, _NONE))
+        self.gone.append(gone)
         start = 0
         for table in self._all_rows(file):
             if file.first_row_id is not None:
@@ -164,47 +233,18 @@ class _Reader:
 
     def _all_rows(self, file: LiveFile) -> Iterator[pa.Table]:
         with self._io.new_input(file.path).open() as stream:
-            opened = pq.ParquetFile(stream)
+            opened = open_parquet(stream)
             if _is_alike(opened.schema_arrow, self._arrow):
                 # A file as floe writes it now: its columns need no look at the schemas of before.
                 for number in range(opened.num_row_groups):
                     yield _filled(opened.read_row_group(number, use_threads=False), self._arrow)
                 return
-            if has_ids(opened.schema_arrow) and not self._stand_for_columns(file, opened.schema_arrow):
+            try:
+                columns = FileColumns(opened.schema_arrow, self._columns, file.spec_id, file.partition)
                 for number in range(opened.num_row_groups):
-                    yield self._projected(opened.read_row_group(number, use_threads=False), file)
-                return
-        if any(map(_loses_nulls, self._schema.fields)):
-            raise OSError(f"{file.path} has no field ids, and its lists or maps of structs cannot be read without them")
-        task = FileScanTask(_as_iceberg(file), delete_files=set())
-        for batch in self._scan.to_record_batches([task]):
-            yield pa.Table.from_batches([batch])
-
-    def _projected(self, table: pa.Table, file: LiveFile) -> pa.Table:
-        try:
-            return projected(table, self._schema)
-        except NotProjected as error:
-            raise OSError(f"{file.path} cannot be read as the table is now: {error}") from error
-
-    def _stand_for_columns(self, file: LiveFile, found: pa.Schema) -> bool:
-        """Whether the file's partition has the values of columns that it lacks, as in tables that came from Hive."""
-        lacking = {field.field_id for field in self._schema.fields} - set(field_ids(found))
-        spec = next(each for each in self._metadata.partition_specs if each.spec_id == file.spec_id)
-        return any(
-            field.source_id in lacking and isinstance(field.transform, IdentityTransform) for field in spec.fields
-        )
-
-
-def _loses_nulls(field: NestedField) -> bool:
-    """Whether PyIceberg's reader makes empty lists or maps of null ones in this column."""
-    kind = field.field_type
-    if isinstance(kind, StructType):
-        return any(map(_loses_nulls, kind.fields))
-    if isinstance(kind, ListType):
-        return isinstance(kind.element_type, StructType) or _loses_nulls(kind.element_field)
-    if isinstance(kind, MapType):
-        return isinstance(kind.value_type, StructType) or _loses_nulls(kind.value_field)
-    return False
+                    yield columns.read(opened.read_row_group(number, use_threads=False))
+            except NotProjected as error:
+                raise NotProjected(f"{file.path} cannot be read as the table is now: {error}") from error
 
 
 def _deleted(io: FileIO, file: LiveFile) -> Positions:
@@ -230,19 +270,6 @@ def _filled(table: pa.Table, wanted: pa.Schema) -> pa.Table:
         [table.column(f.name) if f.name in present else pa.nulls(len(table), f.type) for f in wanted],
         names=wanted.names,
     )
-
-
-def _as_iceberg(file: LiveFile) -> IcebergDataFile:
-    made = IcebergDataFile.from_args(
-        content=DataFileContent.DATA,
-        file_path=file.path,
-        file_format=FileFormat.PARQUET,
-        partition=Record(*file.partition),
-        record_count=file.record_count,
-        file_size_in_bytes=file.file_size_bytes,
-    )
-    made.spec_id = file.spec_id
-    return made
 
 
 def _with_lineage(table: pa.Table, file: LiveFile, start: int) -> pa.Table:

@@ -2,7 +2,7 @@
 
 In: live rows that were found for keys, and each key's value. Out: the keys whose row is newer. A file is read only if
 its upper bound says that it may hold a newer row; of it only that column is read. A row without a value is older than
-every record, as are the rows of a file without the column.
+every record.
 """
 
 from __future__ import annotations
@@ -17,24 +17,26 @@ import pyarrow.compute as pc
 from pyiceberg.io import FileIO
 
 from framework.adapters.iceberg.private.live_files import LiveFile
+from framework.adapters.iceberg.project_by_id import TableColumns
 from framework.adapters.key_search import Hits, read_key_columns
 from framework.adapters.value_bytes import plain
 
 Flags = npt.NDArray[np.bool_]
 
 
-def older_than_rows(io: FileIO, files: Sequence[LiveFile], hits: Hits, order: pa.Array, order_id: int) -> Flags:
+def older_than_rows(io: FileIO, files: Sequence[LiveFile], hits: Hits, order: pa.Array, column: TableColumns) -> Flags:
     """Which keys have a live row that is newer than their record.
 
     Args:
         files: those that `hits` counts.
         order: of each key the record's value, in the table's own type; no nulls.
-        order_id: the field id of the column.
+        column: the column of the table.
 
     Raises:
         OSError: a data file cannot be read; each store has exceptions of its own.
     """
     order = plain(order)
+    (order_id,) = column.field_ids
     is_older = np.zeros(len(order), np.bool_)
     if not len(hits):
         return is_older
@@ -47,9 +49,7 @@ def older_than_rows(io: FileIO, files: Sequence[LiveFile], hits: Hits, order: pa
         bound = upper_bound(file, order_id, order.type)
         if bound is not None and pc.greater_equal(pc.min(values), bound).as_py():
             continue
-        columns = read_key_columns(io, file, (order_id,), (order.type,))
-        if columns is None:
-            continue
+        columns = read_key_columns(io, file, column, (order.type,))
         newer = pc.fill_null(pc.greater(columns[0].take(pa.array(hits.positions[rows])), values), False)
         is_older[keys[np.asarray(newer, np.bool_)]] = True
     return is_older

@@ -32,7 +32,7 @@ from framework.adapters.iceberg.replace import (
 from framework.adapters.iceberg.supported_tables import cannot_rewrite, unwritable
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.iceberg.views import target_of, view_of
-from framework.adapters.rewrite_files import rewrite
+from framework.adapters.rewrite_files import RowNumbers, rewrite
 from framework.adapters.secrets import first_line
 from framework.commit.machine.progress import CREATED_PROPERTY, PROGRESS_PROPERTY, pipelines_of, topic_ids_of
 from framework.commit.maintenance.compaction import LiveFileFacts, plan_compaction
@@ -191,7 +191,8 @@ class TableCare:
         metadata = loaded.metadata
         if reason := unwritable(metadata, loaded.catalog) or cannot_rewrite(metadata):
             return Compacted(reason=reason)
-        live = live_files_of(loaded).by_path
+        found = live_files_of(loaded)
+        live = found.by_path
         facts = [facts_of_file(file) for file in live.values() if file.path.endswith(".parquet")]
         every, groups = plan_compaction(facts, policy), plan_compaction(facts, policy, max_bytes)
         if dry_run:
@@ -201,21 +202,23 @@ class TableCare:
         catalog = catalog_of(table)
         properties = self.tables.io_properties((catalog,))[catalog]
         done, waiting, began = Compacted(left=len(every)), list[Replacement](), time.monotonic()
+        numbers = RowNumbers()
         for group in groups:
             if not goes_on():
                 break
             old = tuple(live[path] for path in group.paths)
             run = uuid.uuid4().hex[:12]
-            made = rewrite(loaded.io, metadata, target, properties, old, catalog, run, policy.sort)
+            made = rewrite(loaded.io, metadata, target, properties, old, catalog, run, policy.sort, numbers=numbers)
+            assert made.places is not None
             reach("files-rewritten")
-            waiting.append(Replacement(old, made.files, metadata.current_schema_id))
+            waiting.append(Replacement(old, made.files, metadata.current_schema_id, made.places.places))
             done = replace(done, rows=done.rows + made.rows, read_bytes=done.read_bytes + made.read_bytes)
             if time.monotonic() - began > COMMIT_AFTER_S:
                 done, waiting, began = self._replace(table, commits, waiting, done), [], time.monotonic()
-        return self._replace(table, commits, waiting, done) if waiting else done
+        return self._replace(table, commits, waiting, done) if waiting or (found.dangling and goes_on()) else done
 
     def _replace(self, table: str, commits: TableCommits, waiting: list[Replacement], done: Compacted) -> Compacted:
-        outcome = replace_files(commits, lambda: self._now(table), waiting)
+        outcome = replace_files(commits, lambda: self._now(table), waiting, sweep=True)
         reach("files-replaced")
         if outcome.attempts == 1:  # else some catalog may have heard of them
             for each in outcome.refused:

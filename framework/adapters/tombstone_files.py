@@ -7,8 +7,6 @@ but it is state and no cache, so one that is not there or is damaged is an error
 
 from __future__ import annotations
 
-import json
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.io import FileIO
 
-from framework.adapters.key_hash import HASH_VERSION, KeyHashes
-from framework.adapters.key_run_copies import check_columns, opened
+from framework.adapters.hash_files import Damaged, read_hash_file, write_hash_file
+from framework.adapters.key_hash import HASH_VERSION, KeyHashes, Words
 from framework.adapters.key_runs import find
 from framework.adapters.value_bytes import plain
 from framework.commit.events.event_types import TombstoneFile
@@ -63,41 +61,34 @@ def write_tombstones(io: FileIO, root: str, deleted: DeletedKeys) -> TombstoneFi
         "order": plain(ordered.order),
         "deleted_ms": pa.array(ordered.deleted_ms, pa.int64()),
     }
-    batch = pa.RecordBatch.from_pydict(columns)
-    schema = batch.schema.with_metadata({_ABOUT: json.dumps({"hash_version": HASH_VERSION}).encode()})
-    path = f"{root}/{uuid.uuid4()}.arrow"
-    output = io.new_output(path)
-    with output.create(overwrite=False) as stream, pa.ipc.new_file(stream, schema) as writer:
-        writer.write_batch(batch.replace_schema_metadata(schema.metadata))
-    return TombstoneFile(path, len(ordered), len(output), int(ordered.deleted_ms.max(initial=0)))
+    path, size = write_hash_file(io, root, columns, _ABOUT, {"hash_version": HASH_VERSION})
+    return TombstoneFile(path, len(ordered), size, int(ordered.deleted_ms.max(initial=0)))
 
 
-def read_tombstones(io: FileIO, file: TombstoneFile, kind: pa.DataType) -> DeletedKeys:
-    """The keys of a file, mapped and not yet read.
+def read_tombstones(io: FileIO, file: TombstoneFile, kind: pa.DataType, wanted: Words | None = None) -> DeletedKeys:
+    """The keys of a file, or those among which the wanted hashes are; mapped, and read as far as that. Files of earlier
+    versions have no checksums, and are believed until they are merged.
 
     Args:
         kind: the type of the ordering column now, as `value_bytes.plain_type` gives it.
+        wanted: ascending.
 
     Raises:
-        UnusableTombstones: it is not what it should be.
+        UnusableTombstones: it is not what was written.
         OSError: it is not there, or cannot be read now; each store has exceptions of its own.
     """
-    mapped = opened(io, file.path, file.file_size_bytes)
     try:
-        held = pa.ipc.open_file(mapped)
-        about = json.loads((held.schema.metadata or {})[_ABOUT])
-        batch = held.get_batch(0)
-        check_columns(batch, _TYPES)
-        order = batch.column("order")
-        columns = {name: np.asarray(batch.column(name)) for name in ("high", "low", "deleted_ms")}
+        held = read_hash_file(io, file.path, file.file_size_bytes, _ABOUT, _TYPES, wanted=wanted)
+        order = held.rows.column("order")
+        columns = {name: np.asarray(held.rows.column(name)) for name in ("high", "low", "deleted_ms")}
         found = DeletedKeys(
             KeyHashes(columns["high"], columns["low"]),
             order if order.type == kind else order.cast(kind),
             columns["deleted_ms"],
         )
-    except (OSError, ValueError, LookupError, TypeError, pa.ArrowException) as error:
+    except (Damaged, LookupError, pa.ArrowException) as error:
         raise UnusableTombstones(f"the deleted keys in {file.path} cannot be read: {error}") from error
-    if about != {"hash_version": HASH_VERSION} or len(found) != file.record_count:
+    if held.about != {"hash_version": HASH_VERSION} or held.count != file.record_count:
         raise UnusableTombstones(f"{file.path} has not the {file.record_count:,} deleted keys that the table names")
     return found
 
@@ -149,7 +140,7 @@ def older_than_deletes(
     by_hash = np.argsort(hashes.high)
     ordered = hashes.take(by_hash)
     for file in files:
-        held = read_tombstones(io, file, order.type)
+        held = read_tombstones(io, file, order.type, ordered.high)
         keys, entries = find(held.hashes, ordered.high, ordered.low)
         remembered = held.deleted_ms[entries] >= before_ms
         keys, entries = by_hash[keys[remembered]], entries[remembered]

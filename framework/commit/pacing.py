@@ -3,7 +3,8 @@ value.
 
 Trigger `auto`: one batch per shortest commit interval, sooner when a full batch, or about `max_bytes` or `max_rows`,
 wait. A batch is cut where it would make so many files that holding and announcing them, not their rows, would fill the
-memory, and grows where its records take little time.
+memory, or where more bytes would wait in its tasks for the exchange than they have room for. It grows where its records
+take little time.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ FIRST_BATCH_RECORDS = 25_000
 # Between two batches nothing is read, and a file costs a millisecond however few its rows are: a batch is up to three
 # times its usual size where that takes no longer than a part of the interval. What is stopped or dies is done again.
 MOST_GROWTH = 5
+# Of one task of a batch whose rows cross the exchange: they wait there on both sides of it, beyond a part of that on disk.
+SENT_BYTES_PER_TASK = 512 * 1024 * 1024
 LONGEST_GROWN_S = 10.0
 
 
@@ -34,7 +37,7 @@ class Pace(Enum):
 @dataclass(frozen=True)
 class PaceRules:
     """`max_records` is one batch's cap, or where they take little time up to `most_records`; `max_bytes` and `max_rows`
-    are the smallest limits of the pipeline's tables."""
+    are the smallest limits of the pipeline's tables. `most_sent_bytes` of rows may cross the exchange in one batch."""
 
     every_ms: int
     heartbeat_ms: int
@@ -42,6 +45,7 @@ class PaceRules:
     most_records: int
     max_bytes: int
     max_rows: int
+    most_sent_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -65,11 +69,13 @@ class PaceFacts:
 
 @dataclass(frozen=True)
 class BatchBefore:
-    """What the newest batch of this run made of its records, of which there was one at least, and how long it took."""
+    """What the newest batch of this run made of its records, of which there was one at least, how long it took, and how
+    many bytes of rows crossed the exchange."""
 
     records: int
     files: int
     seconds: float
+    sent_bytes: int = 0
 
 
 def records_in_batch(rules: PaceRules, before: BatchBefore | None) -> int:
@@ -78,9 +84,11 @@ def records_in_batch(rules: PaceRules, before: BatchBefore | None) -> int:
         return min(rules.max_records, FIRST_BATCH_RECORDS)
     in_time = before.records / max(before.seconds, 0.001) * min(LONGEST_GROWN_S, rules.every_ms / 2000)
     cap = max(rules.max_records, min(int(in_time), rules.most_records))
-    if before.files * cap <= MAX_FILES_PER_BATCH * before.records:
-        return cap
-    return max(1, MAX_FILES_PER_BATCH * before.records // before.files)
+    if before.files * cap > MAX_FILES_PER_BATCH * before.records:
+        cap = MAX_FILES_PER_BATCH * before.records // before.files
+    if rules.most_sent_bytes is not None and before.sent_bytes * cap > rules.most_sent_bytes * before.records:
+        cap = rules.most_sent_bytes * before.records // before.sent_bytes
+    return max(1, cap)
 
 
 def decide_pace(rules: PaceRules, facts: PaceFacts) -> Pace:

@@ -154,7 +154,7 @@ ENTRIES = (
     Code(
         "FLOE-T114",
         "A column that cannot order the table's records",
-        "`order: {field: ...}` needs a column at the top of the table whose values have an exact order: a whole number, a decimal, a date, a time, a timestamp or a text; and without a default for rows that were written before it.",
+        "`order: {field: ...}` needs a column at the top of the table whose values have an exact order: a whole number, a decimal, a date, a time, a timestamp or a text.",
         transcript=_refused(
             "column version is double, which says of no two records for certain which is newer",
             "# Name another column in `write.order.field`, or let a new table have one of another type. Then:",

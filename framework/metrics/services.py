@@ -44,7 +44,8 @@ def outcome_of(answer: Input) -> str:
 
 
 def service_of_commit(answer: Input) -> Service | None:
-    """Whose failure a commit that is tried again was; None of one that was made, or is decided anew."""
-    if not isinstance(answer, CommitFailed):
+    """Whose failure a commit that is tried again was; None of one that was made or is decided anew, and of an error of
+    floe's own."""
+    if not isinstance(answer, CommitFailed) or answer.cause is FailureCause.FLOE:
         return None
     return Service.STORE if answer.cause is FailureCause.STORE else Service.CATALOG

@@ -5,7 +5,7 @@ In: a Plan. Out: the pacing rules that the driver follows and that `floe plan` s
 
 from __future__ import annotations
 
-from framework.commit.pacing import MOST_GROWTH, PaceRules
+from framework.commit.pacing import MOST_GROWTH, SENT_BYTES_PER_TASK, PaceRules
 from framework.plan.model import Plan
 
 
@@ -21,4 +21,5 @@ def pace_rules(plan: Plan) -> PaceRules:
         usual * MOST_GROWTH if plan.may_grow_batches else usual,
         min(commit.max_bytes for commit in commits),
         min(commit.max_rows for commit in commits),
+        plan.read.slices * SENT_BYTES_PER_TASK if plan.is_distributed else None,
     )

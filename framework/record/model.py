@@ -217,7 +217,7 @@ class TaskReport:
     `files` maps a table's name to its data files, `targets` to the (table_uuid, schema_id) they were written for,
     `rows` to its rows. With `needs` the task must be done again once the tables are changed, and `files` is empty.
     `failure` is the first record that the policy `fail` stops at. `keyed` has the changes of tables that follow their
-    keys; a target stands for each of them, too.
+    keys; a target stands for each of them, too. `sent_bytes` of rows went through the exchange, as they are in memory.
     """
 
     slices: tuple[SliceReport, ...]
@@ -227,3 +227,4 @@ class TaskReport:
     needs: dict[str, TableNeed]
     failure: DeadLetter | None = None
     keyed: dict[str, KeyedPart] = field(default_factory=dict)
+    sent_bytes: int = 0

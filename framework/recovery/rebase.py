@@ -138,8 +138,10 @@ def _tables(at: Recovery, log: ControlLog) -> tuple[tuple[HeldBy, ...], tuple[He
                 "then run the command again",
             )
     texts = {n: recorded.progress_text for n, recorded in zip(names, loaded, strict=True) if recorded is not None}
+    held = (held_by(table, texts[table], name) for table in own if table in texts)
     return (
-        tuple(held_by(table, texts[table], name) for table in own if table in texts),
+        # A rule with a field may lead to the table of replays, as to any: it is no table of records until it has some.
+        tuple(each for each in held if each.newest is not None or not letters or each.table != marks_table(letters)),
         tuple(held_by(table, text, replay_name(name)) for table, text in texts.items()),
         views,
     )

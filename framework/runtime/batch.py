@@ -48,7 +48,8 @@ class BatchScope:
 @dataclass(frozen=True)
 class BatchResult:
     """What is announced; `ranges` covers every partition, also those without records. `letters` has the dead letters by
-    stage and code, `dropped_for` by code the dropped records that were errors."""
+    stage and code, `dropped_for` by code the dropped records that were errors. `sent_bytes` of rows crossed the
+    exchange."""
 
     events: tuple[ControlEvent, ...]
     ranges: tuple[SourceRange, ...]
@@ -59,6 +60,7 @@ class BatchResult:
     bytes: int
     letters: Counter[tuple[str, str]] = field(default_factory=Counter)
     dropped_for: Counter[str] = field(default_factory=Counter)
+    sent_bytes: int = 0
 
 
 def summarise(
@@ -128,6 +130,7 @@ def summarise(
         sum(f.file_size_bytes for f in every_file),
         sum((piece.letters for piece in pieces), Counter[tuple[str, str]]()),
         sum((piece.dropped_for for piece in pieces), Counter[str]()),
+        sum(report.sent_bytes for report in reports),
     )
 
 

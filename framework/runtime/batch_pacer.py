@@ -63,7 +63,7 @@ class BatchPacer:
         records = batch.result.accounting.offsets - batch.result.accounting.holes
         if records:
             self._bytes_per_record = batch.result.bytes / records
-            self._before = BatchBefore(records, batch.result.files, batch.seconds)
+            self._before = BatchBefore(records, batch.result.files, batch.seconds, batch.result.sent_bytes)
 
     def see(self, positions: Ends, facts: Mapping[PartitionKey, PartitionFacts]) -> Ends:
         """Look at what waits; returns how far reading may go."""

@@ -45,7 +45,7 @@ class _Index:
     """Of one table, by its uuid."""
 
     root: str
-    key_ids: tuple[int, ...]
+    key: str
     runs: dict[str, KeyRun]
     io: FileIO
     patience_s: float
@@ -76,7 +76,7 @@ class KeyIndexes:
         if use is KeyIndexUse.NEVER or (use is KeyIndexUse.AUTO and rows < key_index.LEAST_TABLE_ROWS):
             return None
         known = self._known.get(target.table_uuid)
-        if known is None or known.key_ids != keyed.key_ids:
+        if known is None or known.key != _key_of(keyed):
             known = self._known[target.table_uuid] = self._load(target, keyed)
         self._take_what_is_made(known)
         self._drop_useless(known, keyed)
@@ -109,7 +109,7 @@ class KeyIndexes:
             target.location,
             known.root,
             keyed.files.by_path,
-            keyed.key_ids,
+            keyed.columns.of(keyed.key_ids),
             tuple(plain_type(schema.field(ids.index(each)).type) for each in keyed.key_ids),
         )
         known.job = _beside(lambda: self._do_work(session, table, steps))
@@ -139,9 +139,9 @@ class KeyIndexes:
     def _load(self, target: TableTarget, keyed: KeyedTarget) -> _Index:
         io = file_io(self._io_properties(catalog_of(target.name)), target.location)
         root = root_of(target.location)
-        runs = read_index(io, root, keyed.key_ids)
+        runs = read_index(io, root, _key_of(keyed))
         remove_left_over(io, root, [run.path for run in runs])
-        return _Index(root, keyed.key_ids, {run.path: run for run in runs}, io, self._first_wait_s)
+        return _Index(root, _key_of(keyed), {run.path: run for run in runs}, io, self._first_wait_s)
 
     def _take_what_is_made(self, known: _Index) -> None:
         for path in known.lost:
@@ -170,9 +170,13 @@ class KeyIndexes:
                 remove_run(known.io, path)
             known.runs = kept
         try:
-            write_index(known.io, known.root, known.key_ids, list(known.runs.values()))
+            write_index(known.io, known.root, known.key, list(known.runs.values()))
         except Exception as error:  # each store has exceptions of its own
             _LOG.warning("the key index in %s is not recorded for now: %s", known.root, error)
+
+
+def _key_of(keyed: KeyedTarget) -> str:
+    return keyed.columns.of(keyed.key_ids).meaning
 
 
 def _live_rows(keyed: KeyedTarget) -> dict[str, int]:

@@ -77,6 +77,7 @@ class StageOfBatch:
         from framework.runtime.spark_stage import run_probe
 
         context = replace(context_now(self.base, self.tables), is_sql_apart=care.is_sql_apart)
+        context = replace(context, keyed=self.keyed.load(context.tables))
         return run_probe(self.session, self._work(), context)
 
     def _work(self) -> Work:

@@ -1,22 +1,18 @@
 """Holds a pipeline before it first changes a table by a key that several of its rows have.
 
-In: a table's live files, as a batch starts from them. Out: nothing, or the error. A table is
-asked once: that its keys were unique is remembered beside its key index, and what is lost there is asked again. It may
-be large, so the look takes place when the first batch is about to be written, with a line of progress for each pass.
+In: a table's live files, as a batch starts from them. Out: nothing, or the error. A table is asked once, and again
+when floe has added rows to it since, or changed it by another key: its snapshots say so. It may be large, so the look
+takes place when the first batch is about to be written, with a line of progress for each pass.
 """
 
 from __future__ import annotations
 
-import json
-import logging
 from collections.abc import Callable, Mapping
-
-from pyiceberg.io import FileIO
 
 from framework.adapters.double_keys import double_keys
 from framework.adapters.file_io import file_io
 from framework.adapters.iceberg.keyed_target import KeyedTarget, blocked
-from framework.adapters.key_index_file import root_of
+from framework.adapters.iceberg.project_by_id import NotProjected
 from framework.adapters.secrets import first_line
 from framework.adapters.value_bytes import plain_type
 from framework.config.table_names import catalog_of
@@ -26,9 +22,6 @@ from framework.errors import FloeError
 from framework.table.arrow_schema import arrow_schema, parse_schema
 from framework.table.model import TableTarget
 
-_LOG = logging.getLogger(__name__)
-VERSION = 1
-
 
 class UniqueKeys:
     """Of one run of a pipeline."""
@@ -37,7 +30,8 @@ class UniqueKeys:
         """`io_properties` gives by catalog what its FileIO is made with."""
         self._io_properties = io_properties
         self._say = say
-        self._known: set[tuple[str, tuple[int, ...]]] = set()
+        # By table, the key that it was asked for, while no batch by it is committed yet.
+        self._asked: dict[str, tuple[int, ...]] = {}
 
     def check(self, target: TableTarget, keyed: KeyedTarget) -> None:
         """Look through the table, unless that was done before.
@@ -46,14 +40,14 @@ class UniqueKeys:
             TableBlocked: FLOE-R144, some keys have several rows.
             FloeError: FLOE-R135, a file cannot be read now.
         """
-        asked = target.table_uuid, keyed.key_ids
-        if asked in self._known:
+        if keyed.is_unique:
+            self._asked.pop(target.table_uuid, None)
+            return
+        if self._asked.get(target.table_uuid) == keyed.key_ids:
             return
         io = file_io(self._io_properties(catalog_of(target.name)), target.location)
-        path = f"{root_of(target.location)}/unique.json"
-        held = {"version": VERSION, "key_ids": list(keyed.key_ids)}
         files = list(keyed.files.by_path.values())
-        if files and not _is_noted(io, path, held):
+        if files:
             schema = parse_schema(target.schema_json)
             places = [[field.field_id for field in schema.fields].index(each) for each in keyed.key_ids]
             kinds = [plain_type(arrow_schema(schema).field(place).type) for place in places]
@@ -61,10 +55,17 @@ class UniqueKeys:
                 found = double_keys(
                     io,
                     files,
-                    keyed.key_ids,
+                    keyed.columns.of(keyed.key_ids),
                     kinds,
                     lambda text: self._say(Line(f"{target.name}: {text}", table=target.name)),
                 )
+            except NotProjected as error:
+                raise blocked(
+                    target.name,
+                    str(error),
+                    "set the property schema.name-mapping.default, which says what the columns of such files are called; "
+                    "or let Spark write them anew",
+                ) from error
             except Exception as error:  # each store has exceptions of its own
                 raise FloeError(
                     f"the keys of table {target.name} cannot be read: {first_line(error)}",
@@ -80,22 +81,4 @@ class UniqueKeys:
                     f"delete all rows but one of each: SELECT {names}, count(*) FROM {target.name} GROUP BY {names} "
                     "HAVING count(*) > 1 finds them; or take a key that is unique",
                 )
-            _note(io, path, held)
-        self._known.add(asked)
-
-
-def _is_noted(io: FileIO, path: str, held: dict[str, object]) -> bool:
-    try:
-        with io.new_input(path).open() as stream:
-            return bool(json.loads(stream.read()) == held)
-    except Exception as error:  # each store has exceptions of its own, and a damaged file many
-        _LOG.debug("%s: %s", path, error)
-        return False
-
-
-def _note(io: FileIO, path: str, held: dict[str, object]) -> None:
-    try:
-        with io.new_output(path).create(overwrite=True) as stream:
-            stream.write(json.dumps(held).encode())
-    except Exception as error:  # each store has exceptions of its own
-        _LOG.warning("that the keys are unique is not remembered in %s: %s", path, error)
+        self._asked[target.table_uuid] = keyed.key_ids

@@ -106,3 +106,11 @@ def always_required(schema: Schema) -> frozenset[int]:
 
     walk(schema.fields)
     return frozenset(found)
+
+
+def unused_name(schema: Schema, name: str) -> str:
+    """A name like this one that no column at the top of the schema has, for a column that travels beside them."""
+    taken = {field.name for field in schema.fields}
+    while name in taken:
+        name += "_"
+    return name

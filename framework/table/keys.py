@@ -90,10 +90,6 @@ def unordered(field: NestedField) -> str | None:
     """Why the values of a column do not say which record is newer; None where they do."""
     if not is_ordered(field.field_type):
         return f"column {field.name} is {field.field_type}, which says of no two records for certain which is newer"
-    if field.initial_default is not None:
-        return (
-            f"column {field.name} has a default for rows that were written without it, which floe does not compare by"
-        )
     return None
 
 

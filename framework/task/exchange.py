@@ -9,6 +9,7 @@ done.
 from __future__ import annotations
 
 import json
+import pickle
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -19,14 +20,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from framework.adapters.faults import meet_rows
 from framework.adapters.memory import keep_large_blocks, release_after
+from framework.adapters.waiting_pieces import Piece, WaitingPieces
 from framework.config.spec import Distribution
 from framework.plan.model import Plan
 from framework.record.model import KeyedRows, TableTarget, TaskReport
 from framework.record.rows.dictionary_text import plain_table
 from framework.task.context import TaskContext
 from framework.task.keyed_writer import DELETE, UPSERT, KeyedWriter, with_positions
-from framework.task.output import new_writer, report_batch
+from framework.task.output import new_writer, remove_files, report_batch
 from framework.task.told_failure import telling
 from framework.task.writer_tasks import exchange_numbers, task_of
 
@@ -49,6 +52,8 @@ _SENT = pa.schema(
 )
 # Rows are sent in pieces of about this size: large enough for the exchange, small enough to be many in memory.
 _PIECE_BYTES = 1024 * 1024
+# Rows of all tables and writers that are not packed yet: of many, each may have less than a piece.
+_UNPACKED_BYTES = 64 * 1024 * 1024
 _COMPRESSION = "lz4"
 _WORTH_COMPRESSING = 0.5
 
@@ -81,13 +86,17 @@ class _Address:
 
 
 class Outbox:
-    """The rows of one task for distributed tables, by table and writer, until the task is done."""
+    """The rows of one task for distributed tables, by table and writer, until the task is done; in memory within a bound.
+    `sent_bytes` is how many bytes of rows were added."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._tasks = plan.read.slices
         self._waiting: dict[_Address, tuple[list[pa.Table], int]] = {}
-        self._pieces: list[tuple[_Address, pa.Buffer]] = []
+        self._unpacked = 0
+        self._packed = WaitingPieces()
+        self._pieces: list[tuple[_Address, Piece]] = []
+        self.sent_bytes = 0
         # By table: its first piece decides. Of random keys and numbers it takes a tenth of the task's CPU, and saves a
         # third of the bytes.
         self._compression: dict[str, str | None] = {}
@@ -121,35 +130,45 @@ class Outbox:
         for change, rows, offsets in sent:
             if not len(rows):
                 continue
-            rows = with_positions(plain_table(rows), source, offsets)
+            rows = plain_table(rows)
             places = key_places(rows, schema, spec, key_ids, self._tasks)
             order, bounds = rows_by_number(places)
-            ordered = rows.take(pa.array(order))  # a copy: what waits holds no block
+            rows = with_positions(rows, source, offsets)
             for start, end in pairwise(bounds.tolist()):
                 address = _Address(int(places[order[start]]), target.name, change)
-                self._put(address, ordered.slice(start, end - start))
+                # A copy for each writer: what waits holds no block, and no rows of others.
+                self._put(address, rows.take(pa.array(order[start:end])))
 
     def _put(self, address: _Address, rows: pa.Table) -> None:
         waiting, nbytes = self._waiting.get(address, ([], 0))
         waiting.append(rows)
         self._waiting[address] = (waiting, nbytes + rows.nbytes)
+        self._unpacked += rows.nbytes
+        self.sent_bytes += rows.nbytes
         if nbytes + rows.nbytes >= _PIECE_BYTES:
             self._pack(address)
+        if self._unpacked > _UNPACKED_BYTES:
+            for each in list(self._waiting):
+                self._pack(each)
 
     def discard(self) -> None:
         self._waiting.clear()
         self._pieces.clear()
+        self._packed.close()
 
     def sent(self) -> Iterator[pa.RecordBatch]:
         """Everything that was added; call once, at the end."""
         for address in list(self._waiting):
             self._pack(address)
         while self._pieces:
-            address, rows = self._pieces.pop()
-            yield _row(exchange_numbers(self._tasks)[address.writer], None, address.table, rows, address.change)
+            address, piece = self._pieces.pop()
+            number = exchange_numbers(self._tasks)[address.writer]
+            yield _row(number, None, address.table, self._packed.take(piece), address.change)
+        self._packed.close()
 
     def _pack(self, address: _Address) -> None:
-        waiting, _ = self._waiting.pop(address)
+        waiting, nbytes = self._waiting.pop(address)
+        self._unpacked -= nbytes
         rows = pa.concat_tables(waiting).combine_chunks()
         compression = self._compression.get(address.table, _COMPRESSION)
         sink = pa.BufferOutputStream()
@@ -159,7 +178,7 @@ class Outbox:
         if address.table not in self._compression:
             is_worth_it = packed.size <= _WORTH_COMPRESSING * rows.nbytes
             self._compression[address.table] = _COMPRESSION if is_worth_it else None
-        self._pieces.append((address, packed))
+        self._pieces.append((address, self._packed.put(packed)))
 
 
 def sent_report(report: bytes) -> pa.RecordBatch:
@@ -192,6 +211,17 @@ def _each(values: pa.Array) -> Iterator[pa.Buffer]:
         yield whole.slice(start, end - start)
 
 
+def try_received(outbox: Outbox, context: TaskContext) -> None:
+    """All that the writers behind the exchange do with what one task sent, and then their files are removed."""
+    by_place: dict[int, list[pa.RecordBatch]] = {}
+    for sent in outbox.sent():
+        by_place.setdefault(sent.column("place")[0].as_py(), []).append(sent)
+    receive = make_receiver(context)
+    for batches in by_place.values():
+        made = (pickle.loads(each.column("report")[0].as_py()) for each in receive(batches))
+        remove_files(context, list(made))
+
+
 def make_receiver(context: TaskContext):  # type: ignore[no-untyped-def]  # a closure for mapInArrow
     """What was sent to one writer in; the reports among it, and the writer's own, out."""
 
@@ -210,6 +240,7 @@ def make_receiver(context: TaskContext):  # type: ignore[no-untyped-def]  # a cl
                     records += keyed.add(table, change, rows)
                 else:
                     received = pa.ipc.open_stream(rows).read_all()
+                    meet_rows(received)
                     records += len(received)
                     writer.add(context.tables[table], received)
         parts = keyed.finish()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from framework.adapters.iceberg.private.live_files import LiveFile
+    from framework.adapters.iceberg.project_by_id import TableColumns
 
 _LOG = logging.getLogger(__name__)
 _MADE_SCHEMA = "made binary"
@@ -33,7 +34,7 @@ class IndexedTable:
     location: str
     root: str
     live: Mapping[str, LiveFile]
-    key_ids: tuple[int, ...]
+    key: TableColumns
     key_types: tuple[pa.DataType, ...]
 
 
@@ -78,7 +79,7 @@ def do_step(table: IndexedTable, step: Step) -> Made | None:
             return Made(merge_runs(io, table.root, step.runs, table.live.keys()), step.runs)
         assert isinstance(step, Cover)
         files = [table.live[path] for path in step.files]
-        entries = entries_of(io, files, table.key_ids, table.key_types)
+        entries = entries_of(io, files, table.key, table.key_types)
         return Made(write_run(io, table.root, entries, step.files, [file.record_count for file in files]), ())
     except UnusableRun as error:
         _LOG.warning("runs of a key index are made anew: %s", error)

@@ -5,8 +5,8 @@ data files, with the id of the row that it replaces (invariant 16), and a file o
 are. A delete writes no row, but its key stands in that file even without a live row: the table's head may have one by
 the time of the commit. A task that fails reports nothing, and what it wrote is nobody's.
 
-Held until all changes are there: the rows as they were sent; of the key columns and the source positions
-the values. Rows are unpacked piece by piece when the winners are known, and buffered within the bound of the
+Held until all changes are there: the rows as they were sent, in memory within a bound; of the key columns and the source
+positions the values. Rows are unpacked piece by piece when the winners are known, and buffered within the bound of the
 `TableWriter` that they go to.
 """
 
@@ -23,6 +23,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from framework.adapters.faults import meet_rows
+from framework.adapters.waiting_pieces import Piece, WaitingPieces
 from framework.record.arrays import Ints
 from framework.record.model import KeyedPart, TableTarget
 from framework.table import key_index
@@ -40,26 +42,27 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 UPSERT, DELETE = "upsert", "delete"
-# Beside the columns of a table while its rows travel; no table has columns of these names.
-_TOPIC, _PARTITION, _OFFSET = "__floe_topic", "__floe_partition", "__floe_offset"
-_POSITIONS = (_TOPIC, _PARTITION, _OFFSET)
+# Where a row stood travels behind the columns of its table. These are found by their place, never by their names: a
+# record may have fields of any name.
+_POSITIONS = ("topic", "partition", "offset")
 # The number of a row's key among the winners, while it is on its way into a file.
-_WINNER = "__floe_winner"
+_WINNER = "winner"
 
 
 def with_positions(rows: pa.Table, source: tuple[int, int], offsets: Ints) -> pa.Table:
     """The rows with where they stood: the topic's number, its partition and each row's offset."""
     topic, partition = source
-    rows = rows.append_column(_TOPIC, pa.array(np.full(len(rows), topic, np.int32)))
-    rows = rows.append_column(_PARTITION, pa.array(np.full(len(rows), partition, np.int32)))
-    return rows.append_column(_OFFSET, pa.array(offsets, pa.int64()))
+    numbers = (pa.array(np.full(len(rows), number, np.int32)) for number in (topic, partition))
+    for name, column in zip(_POSITIONS, (*numbers, pa.array(offsets, pa.int64())), strict=True):
+        rows = rows.append_column(name, column)
+    return rows
 
 
 @dataclass
 class _Changes:
     """Of one table: pieces as they were sent, and of all of them the keys and positions, in the same order."""
 
-    pieces: list[tuple[pa.Buffer | None, bool]] = field(default_factory=list)
+    pieces: list[tuple[Piece, bool]] = field(default_factory=list)
     keys: list[pa.Table] = field(default_factory=list)
     order: list[pa.ChunkedArray] = field(default_factory=list)
     positions: list[pa.Table] = field(default_factory=list)
@@ -107,6 +110,7 @@ class KeyedWriter:
         self._context = context
         self._writer = writer
         self._changes: dict[str, _Changes] = {}
+        self._waiting = WaitingPieces()
         self._runs: dict[str, _Run] = {}
 
     def add(self, table: str, change: str, rows: pa.Buffer) -> int:
@@ -115,12 +119,16 @@ class KeyedWriter:
         base = self._context.keyed[table]
         names = _key_names(self._context.tables[table], base.key_ids)
         ordered = [] if base.order is None else _key_names(self._context.tables[table], (base.order.field_id,))
-        head = _columns(rows, [*names, *ordered, *_POSITIONS])
-        changes.order += [head.column(name) for name in ordered]
-        changes.pieces.append((rows, change == DELETE))
-        changes.keys.append(head.select(names))
-        changes.positions.append(head.select(_POSITIONS))
-        return len(head)
+        head, positions = _columns(rows, [*names, *ordered])
+        piece = self._waiting.put(rows)
+        if piece.held is None:  # columns that lie in the piece would hold it
+            head = [column.take(pa.array(np.arange(len(column)))) for column in head]
+            positions = positions.take(pa.array(np.arange(len(positions))))
+        changes.order += head[len(names) :]
+        changes.pieces.append((piece, change == DELETE))
+        changes.keys.append(pa.Table.from_arrays(head[: len(names)], names))
+        changes.positions.append(positions)
+        return len(positions)
 
     def finish(self) -> dict[str, KeyedPart]:
         """Find the winners and their live rows, and write; by table what was made of its changes.
@@ -131,6 +139,7 @@ class KeyedWriter:
         parts = {}
         for table in sorted(self._changes):
             parts[table] = self._finish(table, self._changes.pop(table))
+        self._waiting.close()
         return parts
 
     def with_runs(self, parts: Mapping[str, KeyedPart]) -> dict[str, KeyedPart]:
@@ -167,11 +176,13 @@ class KeyedWriter:
         layout = layout_of(target)
         io = file_io(self._context.io_properties[catalog_of(table)], target.location)
         candidates = partial(files_to_search, base, target, keys)
-        found = look_up(io, base.files.by_path, candidates, base.key_ids, keys, hashes, order, base.index)
+        found = look_up(
+            io, base.files.by_path, candidates, base.columns.of(base.key_ids), keys, hashes, order, base.index
+        )
         hits = found.hits
         if base.order is not None and values is not None:
             try:
-                kept = newer_than_table(io, base.order, found, hashes, values)
+                kept = newer_than_table(io, base.order, base.columns.of((base.order.field_id,)), found, hashes, values)
             except UnusableTombstones as error:
                 raise lost(table, str(error)) from error
             winners, hashes, order = winners[kept], hashes.take(kept), order_of(kept, order)
@@ -180,7 +191,7 @@ class KeyedWriter:
 
         if base.index is not None:
             self._runs[table] = _Run(io, base.index.root, hashes, order, ids)
-            self._writer.follow(table, _WINNER, self._runs[table].add)
+            self._writer.follow(table, _mark_of(target), self._runs[table].add)
         is_winner, is_delete = self._write_rows(target, base, changes.pieces, winners, ids)
         is_live = np.zeros(len(keys), np.bool_)
         is_live[hits.keys] = True
@@ -209,7 +220,7 @@ class KeyedWriter:
         self,
         target: TableTarget,
         base: KeyedTarget,
-        pieces: list[tuple[pa.Buffer | None, bool]],
+        pieces: list[tuple[Piece, bool]],
         winners: Ints,
         ids: pa.Array,
     ) -> tuple[Flags, Flags]:
@@ -221,23 +232,31 @@ class KeyedWriter:
         written = with_row_id_column(target) if has_ids else target
         is_delete: list[Flags] = []
         start = 0
-        for piece, deletes in _unpacked(pieces):
+        for piece, deletes in self._unpacked(pieces):
             end = start + len(piece)
             is_delete.append(np.full(len(piece), deletes, np.bool_))
             first, last = np.searchsorted(winners, [start, end])
             if not deletes and first < last:
-                rows = piece.drop_columns(list(_POSITIONS))
+                rows = piece.select(list(range(piece.num_columns - len(_POSITIONS))))
                 if last - first < len(piece):
                     rows = rows.take(pa.array(winners[first:last] - start))
                 if has_ids:
                     rows = rows.append_column(ROW_ID, ids.slice(first, last - first))
                 if target.name in self._runs:
-                    rows = rows.append_column(_WINNER, pa.array(np.arange(first, last)))
+                    rows = rows.append_column(_mark_of(target), pa.array(np.arange(first, last)))
+                meet_rows(rows)
                 self._writer.add(written, rows)
             start = end
         is_winner = np.zeros(start, np.bool_)
         is_winner[winners] = True
         return is_winner, np.concatenate(is_delete)
+
+    def _unpacked(self, pieces: list[tuple[Piece, bool]]) -> Iterator[tuple[pa.Table, bool]]:
+        """Each piece, in order; none is held any longer."""
+        pieces.reverse()
+        while pieces:
+            piece, deletes = pieces.pop()
+            yield pa.ipc.open_stream(self._waiting.take(piece)).read_all(), deletes
 
 
 def files_to_search(base: KeyedTarget, target: TableTarget, keys: pa.Table) -> list[LiveFile]:
@@ -289,19 +308,25 @@ def _key_names(target: TableTarget, key_ids: Sequence[int]) -> list[str]:
     return [schema.find_field(field_id).name for field_id in key_ids]
 
 
-def _columns(stream: pa.Buffer, names: Sequence[str]) -> pa.Table:
-    """Some columns of an Arrow stream, in this order; the others are not unpacked."""
-    schema = pa.ipc.open_stream(stream).schema
-    places = sorted(schema.get_field_index(name) for name in names)
+def _mark_of(target: TableTarget) -> str:
+    """The name of the column that tells which winner a row is."""
+    from framework.table.arrow_schema import parse_schema, unused_name
+
+    return unused_name(parse_schema(target.schema_json), _WINNER)
+
+
+def _columns(stream: pa.Buffer, names: Sequence[str]) -> tuple[list[pa.ChunkedArray], pa.Table]:
+    """Some columns of the rows in an Arrow stream, in this order, and where the rows stood; the others are not
+    unpacked."""
+    found = pa.ipc.open_stream(stream).schema.names
+    own = len(found) - len(_POSITIONS)
+    wanted = [found.index(name, 0, own) for name in names]
+    places = sorted({*wanted, *range(own, len(found))})
     options = pa.ipc.IpcReadOptions(included_fields=places)
-    return pa.ipc.open_stream(stream, options=options).read_all().select(list(names))
-
-
-def _unpacked(pieces: list[tuple[pa.Buffer | None, bool]]) -> Iterator[tuple[pa.Table, bool]]:
-    """Each piece, in order; none is held any longer."""
-    for place, (rows, deletes) in enumerate(pieces):
-        pieces[place] = (None, deletes)
-        yield pa.ipc.open_stream(rows).read_all(), deletes
+    held = pa.ipc.open_stream(stream, options=options).read_all()
+    by_place = dict(zip(places, held.columns, strict=True))
+    positions = pa.Table.from_arrays([by_place[place] for place in range(own, len(found))], _POSITIONS)
+    return [by_place[place] for place in wanted], positions
 
 
 def _positions(pieces: Sequence[pa.Table]) -> Positions:

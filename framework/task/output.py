@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from framework.record.model import TaskReport
+from framework.record.model import KeyedPart, TaskReport
 from framework.task.context import TaskContext
 
 if TYPE_CHECKING:
@@ -46,9 +46,21 @@ def remove_files(context: TaskContext, reports: Iterable[TaskReport]) -> None:
         paths = [(table, file.path) for table, files in report.files.items() for file in files]
         paths += [(table, part.keys.path) for table, part in report.keyed.items()]
         paths += [(table, part.run.path) for table, part in report.keyed.items() if part.run is not None]
+        paths += [
+            (table, path) for table, part in report.keyed.items() for path in _own_tombstones(context, table, part)
+        ]
         for table, path in paths:
             with contextlib.suppress(OSError):
                 file_io(context.io_properties[catalog_of(table)], path).delete(path)
+
+
+def _own_tombstones(context: TaskContext, table: str, part: KeyedPart) -> list[str]:
+    """The files of deleted keys that the task itself wrote; the others were made for the whole batch."""
+    order = context.keyed[table].order if table in context.keyed else None
+    if part.tombstones is None or order is None:
+        return []
+    known = {file.path for file in order.added}
+    return [file.path for file in part.tombstones.added if file.path not in known]
 
 
 def report_batch(report: TaskReport) -> pa.RecordBatch:

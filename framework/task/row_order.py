@@ -20,13 +20,16 @@ from framework.task.newest_changes import Flags
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
 
+    from framework.adapters.iceberg.project_by_id import TableColumns
     from framework.adapters.iceberg.row_order import RowOrder
     from framework.adapters.key_hash import KeyHashes
     from framework.adapters.key_lookup import Found
     from framework.adapters.key_search import Hits
 
 
-def newer_than_table(io: FileIO, by: RowOrder, found: Found, hashes: KeyHashes, order: pa.ChunkedArray) -> Ints:
+def newer_than_table(
+    io: FileIO, by: RowOrder, column: TableColumns, found: Found, hashes: KeyHashes, order: pa.ChunkedArray
+) -> Ints:
     """The rows of those keys whose change no live row and no deleted key is newer than, ascending.
 
     Raises:
@@ -38,7 +41,7 @@ def newer_than_table(io: FileIO, by: RowOrder, found: Found, hashes: KeyHashes, 
     from framework.adapters.value_bytes import plain
 
     values = plain(order)
-    is_older = older_than_rows(io, found.searched, found.hits, values, by.field_id)
+    is_older = older_than_rows(io, found.searched, found.hits, values, column)
     is_older |= older_than_deletes(io, by.files, hashes, values, by.before_ms)
     return np.flatnonzero(~is_older).astype(np.int64)
 

@@ -17,7 +17,7 @@ from framework.adapters.memory import keep_large_blocks, release_after
 from framework.record.compiled import be_plain
 from framework.record.model import Slice, TaskReport
 from framework.task.context import TaskContext, Work, spans_of
-from framework.task.exchange import Outbox, sent_report
+from framework.task.exchange import Outbox, sent_report, try_received
 from framework.task.output import report_batch
 from framework.task.task_run import TaskRun
 
@@ -56,10 +56,15 @@ def run_slices(slices: list[Slice], context: TaskContext, outbox: Outbox | None 
 
 
 def try_slices(slices: list[Slice], context: TaskContext) -> None:
-    """All that a task does, and then its files are removed."""
+    """All that tasks do with these records, also behind the exchange, and then the files are removed."""
     context = replace(context, is_trial=True)
-    run = _run_slices(slices, context, None) if context.plan.transform is None else _decoded(slices, context)
-    run.finish()
+    if context.plan.transform is not None:
+        _decoded(slices, context).finish()
+        return
+    outbox = Outbox(context.plan) if context.plan.is_distributed else None
+    _run_slices(slices, context, outbox).finish()
+    if outbox is not None:
+        try_received(outbox, context)
 
 
 def _decoded(slices: list[Slice], context: TaskContext) -> TaskRun:

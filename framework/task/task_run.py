@@ -96,4 +96,5 @@ class TaskRun:
             self.writer.discard()
             files = {}
         targets = {name: (t.table_uuid, t.schema_id) for name in files for t in (self.context.tables[name],)}
-        return TaskReport(tuple(self.slices), files, targets, self.rows, {}, None)
+        sent_bytes = self.outbox.sent_bytes if self.outbox is not None else 0
+        return TaskReport(tuple(self.slices), files, targets, self.rows, {}, None, sent_bytes=sent_bytes)

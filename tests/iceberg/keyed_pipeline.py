@@ -157,8 +157,7 @@ class Pipeline:
         before = dict(self.rows)
         written = self.announce(changes)
         assert written.keyed is not None
-        effect = replace(self.lake.effect(self.name, written.files, self.batch), keyed=(written.keyed,))
-        assert isinstance(self.lake.tables.commit(effect, copies_without), Committed)
+        self.commit(written)
         for _, key, row in sorted(changes, key=lambda change: change[0]):
             self.rows.pop(key, None)
             if row is not None:
@@ -172,6 +171,13 @@ class Pipeline:
         self.check()
         return written
 
+    def commit(self, written: DataWritten) -> None:
+        """As the coordinator does, of the head as it is now."""
+        assert written.keyed is not None
+        effect = replace(self.lake.effect(self.name, written.files, self.batch), keyed=(written.keyed,))
+        answer = self.lake.tables.commit(effect, copies_without)
+        assert isinstance(answer, Committed), answer
+
     def check(self) -> None:
         found = self.lake.plain(self.name).scan().to_arrow().to_pylist()
         held = sorted((row["shop"], row["code"], row["day"], row["name"]) for row in found)
@@ -184,7 +190,7 @@ class Pipeline:
         assert target is not None
         base = keyed_target_of(table, target)
         keys = pa.Table.from_pylist([{"code": code, "shop": shop} for shop, code in self.rows])
-        hits = search(table.io, list(base.files.by_path.values()), base.key_ids, keys)
+        hits = search(table.io, list(base.files.by_path.values()), base.columns.of(base.key_ids), keys)
         found = {list(self.rows)[key]: int(row) for key, row in zip(hits.keys, hits.row_ids, strict=True)}
         assert len(found) == len(hits)
         return found

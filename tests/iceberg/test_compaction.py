@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -47,7 +48,7 @@ from framework.adapters.iceberg.replace import live_files_of
 from framework.adapters.key_search import ROW_ID_FIELD
 from framework.adapters.parquet import long_file
 from framework.adapters.parquet.files import TableWriter
-from framework.adapters.rewrite_files import UPDATED_FIELD
+from framework.adapters.rewrite_files import UPDATED_FIELD, RowPlaces
 from framework.adapters.table_care import Compacted, TableCare
 from framework.commit.machine.effects import Committed
 from framework.config.maintenance import CompactionPolicy, ManifestsPolicy
@@ -56,7 +57,7 @@ from framework.errors import FloeError
 from framework.table.arrow_schema import arrow_schema, parse_schema
 from tests.iceberg.conftest import TOPIC, Lake
 from tests.iceberg.deletes import Deleter, check
-from tests.iceberg.lineage import lineage, local
+from tests.iceberg.lineage import lineage, local, upgrade
 
 pytestmark = pytest.mark.iceberg
 
@@ -277,30 +278,154 @@ def test_conflicts_without_end_are_given_up(lake: Lake, monkeypatch: pytest.Monk
     assert lake.rows(name) == list(range(1, 11))
 
 
+class WhileRewritten:
+    """Each group's files are changed by somebody else once they are rewritten and before that is committed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+        real = table_care.rewrite
+        self.groups = 0
+
+        def rewritten(*arguments: object, **words: object) -> object:
+            made = real(*arguments, **words)  # type: ignore[arg-type]
+            self.groups += 1
+            act()
+            return made
+
+        monkeypatch.setattr(table_care, "rewrite", rewritten)
+
+
+def _spec_of(lake: Lake, name: str, layout: str) -> None:
+    table = lake.plain(name)
+    if layout == "sorted":
+        with table.update_sort_order() as order:
+            order.desc("id", "identity")
+    elif layout == "shared out":
+        with table.update_spec() as spec:
+            spec.add_field("id", "bucket[3]", "by_id")
+
+
+@pytest.mark.parametrize("layout", ["as read", "sorted", "shared out"])
 @pytest.mark.parametrize("version", ["2", "3"])
 def test_rows_that_are_deleted_meanwhile_stay_deleted(
-    lake: Lake, version: str, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, version: str, layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A delete in a file that was just rewritten makes the rewriting void; its files are removed, and the row stays
-    gone."""
-    name = lake.create(format_version=version)
-    grow(lake, name, [[1, 2], [3, 4]])
-    path = min(paths(lake, name))
-    gone = pq.read_table(local(path))["id"].to_pylist()[0]
-    Meanwhile(monkeypatch, lambda: None)
-    real = table_care.rewrite
+    """Rows of files that are being rewritten are deleted in the new ones by the snapshot that names these, wherever the
+    rows went; what was deleted before is left out as ever. A later compaction applies them."""
+    name = lake.create(format_version="2")
+    numbers = [[n * 10 + i for i in range(6)] for n in range(4)]
+    grow(lake, name, numbers)
+    _spec_of(lake, name, layout)
+    if version == "3":
+        upgrade(lake, name)
+    own = {path: pq.read_table(local(path))["id"].to_pylist() for path in paths(lake, name)}
+    first, second, third, _ = sorted(own)
+    Deleter(lake).commit(name, {first: [0, 3], second: [5]})
+    gone = {own[first][0], own[first][3], own[second][5]}
+    WhileRewritten(monkeypatch, lambda: Deleter(lake).commit(name, {first: [1, 5], third: [0, 1, 2, 3, 4, 5]}))
+    gone |= {own[first][1], own[first][5], *own[third]}
+    kept = sorted({each for ids in own.values() for each in ids} - gone)
 
-    def rewritten(*arguments: object, **words: object) -> object:
-        made = real(*arguments, **words)  # type: ignore[arg-type]
-        Deleter(lake).commit(name, {path: [0]})
-        return made
-
-    monkeypatch.setattr(table_care, "rewrite", rewritten)
     done = compact(lake, name)
-    assert (done.files_before, done.refused, done.snapshots) == (0, 1, 0)
-    assert lake.rows(name) == sorted({1, 2, 3, 4} - {gone})
+
+    assert (done.files_before, done.refused, done.snapshots) == (4, 0, 1)
+    assert lake.rows(name) == kept
+    head = lake.plain(name).current_snapshot()
+    assert head is not None
+    assert head.summary is not None
+    assert (head.summary.operation.value, head.summary["floe.maintenance"]) == ("replace", "compaction")
+    monkeypatch.undo()
+    assert done.files_after == len(paths(lake, name))
+    assert compact(lake, name, CompactionPolicy(min_input_files=1, delete_ratio=0.01)).refused == 0
+    assert lake.rows(name) == kept
+    assert sum(pq.read_metadata(local(path)).num_rows for path in paths(lake, name)) == len(kept)
+
+
+@pytest.mark.parametrize("act", ["a row that is back", "a file that is gone", "a column that came"])
+def test_a_group_whose_files_are_others_now_is_refused(lake: Lake, act: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the new files lack a row that is there again, or an old file is gone: they are removed, and nothing changes."""
+    name = lake.create()
+    grow(lake, name, [[1, 2], [3, 4]])
+    before = lake.plain(name).current_snapshot()
+    assert before is not None
+    path = min(paths(lake, name))
+    Deleter(lake).commit(name, {path: [0]})
+
+    def change_it() -> None:
+        table = lake.plain(name)
+        if act == "a row that is back":
+            table.manage_snapshots().set_current_snapshot(before.snapshot_id).commit()
+        elif act == "a file that is gone":
+            table.overwrite(table.scan().to_arrow())
+        else:
+            with table.update_schema() as update:
+                update.add_column("more", LongType())
+
+    WhileRewritten(monkeypatch, change_it)
+    done = compact(lake, name)
+    # The file that is gone has left a delete file, which goes.
+    assert (done.files_before, done.refused, done.snapshots) == (0, 1, int(act == "a file that is gone"))
+    assert len(lake.rows(name)) == (4 if act == "a row that is back" else 3)
     folder = Path(local(lake.plain(name).location())) / "data"
     assert not list(folder.rglob("compaction-*"))
+
+
+@pytest.mark.parametrize("part", ["numbers", "deletes"])
+def test_a_compaction_that_forgets_later_deletes_is_found_out(
+    lake: Lake, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mutation: positions of old files taken for those of the new one, or none at all, leave other rows."""
+    name = lake.create()
+    grow(lake, name, [[1, 2, 3], [4, 5, 6]])
+    first, last = min(paths(lake, name)), max(paths(lake, name))
+    own = {path: pq.read_table(local(path))["id"].to_pylist() for path in (first, last)}
+    Deleter(lake).commit(name, {first: [0]})
+    WhileRewritten(monkeypatch, lambda: Deleter(lake).commit(name, {last: [1]}))
+
+    def broken(places: RowPlaces, deleted: Sequence[Any]) -> list[Any]:
+        return [np.unique(np.concatenate(deleted))] if part == "numbers" else []
+
+    monkeypatch.setattr(RowPlaces, "places", broken)
+    compact(lake, name)
+    assert lake.rows(name) != sorted({1, 2, 3, 4, 5, 6} - {own[first][0], own[last][1]})
+
+
+@pytest.mark.parametrize("groups", [True, False])
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_deletes_of_files_that_are_gone_go(lake: Lake, version: str, groups: bool) -> None:
+    """A file that others replaced leaves its delete files in the table and in its totals: maintenance takes them away,
+    beside groups to compact and without any, and what is for files that are there stays."""
+    name = lake.create(format_version="2")
+    grow(lake, name, [[n * 10 + i for i in range(4)] for n in range(5)])
+    old = sorted(paths(lake, name))
+    Deleter(lake).commit(name, {path: [0, 2] for path in old[:4]})
+    table = lake.plain(name)
+    rest = table.scan().to_arrow()
+    with table.transaction() as transaction, transaction.update_snapshot().overwrite() as overwrite:
+        for task in table.scan().plan_files():
+            if task.file.file_path in old[:3]:
+                overwrite.delete_data_file(task.file)
+    kept = sorted(
+        set(rest["id"].to_pylist()) - {i for path in old[:3] for i in pq.read_table(local(path))["id"].to_pylist()}
+    )
+    if version == "3":
+        upgrade(lake, name)
+    assert len(live_files_of(lake.plain(name)).dangling) == 3
+    policy = EAGER if groups else CompactionPolicy(min_input_files=50, delete_ratio=0.9)
+
+    done = compact(lake, name, policy)
+
+    assert (done.refused, done.snapshots) == (0, 1)
+    assert done.files_before == (2 if groups else 0)
+    assert lake.rows(name) == kept
+    found = live_files_of(lake.plain(name))
+    assert found.dangling == frozenset()
+    head = lake.plain(name).current_snapshot()
+    assert head is not None
+    assert head.summary is not None
+    assert (head.summary["total-delete-files"], head.summary["total-position-deletes"]) == (
+        ("0", "0") if groups else ("1", "2")
+    )
+    assert compact(lake, name, policy).snapshots == 0
 
 
 def test_a_commit_that_is_made_and_refused_is_found(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import itertools
 import json
 import random
 import uuid
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,11 +21,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from framework.adapters import key_lookup, key_run_copies, key_runs, key_search
+from framework.adapters import hash_files, key_lookup, key_runs, key_search
 from framework.adapters.iceberg.private.live_files import LiveFile
 from framework.adapters.key_hash import KeyHashes, hash_keys
 from framework.adapters.key_index_file import read_index, remove_left_over, root_of, write_index
-from framework.adapters.key_runs import Entries, UnusableRun, find, merge_runs, read_run, write_run
+from framework.adapters.key_runs import Entries, UnusableRun, check_within, find, merge_runs, read_run, write_run
 from framework.config.spec import KeyIndexUse
 from framework.table import key_index
 from framework.table.key_index import Cover, KeyRun, Merge, is_worth_waiting, next_steps, uncovered, useful
@@ -55,7 +56,7 @@ def indexed(pipeline: Pipeline) -> IndexedTable:
         target.location,
         keyed.index.root,
         keyed.files.by_path,
-        keyed.key_ids,
+        keyed.columns.of(keyed.key_ids),
         (pa.large_string(), pa.int64()),
     )
 
@@ -335,22 +336,32 @@ def test_a_run_that_names_what_there_is_none_of_is_of_no_use(
     (run,) = runs_of(pipeline)
     distort(run, column, number)
     pipeline.do([(0, (1, "a"), (1, "y"))])
-    assert f"it names {column.replace('position', 'row')}s that" in caplog.text
+    assert "is not what was written" in caplog.text
+
+
+@pytest.mark.parametrize(("column", "number"), DISTORTED)
+def test_a_run_that_was_written_with_numbers_of_nothing_is_of_no_use(tmp_path: Path, column: str, number: int) -> None:
+    """Checksums hold, and the numbers stand for no file or no row: nothing is looked up by them."""
+    found = entries([1, 2])
+    wrong = np.full(2, number)
+    with pytest.raises(UnusableRun, match=f"it names {column.replace('position', 'row')}s that"):
+        check_within(*((wrong, found.positions) if column == "file" else (found.files, wrong)), [2])
 
 
 def test_the_index_file_is_read_back_or_not_at_all(tmp_path: Path) -> None:
     """What a driver recorded; nothing of other columns, of another version, of another folder, or of a damaged file."""
     root = str(tmp_path)
     inside = KeyRun(f"{root}/x.arrow", 2, 100, ("a", "b"), (1, 1))
-    write_index(IO, root, (1, 2), [inside, KeyRun("/etc/passwd", 1, 1, ("c",), (1,))])
-    assert read_index(IO, root, (1, 2)) == [inside]
-    assert read_index(IO, root, (2, 1)) == []
+    write_index(IO, root, "1, 2", [inside, KeyRun("/etc/passwd", 1, 1, ("c",), (1,))])
+    assert read_index(IO, root, "1, 2") == [inside]
+    assert read_index(IO, root, "2, 1") == []
     text = (tmp_path / "index.json").read_text()
-    (tmp_path / "index.json").write_text(json.dumps({**json.loads(text), "hash_version": 99}))
-    assert read_index(IO, root, (1, 2)) == []
-    for damaged in ("", "[]", text[:40], '{"version": 1}'):
+    held = json.dumps({**json.loads(text.partition(" ")[2]), "hash_version": 99})
+    (tmp_path / "index.json").write_text(f"{zlib.crc32(held.encode())} {held}")
+    assert read_index(IO, root, "1, 2") == []
+    for damaged in ("", "[]", text[:40], '{"version": 1}', text.replace("x.arrow", "y.arrow")):
         (tmp_path / "index.json").write_text(damaged)
-        assert read_index(IO, root, (1, 2)) == []
+        assert read_index(IO, root, "1, 2") == []
 
 
 def test_left_over_runs_are_removed_when_they_are_old(tmp_path: Path) -> None:
@@ -370,8 +381,8 @@ def test_copies_of_a_store_s_runs_are_bounded(tmp_path: Path, monkeypatch: pytes
     """A run that is not on this machine is copied once; the copies used longest ago go when there is no room."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
-    monkeypatch.setattr(key_run_copies, "_local", lambda path: None)
-    monkeypatch.setattr(key_run_copies, "MOST_BYTES", 3_000)
+    monkeypatch.setattr(hash_files, "_local", lambda path: None)
+    monkeypatch.setattr(hash_files, "MOST_BYTES", 3_000)
     runs = [write_run(IO, f"{tmp_path}", entries([number]), ["a"], [1]) for number in range(4)]
     for run in runs:
         assert len(read_run(IO, run)) == 1

@@ -6,33 +6,58 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
+import os
+import pickle
+import subprocess
+import sys
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.types import BooleanType, DateType, DecimalType, NestedField, StringType, UUIDType
+from pyiceberg.types import BooleanType, DateType, DecimalType, LongType, NestedField, StringType, UUIDType
 
-from framework.adapters import double_keys
+from framework.adapters import double_keys, waiting_pieces
 from framework.adapters.iceberg.keyed_target import KeyedTarget
+from framework.adapters.iceberg.private.live_files import live_files
+from framework.adapters.iceberg.private.row_lineage import read_manifests
+from framework.adapters.iceberg.project_by_id import table_columns
+from framework.adapters.key_index_file import write_index
+from framework.adapters.key_runs import entries_of, write_run
+from framework.adapters.key_search import Hits, search
+from framework.adapters.keys_file import read_found, read_keys, write_keys
+from framework.adapters.parquet.files import TableWriter
 from framework.adapters.parquet.key_places import key_places
 from framework.adapters.parquet.partition import partitions
-from framework.commit.events.event_types import Accounting
-from framework.config.spec import Deletes
+from framework.adapters.table_care import TableCare
+from framework.adapters.waiting_pieces import WaitingPieces
+from framework.commit.events.event_types import Accounting, KeyedChanges
+from framework.commit.machine.effects import Committed
+from framework.config.maintenance import CompactionPolicy
+from framework.config.spec import Deletes, KeyIndexUse, TablePolicy
 from framework.errors import AccountingError, FloeError, TableBlocked
-from framework.record.model import BlockResult
+from framework.plan.compile import BUFFER_BYTES
+from framework.record.model import BlockResult, KeyedRows
 from framework.runtime.batch import summarise
+from framework.table import key_index
 from framework.table.arrow_schema import arrow_schema, parse_schema
 from framework.task import keyed_writer
+from framework.task.exchange import Outbox, try_received
 from framework.task.output import remove_files
 from framework.task.task_run import TaskRun
-from tests.iceberg.conftest import Lake
-from tests.iceberg.keyed_pipeline import SCHEMA, SPECS, UPSERT, Change, Pipeline, keyed_rows, made
+from tests.iceberg.conftest import POLICY, Lake
+from tests.iceberg.keyed_pipeline import SCHEMA, SPECS, UPSERT, Change, Key, Pipeline, keyed_rows, made
+from tests.iceberg.lineage import change
+from tests.iceberg.test_ordered_tables import Change as OrderedChange
+from tests.iceberg.test_ordered_tables import Ordered
 
 pytestmark = pytest.mark.iceberg
 
@@ -254,7 +279,7 @@ def test_a_table_in_which_a_key_has_several_rows_is_refused_once(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, rows_at_once: int
 ) -> None:
     """At the switch from appending, in one pass or in several; deleted rows do not count, and a table whose keys were
-    unique is not read again, nor by the next run."""
+    unique is not read again."""
     monkeypatch.setattr(double_keys, "ROWS_AT_ONCE", rows_at_once)
     pipeline = made(lake, "2", "unpartitioned")
     schema = pipeline.lake.plain(pipeline.name).schema().as_arrow()
@@ -271,5 +296,291 @@ def test_a_table_in_which_a_key_has_several_rows_is_refused_once(
     pipeline.context()
     pipeline.lake.plain(pipeline.name).append(pa.Table.from_pylist(rows, schema))
     pipeline.context()
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+@pytest.mark.parametrize("between", ["append", "another key", "made anew", "rolled back", "maintained"])
+def test_keys_are_looked_at_again_after_rows_were_added(lake: Lake, between: str, version: str) -> None:
+    """upsert, append, upsert: what was added meanwhile may have any key twice, and one update would take all its rows.
+    A table that is another one now, or that somebody moved back to where rows were added, is looked at as well; one that
+    floe only maintained is not read again."""
+    name = lake.create(f"shop.t{uuid.uuid4().hex[:8]}", SCHEMA, format_version=version)
+    pipeline = Pipeline(lake, name)
+
+    def appended(number: int) -> None:
+        rows = [{"shop": 1, "code": "a", "day": 1, "name": f"{number}"}]
+        target = lake.tables.load_target(name, POLICY)
+        assert target is not None
+        writer = TableWriter(lake.tables.io_properties(), "p", f"run{number}", 1, 1 << 28, 1 << 28)
+        writer.add(target, pa.Table.from_pylist(rows, arrow_schema(parse_schema(target.schema_json))))
+        pipeline.batch += 1
+        answer = lake.tables.commit(lake.effect(name, writer.finish()[name], pipeline.batch))
+        assert isinstance(answer, Committed), answer
+
+    if between == "rolled back":
+        for number in (1, 2):
+            appended(number)
+        doubled = lake.plain(name).current_snapshot()
+        lake.tables.commit(replace(lake.effect(name, (), 3), keyed=(_all_gone(lake, name),)))
+        pipeline.batch = 3
+    pipeline.do([(0, (1, "a"), (1, "x")), (1, (2, "b"), (1, "x"))])
+    pipeline.do([(0, (1, "a"), (1, "y"))])
+    assert pipeline.context().keyed[name].is_unique
+    if between == "append":
+        appended(5)
+    elif between == "another key":
+        pipeline.policy = replace(UPSERT, write=replace(UPSERT.write, key=("day",)))
+    elif between == "made anew":
+        lake.catalog.drop_table(name)
+        lake.create(name, SCHEMA, format_version=version)
+        for number in (1, 2):
+            appended(number)
+    elif between == "rolled back":
+        assert doubled is not None
+        _back_to(lake, name, doubled.snapshot_id)
+    else:
+        assert TableCare(lake.tables).compact(name, CompactionPolicy(min_input_files=2), dry_run=False)
     pipeline.restart()
+    if between == "maintained":
+        assert pipeline.context().keyed[name].is_unique
+        return
+    with pytest.raises(TableBlocked, match="several rows"):
+        pipeline.context()
+
+
+def _all_gone(lake: Lake, name: str) -> KeyedChanges:
+    """A batch that deletes the key that was appended twice."""
+    table = lake.plain(name)
+    head = table.current_snapshot()
+    assert head is not None
+    manifests = read_manifests(table.io, head.manifest_list)
+    live = list(live_files(table.io, manifests, table.format_version).by_path.values())
+    keys_ = pa.Table.from_pylist([{"code": "a", "shop": 1}])
+    hits = search(table.io, live, table_columns(table.metadata).of((2, 1)), keys_)
+    file = write_keys(table.io, f"{table.location()}/data/gone-keys.parquet", keys_, hits, [each.path for each in live])
+    return KeyedChanges(head.snapshot_id, (2, 1), (file,), 1)
+
+
+def _back_to(lake: Lake, name: str, snapshot_id: int) -> None:
+    """As `rollback_to_snapshot` does."""
+
+    def changed(metadata: dict[str, Any]) -> None:
+        metadata["current-snapshot-id"] = snapshot_id
+        metadata["refs"]["main"]["snapshot-id"] = snapshot_id
+
+    change(lake, name, changed)
+
+
+OURS = (
+    "topic",
+    "partition",
+    "offset",
+    "winner",
+    "winner_",
+    "__floe_topic",
+    "__floe_offset",
+    "__floe_file",
+    "__floe_pos",
+)
+
+
+class Named(Pipeline):
+    """Each row has its name in a column of every name that is floe's own somewhere."""
+
+    def keyed_rows(self, changes: Sequence[tuple[Key, Any]], first: int, schema: pa.Schema) -> KeyedRows:
+        found = super().keyed_rows(changes, first, schema)
+        names = found.upserts.column("name")
+        rows = found.upserts
+        for name in OURS:
+            rows = rows.set_column(rows.column_names.index(name), rows.schema.field(name), names)
+        return replace(found, upserts=rows)
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_columns_may_be_called_as_floe_calls_its_own(lake: Lake, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What floe adds to rows on their way is found by its place: a record may have fields of any name."""
+    monkeypatch.setattr(key_index, "LEAST_RUN_ROWS", 1)
+    more = (NestedField(10 + n, name, StringType(), required=False) for n, name in enumerate(OURS))
+    schema = Schema(*SCHEMA.fields, *more, identifier_field_ids=[1, 2])
+    name = lake.create(f"shop.t{uuid.uuid4().hex[:8]}", schema, format_version=version)
+    pipeline = Named(lake, name, KeyIndexUse.ALWAYS)
+    pipeline.do([(0, (1, "a"), (1, "x")), (1, (2, "b"), (1, "y"))])
+    pipeline.do([(0, (1, "a"), (2, "z")), (1, (2, "b"), None), (1, (3, "c"), (1, "new"))])
+    found = lake.plain(name).scan().to_arrow().to_pylist()
+    assert sorted({row[each] for each in OURS} == {row["name"]} for row in found) == [True, True]
+
+
+def test_key_columns_may_be_called_as_those_of_their_file(lake: Lake) -> None:
+    """The coordinator reads the keys of columns that are called as what stands beside them."""
+    schema = pa.schema([("__floe_pos", pa.int64()), ("__floe_file", pa.string())])
+    keys_ = pa.Table.from_pylist([{"__floe_pos": 1, "__floe_file": "a"}, {"__floe_pos": 2, "__floe_file": "b"}], schema)
+    pipeline = made(lake, "2", "unpartitioned")
+    table = lake.plain(pipeline.name)
+    hits = Hits(*(np.array(each, np.int64) for each in ([1], [0], [5], [-1])))
+    path = f"{table.location()}/data/keys.parquet"
+    assert write_keys(table.io, path, keys_, hits, ["one"]).record_count == 2
+    found = read_found(table.io, path)
+    assert (found.paths.to_pylist(), found.positions.tolist()) == (["one"], [5])
+    assert sorted(tuple(row.values()) for row in read_keys(table.io, path).to_pylist()) == [(1, "a"), (2, "b")]
+
+
+def test_a_trial_behind_the_exchange_finds_the_row_and_leaves_no_file(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What looks for records that end a task tries the writers behind the exchange, too."""
+    ordered = Ordered(lake)
+    pipeline = ordered.pipeline
+    ordered.commit(ordered.announce(OrderedChange(0, (1, "a"), 5), OrderedChange(1, (2, "b"), 5)))
+    context = replace(pipeline.context(), is_trial=True)
+    schema = arrow_schema(parse_schema(context.tables[pipeline.name].schema_json))
+    changes = [((1, "a"), OrderedChange(0, (1, "a"), 6, name="good")), ((2, "b"), OrderedChange(0, (2, "b"), 6, True))]
+    folder = Path(context.tables[pipeline.name].location.removeprefix("file://"))
+    before = sorted(folder.rglob("*"))
+
+    def outbox() -> Outbox:
+        made_ = Outbox(pipeline.plan)
+        made_.add_keyed(context.tables[pipeline.name], pipeline.keyed_rows(changes, 0, schema), (0, 0))
+        return made_
+
+    try_received(outbox(), context)
+    assert [path for path in sorted(folder.rglob("*")) if path not in before and path.is_file()] == []
+    monkeypatch.setenv("FLOE_FAULT", "row~good=break")
+    with pytest.raises(ValueError, match="nobody foresaw"):
+        try_received(outbox(), context)
+
+
+def date_key(lake: Lake, keys: Sequence[datetime.date], order: bool = False) -> tuple[str, TablePolicy]:
+    """A table whose key `on` is a date, with a row for each of them in a file of its own."""
+    fields = (NestedField(1, "on", DateType(), required=False), NestedField(2, "name", StringType(), required=False))
+    more = (NestedField(3, "day", LongType(), required=False),)
+    name = lake.create(f"shop.t{uuid.uuid4().hex[:8]}", Schema(*fields, *more), format_version="2")
+    for key in keys:
+        table = lake.plain(name)
+        table.append(pa.Table.from_pylist([{"on": key, "name": "old", "day": 1}], table.schema().as_arrow()))
+    write = replace(UPSERT.write, key=("on",), key_index=KeyIndexUse.ALWAYS, order_field="day" if order else None)
+    return name, replace(UPSERT, write=write)
+
+
+def _promoted(lake: Lake, name: str) -> None:
+    def changed(metadata: dict[str, Any]) -> None:
+        (schema,) = metadata["schemas"]
+        fields = [{**f, "type": "timestamp"} if f["name"] == "on" else f for f in schema["fields"]]
+        metadata["schemas"].append({**schema, "schema-id": 1, "fields": fields})
+        metadata["current-schema-id"] = 1
+
+    change(lake, name, changed)
+
+
+DAYS = [datetime.date(1969, 12, 30), datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)]
+
+
+def test_a_key_that_was_a_date_is_found_as_a_moment(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounds of such files are days, and hashes of an index from before are those of dates: each key is found, with an
+    index that was made before the promotion, with a new one, and without."""
+    monkeypatch.setattr(key_index, "LEAST_RUN_ROWS", 1)
+    name, policy = date_key(lake, DAYS)
+    pipeline = Pipeline(lake, name, KeyIndexUse.ALWAYS)
+    pipeline.policy = policy
+    (known,) = (pipeline.context().keyed[name],)
+    assert known.index is not None
+    files = known.files.by_path
+    table = lake.plain(name)
+    kinds = (pa.date32(),)
+    io, key = table.io, known.columns.of(known.key_ids)
+    before = write_run(
+        io, known.index.root, entries_of(io, list(files.values()), key, kinds), list(files), [1] * len(files)
+    )
+    write_index(io, known.index.root, key.meaning, [before])
+    _promoted(lake, name)
+    pipeline.restart()
+    after = pipeline.context().keyed[name]
+    assert after.index is not None
+    assert before not in after.index.runs
+    moments = pa.table({"on": pa.array([datetime.datetime(d.year, d.month, d.day) for d in DAYS], pa.timestamp("us"))})
+    for wanted in ([0], [1], [2], [0, 1, 2]):
+        asked = moments.take(wanted)
+        hits = search(io, list(after.files.by_path.values()), after.columns.of(after.key_ids), asked)
+        assert sorted(hits.keys.tolist()) == list(range(len(wanted)))
+    noon = moments.take([0]).set_column(0, "on", pa.array([datetime.datetime(1969, 12, 30, 12)], pa.timestamp("us")))
+    assert not len(search(io, list(after.files.by_path.values()), after.columns.of(after.key_ids), noon))
+    # A batch that was announced with dates, and is searched for again.
+    dates = pa.table({"key0": pa.array(DAYS[:2], pa.date32())})
+    columns = after.columns.of(after.key_ids)
+    assert len(search(io, list(after.files.by_path.values()), columns, columns.as_now(dates))) == 2
+
+
+def test_deleted_keys_that_were_dates_hold_the_pipeline(lake: Lake) -> None:
+    """What a table remembers of deleted keys goes by hashes, and those of dates are others."""
+    name, policy = date_key(lake, DAYS, order=True)
+    pipeline = Pipeline(lake, name)
+    pipeline.policy = policy
     pipeline.context()
+    _promoted(lake, name)
+    with pytest.raises(TableBlocked, match="its key column on was a date once"):
+        pipeline.context()
+
+
+# ---- memory -------------------------------------------------------------------------------------------------------------
+
+MIB = 1024 * 1024
+CHANGES = int(os.environ.get("FLOE_CHANGES", "2000000"))
+
+
+def memory_of(lake: Lake, folder: Path, count: int, most_bytes: int, buffer_bytes: int) -> dict[str, int]:
+    """By side of the exchange the most bytes of memory that a process of its own had."""
+    pipeline = made(lake, "2", "unpartitioned")
+    write = replace(pipeline.plan.write, buffer_bytes=buffer_bytes)
+    pipeline.plan = replace(pipeline.plan, read=replace(pipeline.plan.read, slices=2), write=write)
+    given = {
+        "context": pipeline.context(),
+        "name": pipeline.name,
+        "count": count,
+        "bytes_each": 4_096,
+        "file": folder / "sent.arrow",
+        "most_bytes": most_bytes,
+    }
+    found = {}
+    for side in ("send", "receive"):
+        ended = subprocess.run(
+            [sys.executable, "-m", "tests.iceberg.upsert_memory"],
+            input=pickle.dumps({**given, "side": side}),
+            stdout=subprocess.PIPE,
+            check=True,
+            env={**os.environ, "PYTHONPATH": ".", "TMPDIR": str(folder)},
+        )
+        told = json.loads(ended.stdout)
+        found[side] = told["most"]
+        print(f"\n{side}: {told['changes']:,} changes, {told['most'] / MIB:,.0f} MiB")
+        assert told["changes"] > count * 0.4
+    return found
+
+
+def test_changes_wait_within_a_bound_of_memory(lake: Lake, tmp_path: Path) -> None:
+    """60,000 changes of 4 KB, which are 240 MB: on both sides of the exchange what a worker holds does not grow with
+    them; and where nothing goes to disk it does, which is the mutation."""
+    found = memory_of(lake, tmp_path, 60_000, 16 * MIB, 16 * MIB)
+    assert all(most < 320 * MIB for most in found.values())  # of which half is the libraries
+    unbound = memory_of(lake, tmp_path, 60_000, 2**40, 16 * MIB)
+    assert all(unbound[side] > most + 40 * MIB for side, most in found.items())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_two_million_changes_of_4_kb_take_two_gigabytes_at_most(lake: Lake, tmp_path: Path) -> None:
+    """8 GB in one batch of two tasks, with the package's own bounds."""
+    found = memory_of(lake, tmp_path, CHANGES, waiting_pieces.MOST_BYTES, BUFFER_BYTES)
+    assert all(most < 2048 * MIB for most in found.values())
+
+
+def test_pieces_that_wait_on_disk_are_what_they_were(monkeypatch: pytest.MonkeyPatch, lake: Lake) -> None:
+    """The fold with every piece in the file, and pieces taken in any order."""
+    monkeypatch.setattr(waiting_pieces, "MOST_BYTES", 0)
+    pipeline = made(lake, "3", "by a column that moves")
+    pipeline.do([(n % 2, (n % 3 + 1, "a"), (1, f"{n}")) for n in range(20)])
+    pipeline.do([(n % 2, (n % 3 + 1, "a"), None if n == 19 else (2, f"{n}")) for n in range(20)])
+    waiting = WaitingPieces()
+    pieces = [waiting.put(pa.py_buffer(bytes([n]) * n)) for n in range(50)]
+    assert [waiting.take(piece).to_pybytes() for piece in reversed(pieces)] == [
+        bytes([n]) * n for n in range(49, -1, -1)
+    ]
+    waiting.close()

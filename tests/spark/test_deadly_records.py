@@ -224,6 +224,67 @@ def test_a_record_that_ends_its_task_is_found(project: Project, broker: Broker, 
     assert (totals["offsets"], totals["written"], totals["dead_lettered"]) == (801, 800, 1)
 
 
+BEHIND = """
+    source:
+      kafka: {{connection: main, topics: [{topic}]}}
+      schema: {{id: long, kind: string, d: "decimal(10, 2)", f: double, name: string}}
+    routes: {{rules: [{{table: shop.{name}}}], allow_tables: ["shop.*"]}}
+    errors: {{policy: dead_letter, dead_letter_table: shop.{name}_letters}}
+    tables: {{defaults: {{{way}, commit: {{interval: 1s}}}}}}
+"""
+WAYS = {
+    "upsert": "write: {mode: upsert, key: [id]}",
+    "hash": "distribution: hash, create: {partition_by: [kind]}",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("action", ["kill", "break"])
+@pytest.mark.slow
+def test_a_record_that_fails_behind_the_exchange_is_found(
+    project: Project, broker: Broker, action: str, way: str
+) -> None:
+    """The same where its row ends the writer behind the exchange, of a table that follows its keys and of one with
+    `distribution: hash`: until now it was looked for where records are decoded alone, and the run ended."""
+    topic = broker.new_topic("behind")
+    poison = json.dumps({"id": 500, "kind": "c", "name": "POISON"}).encode()
+    broker.produce(topic, [*good(500), poison, *good(300, 501)])
+    file = project.pipeline("behind", BEHIND.format(topic=topic, name="behind", way=WAYS[way]))
+
+    project.run("run", file, "--until-caught-up", env={"FLOE_FAULT": f"row~POISON={action}"}, timeout_s=600)
+
+    (letter,) = project.table("shop.behind_letters").to_pylist()
+    assert (letter["offset"], letter["code"], letter["value"]) == (500, "FLOE-D120", poison)
+    assert re.search("SIGKILL" if action == "kill" else "ValueError", letter["message"])
+    assert sorted(project.table("shop.behind").column("id").to_pylist()) == [*range(500), *range(501, 801)]
+
+
+FLOES_NAMES = ("__floe_topic", "__floe_partition", "__floe_offset", "__floe_winner", "__floe_file", "__floe_pos")
+
+
+@pytest.mark.slow
+def test_fields_may_be_called_as_floe_calls_its_own(project: Project, broker: Broker) -> None:
+    """In a table that follows its keys a field of such a name is a column like any other, in whatever record it comes
+    first: before, one record ended the run at each start."""
+    topic = broker.new_topic("names")
+    names = (*FLOES_NAMES, "topic", "partition", "offset", "winner", "winner_")
+    values = [{"id": number, name: number} for number, name in enumerate(names)]
+    broker.produce(topic, [*good(5, 100), *(json.dumps(each).encode() for each in values), *good(5, 200)])
+    text = """
+    source: {{kafka: {{connection: main, topics: [{topic}]}}}}
+    routes: {{rules: [{{table: shop.names}}], allow_tables: ["shop.*"]}}
+    errors: {{policy: dead_letter, dead_letter_table: shop.names_letters}}
+    tables: {{defaults: {{write: {{mode: upsert, key: [id], key_index: always}}, commit: {{interval: 1s}}}}}}
+    """
+    file = project.pipeline("names", text.format(topic=topic))
+    for _ in range(2):
+        project.run("run", file, "--until-caught-up", timeout_s=600)
+        found = {row["id"]: row for row in project.table("shop.names").to_pylist()}
+        assert len(found) == 10 + len(names)
+        assert [found[number][name] for number, name in enumerate(names)] == list(range(len(names)))
+        broker.produce(topic, [json.dumps(each).encode() for each in values])
+
+
 SQL_PIPELINE = """
     source:
       kafka: {{connection: main, topics: [{topic}]}}

@@ -65,7 +65,14 @@ from framework.commit.machine.effects import (
     FilesGone,
     RecoverTable,
 )
-from framework.commit.machine.progress import PROGRESS_PROPERTY, SUMMARY_COMMIT_ID, merge, summary
+from framework.commit.machine.progress import (
+    PROGRESS_PROPERTY,
+    SUMMARY_COMMIT_ID,
+    SUMMARY_KEY,
+    key_text,
+    merge,
+    summary,
+)
 from framework.commit.tombstones import (
     TOMBSTONES_PROPERTY,
     text_of,
@@ -79,6 +86,8 @@ log = logging.getLogger(__name__)
 Copies = Callable[
     [FileIO, TableMetadata, str, Mapping[str, str], LiveFiles, Mapping[str, Positions], str], Iterable[CommittedFile]
 ]
+# What no store raises: Python's errors of programs, of which Arrow's for what it cannot do are some.
+_OF_FLOE = (TypeError, AttributeError, LookupError, NotImplementedError, AssertionError, NameError, ArithmeticError)
 Outcome = Committed | CommitConflict | FilesGone | CommitFailed
 
 
@@ -145,6 +154,9 @@ class TableCommits:
             self.remove(table.io, files.written)
             if examined is not None and (settled := self._settled_now(effect)) is not None:
                 return settled
+            if isinstance(error, _OF_FLOE):
+                said = f"floe failed to make the commit, which is no fault of the store: {_words(error)}"
+                return CommitFailed(effect.table, effect.commit_id, said, FailureCause.FLOE)
             said = f"metadata could not be written: {_words(error)}"
             return CommitFailed(effect.table, effect.commit_id, said, FailureCause.STORE)
         reach("manifests-written")
@@ -213,6 +225,8 @@ class TableCommits:
         own = summary(effect.progress, effect.commit_id, effect.valid_through_ms)
         mark = mark_at_head(metadata, effect.view.branch)
         own |= tombstones_summary(metadata.properties.get(TOMBSTONES_PROPERTY), effect.keyed, mark)
+        if effect.keyed:
+            own[SUMMARY_KEY] = key_text(effect.keyed[0].key_ids)
         if isinstance(effect, RecoverTable):
             own |= effect.notes
         snapshot = snapshot_of(metadata, snapshot_id, parent, written, added, own)

@@ -17,6 +17,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.table.metadata import TableMetadata
 
 from framework.adapters.iceberg.private.live_files import LiveFile, LiveFiles
+from framework.adapters.iceberg.project_by_id import table_columns
 from framework.adapters.iceberg.views import head_of, snapshot_by_id
 from framework.adapters.key_search import search
 from framework.adapters.keys_file import read_found, read_keys
@@ -39,7 +40,8 @@ def rows_to_delete(
             before = read_found(io, file.path)
             _add(found, before.paths, before.positions, live.by_path)
             if unknown:
-                hits = search(io, unknown, changes.key_ids, read_keys(io, file.path))
+                key = table_columns(metadata).of(changes.key_ids)
+                hits = search(io, unknown, key, key.as_now(read_keys(io, file.path)))
                 for number in np.unique(hits.files):
                     found[unknown[number].path].append(hits.positions[hits.files == number])
     return {path: np.unique(np.concatenate(parts)) for path, parts in found.items()}

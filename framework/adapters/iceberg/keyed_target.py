@@ -8,18 +8,22 @@ table.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.types import DateType, NestedField
 
 from framework.adapters.iceberg.private import row_lineage as lineage
 from framework.adapters.iceberg.private.live_files import LiveFiles, UnsupportedDeletes, live_files
+from framework.adapters.iceberg.project_by_id import TableColumns, table_columns
 from framework.adapters.iceberg.row_order import RowOrder, row_order_of
-from framework.adapters.iceberg.views import head_of
+from framework.adapters.iceberg.views import ancestry, head_of
 from framework.adapters.key_search import ROW_ID_FIELD
 from framework.adapters.secrets import first_line
+from framework.commit.machine.progress import SUMMARY_COMMIT_ID, SUMMARY_KEY, key_text
 from framework.errors import FloeError, TableBlocked
 from framework.table.arrow_schema import parse_schema
 from framework.table.changes import Refusal
@@ -36,15 +40,18 @@ Answer = TypeVar("Answer")
 class KeyedTarget:
     """`snapshot_id` is the head at which live rows are looked for, None where the table has no snapshot; `key_ids` are
     the field ids of its key columns, in the order of the pipeline file. Of `files` only the bounds of key columns are
-    kept. `index` helps to find rows faster, where the table has one. `order` is there where a column says which record
-    is newer."""
+    kept. `columns` are those of the key, and what orders records, as data files are read. `index` helps to find rows
+    faster, where the table has one. `order` is there where a column says which record is newer."""
 
     snapshot_id: int | None
     key_ids: tuple[int, ...]
     files: LiveFiles
     format_version: int
+    columns: TableColumns
     index: KeyIndex | None = None
     order: RowOrder | None = None
+    # Each key had one row when floe last changed the table, by this very key, and so it has now but for what others did.
+    is_unique: bool = False
 
 
 def keyed_target_of(loaded: Table, target: TableTarget, known: KeyedTarget | None = None) -> KeyedTarget:
@@ -69,27 +76,36 @@ def keyed_target_of(loaded: Table, target: TableTarget, known: KeyedTarget | Non
     head = head_of(metadata, target.policy.commit.branch)
     snapshot_id = head.snapshot_id if head is not None else None
     order = row_order_of(metadata, target, key_ids)
+    if order is not None and (field := _was_date(metadata, key_ids)) is not None:
+        raise blocked(
+            target.name,
+            f"its key column {field.name} was a date once, so that what it remembers of deleted keys names other keys",
+            "write the table anew with the key as it is now; or take the source's own order",
+        )
+    needed = key_ids if order is None else (*key_ids, order.field_id)
+    columns = table_columns(metadata).of(tuple(dict.fromkeys(needed)))
     if known is not None and (known.snapshot_id, known.key_ids, known.format_version, _ordered_by(known.order)) == (
         snapshot_id,
         key_ids,
         metadata.format_version,
         _ordered_by(order),
     ):
-        return known if known.order == order else replace(known, order=order)
+        same = (known.order, known.columns) == (order, columns)
+        return known if same else replace(known, order=order, columns=columns)
     if head is None:
-        return KeyedTarget(None, key_ids, LiveFiles({}, frozenset()), metadata.format_version, order=order)
+        return KeyedTarget(None, key_ids, LiveFiles({}, frozenset()), metadata.format_version, columns, order=order)
     manifests = (
         lineage.read_manifests(loaded.io, head.manifest_list)
         if metadata.format_version >= lineage.VERSION
         else head.manifests(loaded.io)
     )
+    is_unique = _changed_by(metadata, target.policy.commit.branch) == key_text(key_ids)
     try:
-        bounds_of = key_ids if order is None else (*key_ids, order.field_id)
-        files = live_files(loaded.io, manifests, metadata.format_version, bounds_of)
+        files = live_files(loaded.io, manifests, metadata.format_version, needed)
     except UnsupportedDeletes as error:
         said = f"{unread_deletes(error)}: a row that they delete would be taken for a live one"
         raise blocked(target.name, said, remedy_for_deletes(target.name)) from error
-    return KeyedTarget(snapshot_id, key_ids, files, metadata.format_version, order=order)
+    return KeyedTarget(snapshot_id, key_ids, files, metadata.format_version, columns, order=order, is_unique=is_unique)
 
 
 def ask_keyed(loaded: Table | None, target: TableTarget, read: Callable[[Table], Answer]) -> Answer:
@@ -141,6 +157,22 @@ def remedy_for_deletes(table: str) -> str:
         f"CALL system.rewrite_data_files(table => '{table}', options => map('delete-file-threshold', '1', "
         "'remove-dangling-deletes', 'true')) in Spark applies them; let no other writer make such deletes"
     )
+
+
+def _was_date(metadata: TableMetadata, key_ids: Sequence[int]) -> NestedField | None:
+    """A key column of moments that had dates before: a date's hash is another one."""
+    before = {f.field_id for each in metadata.schemas for f in each.fields if isinstance(f.field_type, DateType)}
+    now = (metadata.schema().find_field(each) for each in key_ids)
+    return next((f for f in now if f.field_id in before and not isinstance(f.field_type, DateType)), None)
+
+
+def _changed_by(metadata: TableMetadata, branch: str) -> str | None:
+    """By which key floe last changed the table; None where it has not, or has added rows since."""
+    for snapshot in ancestry(metadata, head_of(metadata, branch)):
+        said = snapshot.summary.additional_properties if snapshot.summary else {}
+        if SUMMARY_COMMIT_ID in said or SUMMARY_KEY in said:
+            return said.get(SUMMARY_KEY)
+    return None
 
 
 def _ordered_by(order: RowOrder | None) -> int | None:

@@ -1,19 +1,22 @@
 """The commit of a compaction: new data files take the place of old ones in a `replace` snapshot, and no row changes.
 
 In: files that were rewritten, and the live files that they were made from. Out: which of them are in the table now. The
-commit is conditional on the head that was looked at (invariant 4), and every old file must be live there with the very
-deletes that were left out of the new one, so that a row that was deleted meanwhile does not come back. Others may
-commit in between: then it is looked at again, a few times. The snapshot records the progress that the table has
-(invariant 3), and says that floe's maintenance made it.
+commit is conditional on the head that was looked at (invariant 4), and every old file must be live there with at least
+the deletes that were left out of the new one. Rows that were deleted meanwhile are deleted in the new file by the same
+snapshot, so that none comes back. Others may commit in between: then it is looked at again, a few times. The snapshot
+records the progress that the table has (invariant 3), and says that floe's maintenance made it.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
@@ -25,15 +28,17 @@ from framework.adapters.iceberg.commit import TableCommits
 from framework.adapters.iceberg.counters import counters
 from framework.adapters.iceberg.new_snapshot import branch_updates
 from framework.adapters.iceberg.private import row_lineage as lineage
-from framework.adapters.iceberg.private.live_files import LiveFile, LiveFiles, live_files
+from framework.adapters.iceberg.private.deletion_vectors import Positions
+from framework.adapters.iceberg.private.live_files import LiveFile, LiveFiles, deleted_positions, live_files
 from framework.adapters.iceberg.private.manifests import WrittenSnapshot, partition_types, schema_for_spec, to_iceberg
-from framework.adapters.iceberg.private.replaced_files import ReplacedFiles
+from framework.adapters.iceberg.private.replaced_files import ReplacedFiles, can_sweep
 from framework.adapters.iceberg.private.snapshot_id import new_snapshot_id
 from framework.adapters.iceberg.views import ancestry, head_of
 from framework.commit.events.event_types import DataFile
 from framework.commit.machine.progress import (
     SUMMARY_CONTROL_OFFSET,
     SUMMARY_CONTROL_TOPIC_ID,
+    SUMMARY_KEY,
     SUMMARY_MAINTENANCE,
 )
 from framework.commit.maintenance.others import ForeignReplace, engine_of
@@ -45,11 +50,13 @@ FIRST_PAUSE_S = 0.05
 
 @dataclass(frozen=True)
 class Replacement:
-    """`files` hold the live rows of `old`, as these were when they were read for schema `schema_id`."""
+    """`files` hold the live rows of `old`, as these were when they were read for schema `schema_id`. `places` gives, for
+    what is deleted by now in each of `old`, the positions of these rows in each of `files`."""
 
     old: tuple[LiveFile, ...]
     files: tuple[DataFile, ...]
     schema_id: int
+    places: Callable[[Sequence[Positions]], list[Positions]]
 
 
 @dataclass(frozen=True)
@@ -76,9 +83,14 @@ def live_files_of(table: Table) -> LiveFiles:
 
 
 def replace_files(
-    commits: TableCommits, load: Callable[[], Table], replacements: Sequence[Replacement], merge_all: bool = False
+    commits: TableCommits,
+    load: Callable[[], Table],
+    replacements: Sequence[Replacement],
+    merge_all: bool = False,
+    sweep: bool = False,
 ) -> Replaced:
-    """Commit all replacements whose old files are still as they were; without any, only manifests are merged.
+    """Commit all replacements whose old files are still there, or with `sweep` that delete files of data files that are
+    gone go; without both, only manifests are merged.
 
     Args:
         load: gives the table as it is now.
@@ -93,17 +105,26 @@ def replace_files(
         head = head_of(table.metadata, MAIN_BRANCH)
         if head is None:
             return Replaced((), tuple(replacements), None, attempt)
-        live = live_files_of(table) if replacements else LiveFiles({}, frozenset())
+        live = live_files_of(table) if replacements or sweep else LiveFiles({}, frozenset())
+        if not can_sweep(table.metadata):
+            live = dataclasses.replace(live, dangling=frozenset())
         # Some catalogs refuse a commit that they made: what is live already is not added again.
         done = tuple(
             each for each in replacements if each.files and all(file.path in live.by_path for file in each.files)
         )
-        fitting = tuple(each for each in replacements if each not in done and _fits(each, live, table.metadata))
+        found = {
+            number: deletes
+            for number, each in enumerate(replacements)
+            if each not in done and (deletes := _deleted_since(table.io, each, live, table.metadata)) is not None
+        }
+        fitting = tuple(replacements[number] for number in found)
         refused = tuple(each for each in replacements if each not in (*done, *fitting))
-        if replacements and not fitting:
+        if (replacements or sweep) and not fitting and not (sweep and live.dangling):
             return Replaced(done, refused, head.snapshot_id if done else None, attempt)
+        since = {path: positions for each in found.values() for path, positions in each.items()}
         try:
-            return Replaced((*done, *fitting), refused, _commit(commits, table, head, fitting, merge_all), attempt)
+            made = _commit(commits, table, head, fitting, live, since, merge_all)
+            return Replaced((*done, *fitting), refused, made, attempt)
         except CommitFailedException:
             if attempt == CONFLICTS:
                 raise
@@ -111,18 +132,41 @@ def replace_files(
     raise AssertionError("unreachable")
 
 
-def _fits(replacement: Replacement, live: LiveFiles, metadata: TableMetadata) -> bool:
-    """Whether the old files are live with the deletes that they had, and the new ones are of the present schema."""
-    return replacement.schema_id == metadata.current_schema_id and all(
-        (now := live.by_path.get(old.path)) is not None
-        and now.vector == old.vector
-        and now.position_deletes == old.position_deletes
-        for old in replacement.old
-    )
+def _deleted_since(
+    io: FileIO, replacement: Replacement, live: LiveFiles, metadata: TableMetadata
+) -> dict[str, Positions] | None:
+    """By path of a new file the rows that were deleted in the old ones since these were read; None where the new files do
+    not fit: an old one is gone, a row that they lack is there again, or the schema is another one."""
+    if replacement.schema_id != metadata.current_schema_id:
+        return None
+    now = [live.by_path.get(old.path) for old in replacement.old]
+    if not all(now):
+        return None
+    same = [
+        file is not None and (file.vector, file.position_deletes) == (old.vector, old.position_deletes)
+        for old, file in zip(replacement.old, now, strict=True)
+    ]
+    if all(same):
+        return {}
+    deleted = []
+    for old, file, is_same in zip(replacement.old, now, same, strict=True):
+        before = np.asarray(deleted_positions(io, old), np.int64)
+        after = before if file is None or is_same else np.asarray(deleted_positions(io, file), np.int64)
+        if len(np.setdiff1d(before, after)):
+            return None
+        deleted.append(after)
+    places = replacement.places(deleted)
+    return {file.path: rows for file, rows in zip(replacement.files, places, strict=False) if len(rows)}
 
 
 def _commit(
-    commits: TableCommits, table: Table, head: Snapshot, replacements: Sequence[Replacement], merge_all: bool
+    commits: TableCommits,
+    table: Table,
+    head: Snapshot,
+    replacements: Sequence[Replacement],
+    live: LiveFiles,
+    since: Mapping[str, Positions],
+    merge_all: bool,
 ) -> int:
     metadata = table.metadata
     specs = metadata.specs()
@@ -131,12 +175,14 @@ def _commit(
         for each in replacements
         for file in each.files
     ]
-    replaced = {file.path: file for each in replacements for file in each.old}
+    replaced = {file.path: live.by_path[file.path] for each in replacements for file in each.old}
     snapshot_id = new_snapshot_id()
     writer = ReplacedFiles(metadata, table.io, snapshot_id)
     try:
-        written = writer.write_replacement(head.snapshot_id, _manifests(table, head), added, replaced, merge_all)
-        counted = counters(added, (), written.removed_deletes, written.removed_files)
+        written = writer.write_replacement(
+            head.snapshot_id, _manifests(table, head), added, replaced, merge_all, since, live.dangling
+        )
+        counted = counters(added, written.added_deletes, written.removed_deletes, written.removed_files)
         snapshot = _snapshot(metadata, snapshot_id, head, written, counted)
     except Exception:  # the catalog has heard of none of these files: they can go
         commits.remove(table.io, writer.written)
@@ -176,12 +222,12 @@ def _snapshot(
 
 
 def _progress(metadata: TableMetadata, head: Snapshot) -> dict[str, str]:
-    """What the newest of floe's snapshots says of the table's progress and of its deleted keys, which is true of the same
-    rows in other files."""
+    """What the newest of floe's snapshots says of the table's progress, its key and its deleted keys, which is true of the
+    same rows in other files."""
     for snapshot in ancestry(metadata, head):
         said = snapshot.summary.additional_properties if snapshot.summary else {}
         if SUMMARY_CONTROL_TOPIC_ID in said and SUMMARY_CONTROL_OFFSET in said:
-            kept = (SUMMARY_CONTROL_TOPIC_ID, SUMMARY_CONTROL_OFFSET, SUMMARY_TOMBSTONES)
+            kept = (SUMMARY_CONTROL_TOPIC_ID, SUMMARY_CONTROL_OFFSET, SUMMARY_TOMBSTONES, SUMMARY_KEY)
             return {key: said[key] for key in kept if key in said}
     return {}
 

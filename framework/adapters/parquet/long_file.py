@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,11 +27,17 @@ from framework.record.model import TableTarget
 
 
 def write_long_file(
-    io_properties: Mapping[str, str], target: TableTarget, pieces: Iterable[pa.Table], prefix: str
+    io_properties: Mapping[str, str],
+    target: TableTarget,
+    pieces: Iterable[pa.Table],
+    prefix: str,
+    told: Callable[[pa.ChunkedArray], None] | None = None,
 ) -> DataFile | None:
     """Write all pieces; None, and no file, where there is no row.
 
     Args:
+        told: if given, pieces come with one more column at their end, which is not written: it is given its values, in
+            the order of the file's rows.
         pieces: rows of one partition of the table's present spec; none of them encoded as dictionaries.
         prefix: the beginning of the file's name.
 
@@ -62,6 +68,9 @@ def write_long_file(
             ) as writer:
                 group: pa.Table | None = first
                 while group is not None:
+                    if told is not None:
+                        told(group.column(group.num_columns - 1))
+                        group = group.select(list(range(group.num_columns - 1)))
                     columns = [
                         as_column(column, field) for column, field in zip(group.columns, layout.arrow, strict=True)
                     ]

@@ -276,6 +276,7 @@ class FailureCause(str, Enum):
     CATALOG = "catalog"  # it did not answer, and nothing was sent
     STORE = "store"  # metadata could not be written or files not looked for, and nothing was sent
     REFUSED = "refused"  # by the catalog, or the table cannot take it
+    FLOE = "floe"  # an error of floe's own, and nothing was sent
     UNKNOWN = "unknown"  # it was sent, and the table cannot be read back
 
 

@@ -8,7 +8,7 @@ entries of the snapshot summary. The property outlives `expire_snapshots`; the s
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from framework.commit.machine.effects import PipelineProgress, TableProgress
@@ -22,6 +22,8 @@ SUMMARY_CONTROL_TOPIC_ID = "floe.control-topic-id"
 SUMMARY_COMMIT_ID = "floe.commit-id"
 SUMMARY_VALID_THROUGH = "floe.valid-through-ts"
 SUMMARY_MAINTENANCE = "floe.maintenance"  # on a snapshot that holds the rows of the one before it in other files
+# On a snapshot of changes by key, and on those of maintenance after it: the field ids of the key.
+SUMMARY_KEY = "floe.key-ids"
 SUMMARY_RECOVERY = "floe.recovery"  # on a snapshot that a verb of recovery made: which one
 
 
@@ -151,6 +153,11 @@ def recorded_elsewhere(table: str, pipeline: str, other_topic_id: str, control_t
         f"{table} holds records of pipeline {pipeline} that were announced in control topic {other_topic_id}, and they are "
         f"announced in {control_topic_id} now: they may be the same records"
     )
+
+
+def key_text(key_ids: Sequence[int]) -> str:
+    """A key as a snapshot's summary names it."""
+    return ",".join(map(str, key_ids))
 
 
 def summary(progress: TableProgress, commit_id: str, valid_through_ms: int | None) -> dict[str, str]:

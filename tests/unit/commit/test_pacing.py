@@ -10,6 +10,7 @@ from framework.commit.pacing import (
     FIRST_BATCH_RECORDS,
     LONGEST_GROWN_S,
     MAX_FILES_PER_BATCH,
+    SENT_BYTES_PER_TASK,
     BatchBefore,
     Pace,
     PaceFacts,
@@ -19,6 +20,7 @@ from framework.commit.pacing import (
 )
 from framework.config.spec import Distribution
 from framework.plan.model import Transform
+from framework.plan.pace import pace_rules
 from testbed.record_samples import plan, policy
 
 RULES = PaceRules(
@@ -102,6 +104,27 @@ def test_a_batch_grows_where_it_takes_little_time(files: int, seconds: float, ev
     assert records_in_batch(rules, BatchBefore(2_000_000, files, seconds)) == records
     letters = replace(rules, most_records=rules.max_records)
     assert records_in_batch(letters, BatchBefore(2_000_000, files, seconds)) == 2_000_000
+
+
+@pytest.mark.parametrize(
+    ("sent_bytes", "records"),
+    [(0, 2_000_000), (2_000_000 * 500, 2_000_000), (2_000_000 * 4_096, 262_144), (2_000_000 * 2**31, 1)],
+)
+def test_a_batch_sends_so_many_bytes_through_the_exchange_at_most(sent_bytes: int, records: int) -> None:
+    """By what the rows of the batch before took: two million changes of 4 KB are eight batches. Where nothing is sent, or
+    no bound is given, bytes bound nothing."""
+    rules = replace(LARGE, most_records=2_000_000, most_sent_bytes=2**30)
+    before = BatchBefore(2_000_000, 1, 60.0, sent_bytes)
+    assert records_in_batch(rules, before) == records
+    assert records_in_batch(replace(rules, most_sent_bytes=None), before) == 2_000_000
+
+
+def test_the_bound_on_bytes_is_that_of_all_tasks() -> None:
+    """Only for plans whose rows cross the exchange."""
+    usual = plan()
+    assert pace_rules(usual).most_sent_bytes is None
+    hashed = plan(defaults=replace(policy(), distribution=Distribution.HASH))
+    assert pace_rules(hashed).most_sent_bytes == hashed.read.slices * SENT_BYTES_PER_TASK
 
 
 def test_batches_do_not_grow_where_tasks_hold_their_rows() -> None:

@@ -17,6 +17,7 @@ from pyiceberg.types import LongType, NestedField
 
 from framework.adapters.iceberg.keyed_target import KeyedTarget
 from framework.adapters.iceberg.private.live_files import LiveFile, LiveFiles
+from framework.adapters.iceberg.project_by_id import TableColumns
 from framework.config.spec import KeyIndexUse, WriteMode, WritePolicy
 from framework.runtime.key_indexes import KeyIndexes
 from framework.table.key_index import WORTH_WAITING_ROWS, KeyRun, Step
@@ -37,7 +38,7 @@ def table(folder: Path, name: str, *files: str) -> tuple[TableTarget, KeyedTarge
     location = (folder / name).as_uri()
     target = TableTarget(name, f"uuid of {name}", location, schema.model_dump_json(), 0, spec, 0, 0, 1, {}, upsert)
     found = {path: LiveFile(path, 0, (), ROWS, 10, 1, 1, 1, None, {}, {}, None, ()) for path in files}
-    return target, KeyedTarget(1, (1,), LiveFiles(found, frozenset()), 2)
+    return target, KeyedTarget(1, (1,), LiveFiles(found, frozenset()), 2, TableColumns(schema.model_dump_json()))
 
 
 class Work:

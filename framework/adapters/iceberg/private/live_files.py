@@ -61,10 +61,12 @@ class LiveFile:
 @dataclass(frozen=True)
 class LiveFiles:
     """By path, the data files of one snapshot; `manifests` are the paths of those that they were read from, which tell
-    one snapshot's files from another's."""
+    one snapshot's files from another's. `dangling` are its delete entries for single data files that are gone: each by
+    its file, and where in it a vector begins."""
 
     by_path: Mapping[str, LiveFile]
     manifests: frozenset[str]
+    dangling: frozenset[tuple[str, int | None]] = frozenset()
 
     @override
     def __reduce__(self) -> tuple[Callable[..., LiveFiles], tuple[list[Any], frozenset[str]]]:
@@ -149,7 +151,7 @@ def live_files(
                 vector,
                 applied,
             )
-    return LiveFiles(found, frozenset(manifest.manifest_path for manifest in listed))
+    return LiveFiles(found, frozenset(manifest.manifest_path for manifest in listed), deletes.of_others(found))
 
 
 def deleted_positions(io: FileIO, live_file: LiveFile) -> Positions:
@@ -231,6 +233,11 @@ class _Deletes:
         self._vectors: dict[str, tuple[int, DeletionVector]] = {}
         self._by_path: dict[str, _Numbered] = defaultdict(_Numbered)
         self._by_place: dict[_Place, _Numbered] = defaultdict(_Numbered)
+        self._entries: list[tuple[str, tuple[str, int | None]]] = []
+
+    def of_others(self, live: Collection[str]) -> frozenset[tuple[str, int | None]]:
+        """The entries that are for one data file each, which is none of these."""
+        return frozenset(entry for path, entry in self._entries if path not in live)
 
     def add(self, entry: ManifestEntry) -> None:
         file, number = entry.data_file, entry.sequence_number or 0
@@ -238,6 +245,8 @@ class _Deletes:
             raise UnsupportedDeletes(f"{file.file_path} has equality deletes")
         path = referenced_path(file)
         vector = vector_in(file)
+        if path is not None:
+            self._entries.append((path, (file.file_path, None if vector is None else vector.content_offset)))
         if vector is not None:
             if self._format_version < lineage.VERSION or path is None:
                 raise UnsupportedDeletes(f"{file.file_path} is a Puffin file, and the entry is no deletion vector's")

@@ -124,7 +124,7 @@ def partition_types(spec: PartitionSpec, schema: Schema) -> list[IcebergType]:
 
 def places_of_doubles(metadata: TableMetadata, spec: PartitionSpec) -> list[tuple[int, int]]:
     """Which partition values are doubles themselves, and the ids of their columns."""
-    if not spec.fields or not _can_be_rewritten(metadata, spec):
+    if not spec.fields or not can_be_rewritten(metadata, spec):
         return []
     types = partition_types(spec, schema_for_spec(metadata, spec))
     return [
@@ -321,8 +321,8 @@ class SnapshotFiles:
         a manifest with them; manifests that have none of them are merged as those of data are."""
         untouched, touched = [], defaultdict[int, list[ManifestEntry]](list)
         for manifest in manifests:
-            entries = self._entries(manifest) if gone else []
-            if any(row_deletes.entry_key(entry.data_file) in gone for entry in entries):
+            entries = self._to_change(manifest, lambda file: row_deletes.entry_key(file) in gone) if gone else []
+            if entries:
                 touched[manifest.partition_spec_id] += entries
             else:
                 untouched.append(manifest)
@@ -342,7 +342,7 @@ class SnapshotFiles:
         return written, removed
 
     def _check_rewritable(self, spec_id: int) -> None:
-        if not _can_be_rewritten(self._metadata, self._metadata.specs()[spec_id]):
+        if not can_be_rewritten(self._metadata, self._metadata.specs()[spec_id]):
             raise UnsupportedDeletes(f"partition spec {spec_id} has columns or transforms that floe cannot write")
 
     # ---- manifests --------------------------------------------------------------------------------------------------
@@ -416,7 +416,7 @@ class SnapshotFiles:
             groups[(manifest.partition_spec_id, _order_of_size(manifest, minimum))].append(manifest)
         merged: list[ManifestFile] = []
         for (spec_id, _), group in groups.items():
-            if len(group) < minimum or not _can_be_rewritten(self._metadata, specs[spec_id]):
+            if len(group) < minimum or not can_be_rewritten(self._metadata, specs[spec_id]):
                 merged.extend(group)
                 continue
             merged.extend(self._packed(spec_id, group))
@@ -470,6 +470,20 @@ class SnapshotFiles:
             repair_doubles(entry.data_file, places)
         return entries
 
+    def _to_change(self, manifest: ManifestFile, is_meant: Callable[[IcebergDataFile], bool]) -> list[ManifestEntry]:
+        """The live entries of a manifest with a file that is meant, to be written again; nothing, where it has none.
+
+        Raises:
+            UnsupportedDeletes: as `_entries`, and only where the manifest has such a file.
+        """
+        try:
+            entries = self._entries(manifest)
+        except UnsupportedDeletes:
+            if any(is_meant(entry.data_file) for entry in lineage.read_live_entries(self._io, manifest)):
+                raise
+            return []
+        return entries if any(is_meant(entry.data_file) for entry in entries) else []
+
 
 def _integer(properties: dict[str, str], name: str, default: int) -> int:
     value = property_as_int(properties, name, default)
@@ -482,7 +496,7 @@ def _order_of_size(manifest: ManifestFile, base: int) -> int:
     return int(math.log(max(files, 1), base) + 1e-9)
 
 
-def _can_be_rewritten(metadata: TableMetadata, spec: PartitionSpec) -> bool:
+def can_be_rewritten(metadata: TableMetadata, spec: PartitionSpec) -> bool:
     """Manifests of a transform that PyIceberg does not know, or of columns that are gone, stay as they are."""
     sources = {field.source_id for field in spec.fields}
     known = any(sources <= set(schema.field_ids) for schema in metadata.schemas)

@@ -9,15 +9,22 @@ writes no snapshots of the operation `replace`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pyiceberg.manifest import DataFile as IcebergDataFile
 from pyiceberg.manifest import ManifestContent, ManifestEntry, ManifestFile
+from pyiceberg.table.metadata import TableMetadata
 
-from framework.adapters.iceberg.private.live_files import LiveFile, UnsupportedDeletes
-from framework.adapters.iceberg.private.manifests import SnapshotFiles, WrittenSnapshot, damaged_manifests
-from framework.adapters.iceberg.private.row_deletes import EntryKey
+from framework.adapters.iceberg.private.deletion_vectors import Positions
+from framework.adapters.iceberg.private.live_files import LiveFile, UnsupportedDeletes, partition_of
+from framework.adapters.iceberg.private.manifests import (
+    SnapshotFiles,
+    WrittenSnapshot,
+    can_be_rewritten,
+    damaged_manifests,
+)
+from framework.adapters.iceberg.private.row_deletes import EntryKey, FileDeletes
 
 
 class FilesNotLive(ValueError):
@@ -34,11 +41,15 @@ class ReplacedFiles(SnapshotFiles):
         files: Iterable[IcebergDataFile],
         replaced: Mapping[str, LiveFile],
         merge_all: bool = False,
+        since: Mapping[str, Positions] | None = None,
+        dangling: Collection[EntryKey] = (),
     ) -> WrittenSnapshot:
         """Write everything.
 
         Args:
-            replaced: by path, files of the parent whose live rows are those of `files`.
+            replaced: by path, files of the parent whose live rows are those of `files`, but for those in `since`.
+            since: by path of one of `files`, rows of it that are deleted in the parent.
+            dangling: delete entries of the parent whose data files are gone; they go as well.
             merge_all: manifests of one spec are merged however few they are, and damaged partition values repaired.
 
         Raises:
@@ -47,11 +58,15 @@ class ReplacedFiles(SnapshotFiles):
         """
         parent = [manifest for manifest in parent if manifest.has_added_files() or manifest.has_existing_files()]
         added: dict[int, list[IcebergDataFile]] = defaultdict(list)
+        changes = []
         for file in files:
             added[file.spec_id].append(file)
+            if since and file.file_path in since:
+                changes.append(FileDeletes(_new_file(file), since[file.file_path], ()))
+        new_deletes = self._delete_files(changes)
         data, removed = self._data_without(replaced, [each for each in parent if each.content == ManifestContent.DATA])
         listed = [each for each in parent if each.content == ManifestContent.DELETES]
-        gone = {key for file in replaced.values() for key in _own_deletes(file)}
+        gone = {*dangling, *(key for file in replaced.values() for key in _own_deletes(file))}
         if gone:
             listed, removed_deletes = self._without(gone, listed)
         else:
@@ -59,8 +74,13 @@ class ReplacedFiles(SnapshotFiles):
         if merge_all:
             data, listed = self._all_merged(data), self._all_merged(listed)
         new = [self._added(spec_id, group) for spec_id, group in sorted(added.items())]
-        written = self._list(parent_snapshot_id, new + data + listed)
-        return replace(written, removed_files=tuple(removed), removed_deletes=tuple(removed_deletes))
+        written = self._list(parent_snapshot_id, new + data + self._added_deletes(new_deletes) + listed)
+        return replace(
+            written,
+            removed_files=tuple(removed),
+            removed_deletes=tuple(removed_deletes),
+            added_deletes=tuple(new_deletes),
+        )
 
     def _data_without(
         self, replaced: Mapping[str, LiveFile], manifests: Sequence[ManifestFile]
@@ -68,8 +88,8 @@ class ReplacedFiles(SnapshotFiles):
         untouched: list[ManifestFile] = []
         touched: dict[int, list[ManifestEntry]] = defaultdict(list)
         for manifest in manifests:
-            entries = self._entries(manifest) if replaced else []
-            if any(entry.data_file.file_path in replaced for entry in entries):
+            entries = self._to_change(manifest, lambda file: file.file_path in replaced) if replaced else []
+            if entries:
                 touched[manifest.partition_spec_id] += entries
             else:
                 untouched.append(manifest)
@@ -110,6 +130,28 @@ class ReplacedFiles(SnapshotFiles):
                 else [manifest]
             )
         ]
+
+
+def can_sweep(metadata: TableMetadata) -> bool:
+    """Whether floe can write every manifest of deletes anew."""
+    return all(can_be_rewritten(metadata, spec) for spec in metadata.partition_specs)
+
+
+def _new_file(file: IcebergDataFile) -> LiveFile:
+    """A file that this very snapshot adds, as deletes of its rows need it."""
+    return LiveFile(
+        file.file_path,
+        file.spec_id,
+        partition_of(file),
+        file.record_count,
+        file.file_size_in_bytes,
+        *(0, 0, 0),
+        None,
+        {},
+        {},
+        None,
+        (),
+    )
 
 
 def _own_deletes(file: LiveFile) -> Iterable[EntryKey]:
