@@ -76,7 +76,7 @@ ROWS: list[dict[str, object]] = [
 PARTITIONS = [
     *(
         PartitionFieldSpec(column)
-        for column in ("b", "i", "f", "d", "dec", "day", "clock", "ts", "tz", "s", "x", "bin")
+        for column in ("b", "i", "f", "d", "dec", "day", "clock", "ts", "tz", "s", "bin")  # of `fixed`: FLOE-T115
     ),
     *(
         PartitionFieldSpec(column, "bucket", 7)

@@ -45,13 +45,14 @@ class Family(Enum):
 F = Family
 CASTS: dict[str, tuple[Family, ...]] = {
     "adapters/iceberg/tables.py:read": (F.LAYOUT,),
+    "adapters/key_search.py:read_key_columns": (F.PROMOTED,),
     "adapters/key_search.py:__init__": (F.COUNT, F.WIDER, F.COUNT),
     "adapters/parquet/key_places.py:_hash": (F.WIDER,),
     "adapters/parquet/partition.py:_microseconds": (F.COUNT, F.COUNT),
     "adapters/parquet/partition.py:_plain": (F.COUNT, F.COUNT),
     "adapters/iceberg/project_by_id.py:_as": (F.LAYOUT,),
     "adapters/iceberg/project_by_id.py:_promoted": (F.PROMOTED, F.PROMOTED),
-    "adapters/iceberg/project_by_id.py:as_now": (F.LAYOUT,),
+    "adapters/iceberg/project_by_id.py:as_now": (F.PROMOTED,),
     "adapters/rewrite_files.py:_with_lineage": (F.WIDER, F.WIDER),
     "adapters/rewrite_files.py:_cast": (F.LAYOUT, F.LAYOUT),
     "adapters/row_versions.py:upper_bound": (F.COUNT, F.COUNT),
