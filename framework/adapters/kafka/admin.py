@@ -26,12 +26,15 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from framework.adapters.kafka.client import (
     CONNECT_TIMEOUT_S,
+    SILENT,
+    STALE,
     ClientLog,
     address_of,
     build,
     client_config,
     consumer_config,
     error_of,
+    is_passing,
     setup_error,
 )
 from framework.config.patterns import compiled
@@ -47,17 +50,6 @@ STABLE_OFFSETS_TIMEOUT_S = 30.0
 COORDINATOR_TIMEOUT_S = 5.0
 # A moment after the newest record has this offset; what lies below it is no answer.
 _NO_SUCH_OFFSET = -1
-_NOT_NOW = frozenset(
-    {
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.UNSTABLE_OFFSET_COMMIT,
-        KafkaError._NOENT,  # "no leaders found": what the client last heard of the topic is out of date
-    }
-)
 
 
 # Sixteen bytes of zeros, as Kafka writes ids, and what a client gives that knows none.
@@ -253,8 +245,7 @@ class KafkaAdmin:
                 try:
                     return _stored(consumer.committed(named, timeout=self._timeout_s))
                 except KafkaException as raised:
-                    code = error_of(raised).code()
-                    if code != KafkaError._TIMED_OUT and code not in _NOT_NOW:
+                    if not is_passing(error_of(raised)):
                         raise self.error(raised, doing) from raised
                     self.check()  # nobody answers at all: that is another error
                     if time.monotonic() > deadline:
@@ -319,10 +310,11 @@ class KafkaAdmin:
             try:
                 return ask()
             except KafkaException as raised:
-                code = error_of(raised).code()
-                if code not in _NOT_NOW or time.monotonic() > deadline:
+                found = error_of(raised)
+                is_silent = found.code() in SILENT  # it was waited for already
+                if is_silent or not is_passing(found) or time.monotonic() > deadline:
                     raise self.error(raised, doing) from raised
-            if code == KafkaError._NOENT:
+            if found.code() in STALE:
                 self._all_topics()  # asks anew; naming one topic could create it
             time.sleep(0.1)
 

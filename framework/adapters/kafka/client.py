@@ -50,7 +50,7 @@ OWNED = frozenset(
 
 _LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
-_UNREACHABLE = frozenset(
+SILENT = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._MSG_TIMED_OUT,
@@ -64,6 +64,58 @@ _UNREACHABLE = frozenset(
         KafkaError.REQUEST_TIMED_OUT,
     }
 )
+# What the metadata of a client that is not up to date leads to, while a leader or a coordinator moves: asked anew, the
+# broker answers. Kafka calls each of these retriable; of most of them `KafkaError.retriable()` says False, since it
+# speaks of transactions alone.
+STALE = frozenset(
+    {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.LISTENER_NOT_FOUND,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.PREFERRED_LEADER_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError._NOENT,  # "no leaders found": what the client last heard of the topic is out of date
+        KafkaError._NODE_UPDATE,
+        KafkaError._OUTDATED,
+        KafkaError._WAIT_COORD,
+    }
+)
+# All that passes by itself: by Kafka's own table of errors, and what librdkafka says of its connections.
+PASSING = STALE | {
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._DESTROY_BROKER,
+    KafkaError._INTR,
+    KafkaError._ISR_INSUFF,
+    KafkaError._PREV_IN_PROGRESS,
+    KafkaError._IN_PROGRESS,
+    KafkaError._RETRY,
+    KafkaError._TIMED_OUT,
+    KafkaError._TIMED_OUT_QUEUE,
+    KafkaError._TRANSPORT,
+    KafkaError._WAIT_CACHE,
+    KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError.CONCURRENT_TRANSACTIONS,
+    KafkaError.FETCH_SESSION_ID_NOT_FOUND,
+    KafkaError.INVALID_FETCH_SESSION_EPOCH,
+    KafkaError.KAFKA_STORAGE_ERROR,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.NOT_ENOUGH_REPLICAS,
+    KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.REBALANCE_IN_PROGRESS,
+    KafkaError.REBOOTSTRAP_REQUIRED,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.STALE_BROKER_EPOCH,
+    KafkaError.THROTTLING_QUOTA_EXCEEDED,
+    KafkaError.UNSTABLE_OFFSET_COMMIT,
+}
 _CREDENTIALS = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED})
 _FORBIDDEN = frozenset(
     {
@@ -170,15 +222,20 @@ def error_of(raised: KafkaException) -> KafkaError:
     return inner if isinstance(inner, KafkaError) else KafkaError(KafkaError._FAIL, str(raised))
 
 
+def is_passing(error: KafkaError) -> bool:
+    """Whether the same request may well succeed a moment later."""
+    return error.code() in PASSING or error.retriable()
+
+
 def setup_error(error: KafkaError, settings: Mapping[str, str], log: ClientLog, doing: str) -> FloeError:
     """What a failed request means to a person.
 
     Returns:
         SetupError FLOE-E101 (unreachable), FLOE-E102 (credentials), FLOE-E103 (not permitted); RetriableError FLOE-R120
-        for what the broker itself calls passing; FloeError FLOE-R121 for the rest.
+        for what passes by itself; FloeError FLOE-R121 for the rest.
     """
     address, code = address_of(settings), error.code()
-    if code in _CREDENTIALS or (code in _UNREACHABLE and log.refused):
+    if code in _CREDENTIALS or (code in SILENT and log.refused):
         return SetupError(
             f"the broker refused the connection while {doing}: {log.newest or error.str()}",
             code="FLOE-E102",
@@ -192,14 +249,14 @@ def setup_error(error: KafkaError, settings: Mapping[str, str], log: ClientLog, 
             place=address,
             remedy="allow this operation for this principal; `floe doctor FILE` lists what it needs",
         )
-    if code in _UNREACHABLE:
+    if code in SILENT:
         return SetupError(
             f"no answer from Kafka while {doing}: {log.newest or error.str()}",
             code="FLOE-E101",
             place=address,
             remedy=unreachable_remedy(settings),
         )
-    if error.retriable():
+    if is_passing(error):
         return RetriableError(f"Kafka failed for now while {doing}: {error.str()}", code="FLOE-R120", place=address)
     return FloeError(
         f"Kafka refused a request while {doing}: {error.str()}",

@@ -23,6 +23,7 @@ from framework.adapters.kafka.client import (
     client_config,
     consumer_config,
     error_of,
+    is_passing,
     setup_error,
 )
 from framework.adapters.kafka.control_records import ControlRecords
@@ -219,14 +220,8 @@ class ControlReader:
     def _refuse(self, error: KafkaError) -> None:
         if error.code() in LOST:
             raise lost_position(self._admin, self._settings, self._topic, self._position)
-        passing = (
-            KafkaError._ALL_BROKERS_DOWN,
-            KafkaError._TRANSPORT,
-            KafkaError._TIMED_OUT,
-            # The client asks who coordinates the group that a reader must name; a reader uses none and is granted none.
-            KafkaError.GROUP_AUTHORIZATION_FAILED,
-        )
-        if error.code() not in passing and not error.retriable():
+        # The client asks who coordinates the group that a reader must name; a reader uses none and is granted none.
+        if error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED and not is_passing(error):
             raise setup_error(error, self._settings, self._log, f"reading the control topic {self._topic}")
 
 

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from confluent_kafka import KafkaError
 
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.kafka.client import address_of, setup_error
+from framework.adapters.kafka.client import address_of, is_passing, setup_error
 from framework.adapters.kafka.reader import Polled, PythonReader, Reader, open_reader
 from framework.errors import DataLossError, FloeError, RetriableError, StateDisagreement
 from framework.record.compiled import is_plain
@@ -198,13 +198,8 @@ class SliceFetcher:
         gone = (KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART)
         if error.code() in gone:
             self._check_topic_id(connection, piece)
-        elif error.code() not in (
-            KafkaError._ALL_BROKERS_DOWN,
-            KafkaError._TRANSPORT,
-            KafkaError._TIMED_OUT,
-            # The client asks who coordinates the group that a reader must name; a reader uses none and is granted none.
-            KafkaError.GROUP_AUTHORIZATION_FAILED,
-        ):
+        # The client asks who coordinates the group that a reader must name; a reader uses none and is granted none.
+        elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED and not is_passing(error):
             raise setup_error(error, self._settings, reader.log, f"fetching {place}")
 
     def _check_topic_id(self, connection: _Connection, piece: Slice) -> None:

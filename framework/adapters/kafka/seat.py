@@ -22,6 +22,7 @@ from framework.adapters.kafka.client import (
     build,
     consumer_config,
     error_of,
+    is_passing,
     setup_error,
 )
 from framework.adapters.kafka.control_records import ControlRecords
@@ -37,12 +38,6 @@ MAX_POLL_INTERVAL_MS = 120_000
 _POLL_RECORDS = 1000
 PROBE_GROUP_ID = "floe-control-reader"  # a name that every reader of the topic may use; nothing is committed under it
 LOST = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
-PASSING = (
-    KafkaError._ALL_BROKERS_DOWN,
-    KafkaError._TRANSPORT,
-    KafkaError._TIMED_OUT,
-    KafkaError._MAX_POLL_EXCEEDED,  # the seat is lost, and the callback says so
-)
 
 
 @dataclass(frozen=True)
@@ -190,8 +185,8 @@ class CoordinatorSeat:
             records_end: behind the last of them.
 
         Returns:
-            False when this process no longer owns the seat or the group is changing hands: nothing was stored, and a
-            later mark, by whoever owns it then, includes this one.
+            False when this process no longer owns the seat, the group is changing hands or the broker does not take it
+            just now: a later mark, by whoever owns it then, includes this one.
 
         Raises:
             FloeError: the broker did not take it for another reason.
@@ -218,7 +213,7 @@ class CoordinatorSeat:
             KafkaError._ASSIGNMENT_LOST,
             KafkaError._STATE,
         )
-        if error.code() in not_ours:
+        if error.code() in not_ours or is_passing(error):
             return False
         raise setup_error(error, self._settings, self._log, f"storing the low-water mark of group {self._group}")
 
@@ -287,7 +282,8 @@ class CoordinatorSeat:
     def _refuse(self, error: KafkaError) -> None:
         if error.code() in LOST:
             raise lost_position(self._admin, self._settings, self._topic, self._position)
-        if error.code() not in PASSING and not error.retriable():
+        # Where the poll came too late the seat is lost, and the callback says so.
+        if error.code() != KafkaError._MAX_POLL_EXCEEDED and not is_passing(error):
             raise setup_error(error, self._settings, self._log, f"reading the control topic {self._topic}")
 
 
@@ -368,8 +364,7 @@ def holds_still(settings: Mapping[str, str], topic: str, offset: int, leader_epo
             if error.code() in LOST:
                 return False
             # A reader must name a group, and uses none.
-            passing = (*PASSING, KafkaError.GROUP_AUTHORIZATION_FAILED)
-            if error.code() not in passing and not error.retriable():
+            if error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED and not is_passing(error):
                 raise setup_error(error, settings, log, f"reading the control topic {topic}")
     finally:
         consumer.close()
