@@ -3,7 +3,8 @@
 In: PyIceberg's settings as the target has them, and where the target allows tables to have files. Out: a catalog whose
 FileIOs have only the target's settings, and which returns no table located elsewhere. Whoever may alter a table may set
 its location and its properties, and PyIceberg reads classes to import, hosts and credentials from them. Invariant: none
-of those is ever read from a table, and no file is read, written or removed outside the target's places.
+of those is ever read from a table, and no file is read, written or removed outside the target's places. What a
+table's metadata names elsewhere than in the table's own places is not removed: it is somebody else's.
 """
 
 from __future__ import annotations
@@ -50,13 +51,52 @@ def guarded(catalog: Catalog, settings: Mapping[str, str], allowed: Iterable[str
 
     def load_table(identifier: str | Identifier) -> Table:
         table = load(identifier)
-        check_places(
-            full_name(catalog.name, ".".join(table.name())), roots, table.metadata.location, table.metadata.properties
-        )
+        name = full_name(catalog.name, ".".join(table.name()))
+        check_places(name, roots, table.metadata.location, table.metadata.properties)
+        _guard_removal(table.io, name, own_places(table.metadata.location, table.metadata.properties))
         return table
 
     catalog.load_table = load_table  # type: ignore[method-assign]
     return catalog
+
+
+class ForeignFile(PermissionError):
+    """A file that is to be removed lies elsewhere than where its table has its files: it may be anybody's."""
+
+
+def own_places(location: str, properties: Mapping[str, str]) -> tuple[str, ...]:
+    """Where a table has its own files: its location, and where its properties send its data and its metadata."""
+    return (location, *(path for key in _PLACES if (path := properties.get(key))))
+
+
+def owner_of(path: str, roots: Mapping[str, Collection[str]]) -> str | None:
+    """The table that a file belongs to, by where the tables lie: the one whose place is the innermost around it; None
+    where there is none, or more than one.
+
+    Args:
+        roots: by table, its own places.
+    """
+    around = [
+        (len(root.rstrip("/").split("/")), name)
+        for name, places in roots.items()
+        for root in places
+        if is_below(path, (root,))
+    ]
+    innermost = {name for depth, name in around if depth == max(around)[0]}
+    return innermost.pop() if len(innermost) == 1 else None
+
+
+def _guard_removal(io: Any, table: str, own: Collection[str]) -> None:
+    """Whatever a table's metadata names, and whoever asks: only files in the table's own places are removed."""
+    delete = io.delete
+
+    def delete_own(location: Any) -> None:
+        path = location if isinstance(location, str) else location.location
+        if not is_below(path, own):
+            raise ForeignFile(f"{path} does not lie where table {table} has its files")
+        delete(location)
+
+    io.delete = delete_own
 
 
 def places(settings: Mapping[str, str], allowed: Iterable[str] = ()) -> tuple[str, ...]:

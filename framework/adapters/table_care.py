@@ -193,7 +193,9 @@ class TableCare:
             return Compacted(reason=reason)
         found = live_files_of(loaded)
         live = found.by_path
-        facts = [facts_of_file(file) for file in live.values() if file.path.endswith(".parquet")]
+        # Rows of a file that is somebody else's do not become the table's own: whoever named it may not read it.
+        owned = self.tables.owned(table, (path for path in live if path.endswith(".parquet")))
+        facts = [facts_of_file(file) for file in live.values() if file.path in owned]
         every, groups = plan_compaction(facts, policy), plan_compaction(facts, policy, max_bytes)
         if dry_run:
             read = sum(group.bytes for group in every)

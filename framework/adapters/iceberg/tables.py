@@ -8,6 +8,8 @@ commit itself, and the invariants it keeps, are in `commit`; creating and alteri
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
@@ -15,6 +17,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, GreaterThanOrEqual
 from pyiceberg.table import Table
 
+from framework.adapters.file_io_guard import ForeignFile, owner_of
 from framework.adapters.iceberg import define as iceberg_define
 from framework.adapters.iceberg import snapshots as table_snapshots
 from framework.adapters.iceberg.catalog import IcebergCatalog
@@ -37,8 +40,10 @@ from framework.commit.events.event_types import SourceRange
 from framework.commit.machine.effects import CommitTable, RecordedTable, TableView
 from framework.commit.machine.progress import MISSING_PROPERTY, PROGRESS_PROPERTY
 from framework.commit.recovery.rollback import RollbackFacts
+from framework.config.rules.permitted import is_below
 from framework.config.spec import TablePolicy
 from framework.config.table_names import DEFAULT_CATALOG, catalog_of, identifier_of
+from framework.diagnose.counted import counted
 from framework.diagnose.suggest import listed
 from framework.errors import FloeError, SetupError, TableBlocked
 from framework.record.model import TableTarget
@@ -48,6 +53,11 @@ __all__ = ["IcebergTables", "SnapshotInfo", "StoredFile", "TablePlace", "TableRe
 
 # A condition on a column: equal to a value, or not less than it (moments as ISO 8601).
 Where = tuple[str, str, object]
+
+
+_LOG = logging.getLogger(__name__)
+# So long it is believed where the tables lie; each look loads all of them.
+_PLACES_FOR_S = 300.0
 
 
 class IcebergTables:
@@ -63,6 +73,8 @@ class IcebergTables:
         """The default catalog alone; `over` takes several."""
         self._catalogs = {DEFAULT_CATALOG: IcebergCatalog(settings, DEFAULT_CATALOG, settings_now)}
         self._examined = ExaminedTables()
+        self._others: dict[str, TablePlace] = {}
+        self._others_at = -_PLACES_FOR_S
 
     @classmethod
     def over(cls, catalogs: Mapping[str, IcebergCatalog]) -> IcebergTables:
@@ -312,18 +324,28 @@ class IcebergTables:
             raise _store_silent(table, str(table), error) from error
 
     def remove_files(self, table: str, locations: Iterable[str]) -> Iterator[str]:
-        """Remove files with the table's own credentials; gives the name of each that was there, when it is gone.
+        """Remove files with the table's own credentials; gives the name of each that was there, when it is gone. Files
+        that are not the table's own stay, and are logged.
 
         Raises:
             FloeError: the store refuses; those before it are gone.
         """
         loaded = self._load(table)
+        owns = None if loaded is None else self._owner(table, loaded)
+        foreign: list[str] = []
         for location in locations if loaded is not None else ():
             assert loaded is not None
+            assert owns is not None
+            if not owns(location):
+                foreign.append(location)
+                continue
             try:
                 loaded.io.delete(location)
             except FileNotFoundError:
                 continue  # somebody else was faster
+            except ForeignFile:
+                foreign.append(location)
+                continue
             except Exception as error:  # each store has exceptions of its own
                 raise FloeError(
                     f"{location} cannot be removed: {first_line(error)}",
@@ -332,6 +354,29 @@ class IcebergTables:
                     remedy="check that these credentials may delete; the files before it were removed",
                 ) from error
             yield location
+        if foreign:
+            _LOG.warning(
+                "%s of table %s left where they are, since they lie outside its location or in that of another table, such as %s",
+                counted(len(foreign), "file"), table, foreign[0],
+            )  # fmt: skip
+
+    def owned(self, table: str, paths: Iterable[str]) -> frozenset[str]:
+        """Those of some files that are the table's own, by where the tables of all catalogs lie.
+
+        Raises:
+            FloeError: the catalog cannot be asked now.
+        """
+        loaded = self._load(table)
+        return frozenset() if loaded is None else frozenset(filter(self._owner(table, loaded), paths))
+
+    def _owner(self, table: str, loaded: Table) -> Callable[[str], bool]:
+        """Whether a file is this table's own: it lies in one of its places, and in none of another table that is as
+        far inside."""
+        if time.monotonic() - self._others_at > _PLACES_FOR_S:
+            self._others, self._others_at = self.places()[0], time.monotonic()
+        own = place_of(loaded).roots
+        roots = {name: place.roots for name, place in self._others.items() if name != table} | {table: own}
+        return lambda path: is_below(path, own) and owner_of(path, roots) == table
 
     def commit(self, effect: CommitTable, copies: Copies | None = None) -> Outcome:
         """Append files and record progress in one conditional commit; the outcome is read back where it is not known.

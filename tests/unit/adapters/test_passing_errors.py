@@ -1,4 +1,3 @@
-# ruff: noqa: E501  (tables of codes)
 """Which of Kafka's errors pass by themselves: by Kafka's own table of error codes, and by what librdkafka says of its
 own. A code that neither this page nor floe knows fails the test, so that a new version is looked at."""
 
