@@ -260,11 +260,10 @@ class _Blocks:
         return pa.Table.from_batches(slices).combine_chunks().to_batches()[0]
 
     def _asked(self, wanted: Words) -> Mask:
-        """Equal hashes may begin in the block before the one that begins with them."""
-        first = np.maximum(np.searchsorted(self.fences, wanted, "left") - 1, 0)
-        behind = np.searchsorted(self.fences, wanted, "right")
-        marks = np.bincount(first, minlength=len(self.sums) + 1) - np.bincount(behind, minlength=len(self.sums) + 1)
-        return np.asarray(np.cumsum(marks)[:-1] > 0)
+        """A block may hold what lies between its first hash and that of the next one, which may begin in it."""
+        first = np.searchsorted(wanted, self.fences, "left")
+        behind = np.append(np.searchsorted(wanted, self.fences[1:], "right"), len(wanted))
+        return np.asarray(behind[: len(first)] > first)
 
 
 _LISTS = (("sums", "<u4"), ("fences", "<u8"))
