@@ -63,6 +63,17 @@ the data sets of vega, 18 get fractions later, half of them after a whole number
 - Fields that `create.identifier_fields` or `create.partition_by` name: a float cannot identify rows or go into buckets.
 - A field whose first value is a whole number that a double cannot hold: `long`, or `decimal(38, 0)` beyond 64 bits.
 
+## Names
+
+A column is called as its field, unless Spark or Iceberg's Java library could then not read the table: for names that Iceberg keeps
+(`_file`), those of partition fields (`ts_day`), empty ones, and those that are one in files (`a.b`, `a_x2Eb`). Such a field's column
+has an underscore more: `_file_`, `ts_day_`, `_`. `evolve.names` says so, or leaves the value out, or makes the record an error; see
+[names that no column can have](concepts.md#names-that-no-column-can-have).
+
+A column whose values stand in a table's partitions (`partition_by: [hash]`) is never `fixed`: Iceberg's Java library cannot read them
+there (FLOE-T115). Its `bucket` is a number. Of whole numbers and decimals that partitions truncate, the few least have no partition and
+are errors (FLOE-D302).
+
 ## Wider values
 
 If `evolve.data_type` is `widen` (the default) and a value fits a wider type that Iceberg can promote to, the column is widened
