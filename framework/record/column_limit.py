@@ -1,5 +1,5 @@
-"""No record makes a table wider than `evolve.max_columns`, nor asks for a column whose full name another one has: what
-does is a dead letter, its neighbours are rows.
+"""No record makes a table wider than `evolve.max_columns`, nor one that Iceberg's Java library could not read, nor asks for
+a column whose full name another one has: what does is a dead letter, its neighbours are rows.
 
 In: a block's result that asks for columns, and what processes a block. Out: the records that stay, their result, and
 what became of those that ask for too much, which are found by halving; in order of offsets, whoever comes first has
@@ -23,8 +23,9 @@ from framework.record.model import BlockResult, RecordBlock, TableNeed, TableTar
 from framework.record.value_buffer import JoinedValues
 from framework.table.arrow_schema import parse_schema
 from framework.table.column_limit import columns_in, new_columns, too_wide
-from framework.table.evolve import clash_with, merge_needs
+from framework.table.evolve import merge_needs, unmakeable
 from framework.table.policy.admitted import most_columns, most_columns_of_any
+from framework.table.readable import UNREADABLE
 from framework.table.trouble import frozen
 
 # Found one by one; where more records of a block ask for too much, the table gains nothing more by the block.
@@ -116,8 +117,10 @@ class _Bounds:
             return _failure(need.table, "FLOE-D310", too_wide(most))
         # A table that is not there is looked at as it would be made: of two columns that clash it has one.
         found = target or changed_as(need, self._plan, None)
-        clash = clash_with(found, need) if new and found is not None else ""
-        return _failure(need.table, "FLOE-D306", clash) if clash else None
+        refused = unmakeable(found, need) if new and found is not None else None
+        if refused is None:
+            return None
+        return _failure(need.table, "FLOE-D313" if refused.code == UNREADABLE else "FLOE-D306", refused.reason)
 
 
 def _failure(table: str, code: str, why: str) -> RecordFailure:

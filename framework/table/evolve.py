@@ -73,20 +73,19 @@ def plan_evolution(target: TableTarget, need: TableNeed) -> AlterTable | Refusal
         return refused.refusal
     if not planner.changes:
         return None
-    named = without_clashes(root.fields, schema.fields)
+    distinct = without_clashes(root.fields, schema.fields)
     most = most_columns(target.policy)
-    columns = within(named, schema.fields, most)
+    columns = within(distinct, schema.fields, most)
     as_wanted = {field.name for field in root.fields if field in columns}
     changes = tuple(change for change in planner.changes if change.path[0] in as_wanted)
     if not changes:
         path = planner.changes[0].path
-        if any(field.name == path[0] for field in root.fields if field in named):
+        if any(field.name == path[0] for field in root.fields if field in distinct):
             return Refusal(target.name, path, too_wide(most), TOO_WIDE)
         return Refusal(target.name, path, _clash(path), "FLOE-T109")
     changed = Schema(*columns, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)
-    before = _definition(schema, target)
-    if found := new_faults(replace(before, schema=changed), before):
-        return Refusal(target.name, found[0].path, found[0].why, UNREADABLE)
+    if (unreadable := _unreadable(target, schema, columns)) is not None:
+        return unreadable
     return AlterTable(
         table=target.name,
         table_uuid=target.table_uuid,
@@ -97,17 +96,27 @@ def plan_evolution(target: TableTarget, need: TableNeed) -> AlterTable | Refusal
     )
 
 
-def clash_with(target: TableTarget, need: TableNeed) -> str:
-    """Why the table cannot have all columns that the need asks for, as two of them would have one full name; "" where
-    it can."""
+def unmakeable(target: TableTarget, need: TableNeed) -> Refusal | None:
+    """Why the table cannot have all columns that the need asks for: two of them would have one full name, or Iceberg's Java
+    library could not read the table. None where it can, or where the policy or its width are what is in the way."""
     schema = parse_schema(target.schema_json)
     try:
         planner, root = _wanted(schema, target, need)
     except _Refused:
-        return ""  # for another reason, which its records are told
-    named = without_clashes(root.fields, schema.fields)
-    left_out = {field.name for field in root.fields if field not in named}
-    return next((_clash(change.path) for change in planner.changes if change.path[0] in left_out), "")
+        return None  # for another reason, which its records are told
+    distinct = without_clashes(root.fields, schema.fields)
+    left_out = {field.name for field in root.fields if field not in distinct}
+    for change in planner.changes:
+        if change.path[0] in left_out:
+            return Refusal(target.name, change.path, _clash(change.path), "FLOE-T109")
+    return _unreadable(target, schema, distinct) if planner.changes else None
+
+
+def _unreadable(target: TableTarget, schema: Schema, columns: Sequence[NestedField]) -> Refusal | None:
+    before = _definition(schema, target)
+    wanted = Schema(*columns, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)
+    found = new_faults(replace(before, schema=wanted), before)
+    return Refusal(target.name, found[0].path, found[0].why, UNREADABLE) if found else None
 
 
 def _wanted(schema: Schema, target: TableTarget, need: TableNeed) -> tuple[_Planner, StructType]:

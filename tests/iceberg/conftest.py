@@ -18,11 +18,13 @@ from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField, StringType
 
 from framework.adapters.iceberg.catalog import IcebergCatalog
+from framework.adapters.iceberg.define import DEFAULT_PROPERTIES
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.commit.events.event_types import DataFile
 from framework.commit.machine.effects import CommitTable, PipelineProgress, TableProgress, TableView
 from framework.config.spec import PartitionFieldSpec, TablePolicy
 from framework.table.changes import CreateTable
+from framework.table.partitions import spec_of
 from tests.iceberg.spark_server import IcebergSpark
 
 TOPIC = "control-topic-id"
@@ -62,6 +64,16 @@ class Lake:
             ("format-version" if key == "format_version" else key, value) for key, value in properties.items()
         )
         self.tables.create_table(CreateTable(name, schema.model_dump_json(), tuple(partition_by), given))
+        return name
+
+    def made_by_others(
+        self, name: str, schema: Schema, partition_by: Sequence[PartitionFieldSpec], format_version: str = "2"
+    ) -> str:
+        """A table that floe may write and would not make: of partitions that Java cannot read."""
+        catalog, _ = IcebergCatalog(self.settings, self.name).open()
+        catalog.create_namespace_if_not_exists(name.rpartition(".")[0])
+        properties = {**DEFAULT_PROPERTIES, "format-version": format_version}
+        catalog.create_table(name, schema, partition_spec=spec_of(schema, partition_by), properties=properties)
         return name
 
     def view(self, name: str, branch: str = "main", topic: str = TOPIC) -> TableView:

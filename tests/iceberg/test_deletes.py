@@ -226,7 +226,7 @@ def test_deletes_lie_in_the_partition_of_their_file(
 ) -> None:
     """For every transform and type, also with null, a delete entry and the summary of its manifest have the data file's
     partition, also after it was replaced."""
-    name = lake.create("t.typed", TYPES, [partition], format_version=version)
+    name = lake.made_by_others("t.typed", TYPES, [partition], version)
     files = lake.files(name, [*ROWS, *({**row, "id": 9} for row in ROWS)])
     answer = lake.tables.commit(lake.effect(name, files, 1))
     assert isinstance(answer, Committed), answer

@@ -115,7 +115,7 @@ def summaries(lake: Lake, name: str) -> list[str]:
 @pytest.mark.parametrize("partition", PARTITIONS, ids=lambda each: f"{each.transform}-{each.column}")
 def test_every_partition_value_survives_the_announcement(lake: Lake, partition: PartitionFieldSpec) -> None:
     """For every transform and type, the committed partition value is the one PyIceberg's own append records."""
-    ours, theirs = lake.create("t.ours", TYPES, [partition]), lake.create("t.theirs", TYPES, [partition])
+    ours, theirs = (lake.made_by_others(name, TYPES, [partition]) for name in ("t.ours", "t.theirs"))
     ok(lake.tables.commit(lake.effect(ours, lake.files(ours, ROWS), 1)))
     lake.plain(theirs).append(lake.plain(ours).scan().to_arrow())
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from pathlib import Path
 
 import pytest
 from pyiceberg.schema import Schema
@@ -38,6 +39,7 @@ from testbed.servers.spark_reader import java_read
 from tests.fuzz.definitions import TWINS
 from tests.iceberg.conftest import Lake
 from tests.iceberg.landing import Landing
+from tests.project import Project
 
 pytestmark = [pytest.mark.iceberg]
 
@@ -301,3 +303,17 @@ def test_a_table_that_would_be_unreadable_is_not_made(lake: Lake) -> None:
     assert isinstance(refused, Refusal)
     assert (refused.code, refused.path) == ("FLOE-T115", ("hash",))
     assert isinstance(plan_create(need, policy_of([PartitionFieldSpec("hash", "bucket", 4)]), hints, ()), CreateTable)
+
+
+def test_the_remedy_works_as_typed(tmp_path: Path) -> None:
+    """`floe doctor --mend TABLE -t TARGET` renames the column and says so, and once more it changes nothing; a table that is
+    not there is an error."""
+    project = Project(tmp_path, "127.0.0.1:1")
+    lake = Lake(project.catalog_settings)
+    lake.create("ns.t", _BASE)
+    break_(lake, "ns.t", NestedField(9, "_file", LongType(), required=False))
+    output = project.run("doctor", "--mend", "ns.t")
+    assert "ok       table ns.t: column '_file' is now called '_file_'" in output
+    assert list(lake.plain("ns.t").schema().column_names) == ["ts", "1", "_file_"]
+    assert "nothing was changed" in project.run("doctor", "--mend", "ns.t")
+    assert "there is no such table" in project.run("doctor", "--mend", "ns.other", code=3)

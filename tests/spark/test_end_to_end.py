@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 
+from testbed.servers.spark_reader import java_read
 from tests.conftest import Broker
 from tests.project import Project
 
@@ -112,3 +113,51 @@ def test_a_new_field_becomes_a_column(project: Project, broker: Broker) -> None:
         1 for i in range(100, 200) if i % 3 == 0 and i % 10
     )
     assert set(project.positions(project.tables("shop")).values()) == {1}
+
+
+NAMES = """
+    source:
+      kafka: {{connection: main, topics: [{topic}]}}
+      format: {{type: json}}
+      schema: {{id: long, ts: timestamptz}}
+    routes:
+      rules:
+        - {{when: {{field: kind, equals: k}}, table: shop.keyed}}
+        - {{table: shop.plain}}
+      allow_tables: ["shop.*"]
+    tables:
+      defaults: {{commit: {{interval: 1s}}, create: {{partition_by: ["day(ts)"]}}}}
+      overrides:
+        - {{match: shop.keyed, write: {{mode: upsert, key: [id]}}, create: {{partition_by: ["bucket(2, id)"]}}}}
+    errors: {{policy: dead_letter, dead_letter_table: shop.dead_letters}}
+"""
+
+
+def test_names_that_no_column_can_have(project: Project, broker: Broker) -> None:
+    """Records of a run with fields that would make its tables unreadable, or that are called as what travels beside the
+    rows of an upsert table, land under other names; Spark and Java read both tables, also after a restart."""
+    topic = broker.new_topic("names", partitions=1)
+    file = project.pipeline("names", NAMES.format(topic=topic))
+    ts = "2024-01-04T10:00:00Z"
+    odd = {"ts_day": 5, "id_bucket": 6, "_file": "f", "": 7, "_1": 8, "1": 9, "__floe_offset": 10, "_row_id": 11}
+    keyed = {"id": 0, "kind": "k", "ts": ts}
+    for batch in (
+        [{"id": 0, "ts": ts}, keyed],
+        [{"id": 1, "ts": ts, **odd}, keyed, {**keyed, "id": 1, **odd, "s": {"": 12}}],
+        [{"id": 2, "ts": ts}, {"id": 3, "ts": ts, **odd}, {**keyed, "id": 3, **odd, "s": {"": 12}}],
+    ):
+        broker.produce(topic, batch)
+        project.run("run", file, "--until-caught-up")
+    assert "shop.dead_letters" not in project.tables("shop") or not project.table("shop.dead_letters").num_rows
+    names = "_file_, `_`, _1, `1_`, __floe_offset_, _row_id_"
+    found = java_read(
+        project.catalog_settings,
+        [
+            f"SELECT id, ts_day_ AS by, {names} FROM `default`.shop.plain WHERE _file_ IS NOT NULL ORDER BY id",
+            f"SELECT id, id_bucket_ AS by, {names} FROM `default`.shop.keyed WHERE s.`_` = 12 ORDER BY id",
+        ],
+        ["shop.plain", "shop.keyed"],
+    )
+    for rows, by in zip(found.rows, (5.0, 6.0), strict=True):
+        assert [list(row.values()) for row in rows] == [[n, by, "f", 7.0, 8.0, 9.0, 10.0, 11.0] for n in (1, 3)]
+    assert found.counts == {"shop.plain": 4, "shop.keyed": 3}

@@ -45,6 +45,7 @@ _TIMES = [0, 1, -1, 999_999, -62_135_596_800_000_000, 253_402_300_799_999_999, 1
 _TIMES += [86_400_000_000 * i + i for i in range(4)]
 _LONGS = [0, -1, 1, 2**63 - 1, -(2**63), 2**53 + 1, 10, 11, 12, 100, 2**31, -(2**31)]
 _DECIMALS = ["0", "0.001", "-0.001", "1", "1.1", "10", "999999999.999", "-999999999.999", "0.010", "5", "7.5", "8"]
+_LEAST = _LONGS.index(-(2**63))
 _LOWEST = _DECIMALS.index("-999999999.999")
 _UUIDS = [UUID(int=i * 2**120 + i) for i in range(FEW)]
 
@@ -304,8 +305,9 @@ class Source:
                 target[spoilt.column] = keyed[spoilt.column]
                 value[kind.order] = None
         parts = kind.override["create"]["partition_by"]
-        if any(key.column == "k_dec" and i == _LOWEST for key, i in zip(kind.keys, numbers, strict=True)):
-            bad = bad or any(part.startswith("truncate") and "k_dec" in part for part in parts)  # it has no partition
+        for key, i in zip(kind.keys, numbers, strict=True):
+            if (key.column, i) in (("k_dec", _LOWEST), ("k_long", _LEAST)):  # truncated it has no partition
+                bad = bad or any(part.startswith("truncate") and key.column in part for part in parts)
         text = None if deletes and kind.deletes_by == "tombstone" else _json(value).encode()
         by_key = repr(sorted((key, repr(each)) for key, each in cells.items()))
         stable = random.Random(by_key).randrange(PARTITIONS)  # where no column decides, Kafka's order does

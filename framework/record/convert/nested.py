@@ -98,10 +98,11 @@ class StructConverter(Converter):
     def _by_name(self, value: dict[str, JsonValue], path: str) -> dict[str, JsonValue]:
         """Fields that are not null by folded name; raises RecordFailure FLOE-D306 when two are of one column."""
         out: dict[str, JsonValue] = {}
+        folds = self.fold if self.other_names else str.lower if self.insensitive else str
         for name, item in value.items():
             if item is None:
                 continue
-            folded = self.fold(name)
+            folded = folds(name)
             if folded in out:
                 field_path = f"{path}.{name}" if path else name
                 raise RecordFailure("convert", "FLOE-D306", self.two_fields(name, path), field_path=field_path)

@@ -15,7 +15,9 @@ from pyiceberg.types import LongType, NestedField, StructType, TimestamptzType
 import framework
 from framework.config.column_names import RESERVED_BY_FLOE
 from framework.config.spec import EvolveMode, FieldHint, FormatSpec, FormatType, TablePolicy
+from framework.record.convert import table_shape
 from framework.record.model import BlockResult, TableTarget
+from framework.table import evolve
 from framework.table.arrow_schema import parse_schema
 from framework.testing.tables import MemoryTables
 from testbed.format_samples import Landed, avro_bytes, avro_schema, framed, land, record_of, records
@@ -162,9 +164,21 @@ def test_a_value_that_stands_beside_its_column(way: object) -> None:
 @pytest.mark.parametrize("way", [processed, alone], ids=["in columns", "alone"])
 def test_what_the_policy_excludes_is_excluded_by_its_own_name(way: object) -> None:
     """`exclude: [_file]` leaves it out, and `include: [_file]` lets it in under its other name."""
-    for evolve, wanted in (({"exclude": ("_file",)}, ["id"]), ({"include": ("id", "_file")}, ["id", "_file_"])):
-        result, names = landed(way, [{"id": 1}, {"id": 2, "_file": 3}], policy(**evolve))
+    for words, wanted in (({"exclude": ("_file",)}, ["id"]), ({"include": ("id", "_file")}, ["id", "_file_"])):
+        result, names = landed(way, [{"id": 1}, {"id": 2, "_file": 3}], policy(**words))
         assert (names, len(result.dead_letters)) == (wanted, 0)
+
+
+def test_what_naming_lets_through_is_one_dead_letter_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The definition is looked at as a whole before a record counts as good: without the rule of names for partition fields
+    the record is refused, its neighbours land, and the table stays readable."""
+    for module in (evolve, table_shape):
+        monkeypatch.setattr(module, "partition_fields", lambda target: frozenset())
+    chosen, table = made_for(EvolveMode.RENAME)
+    result, names = landed(processed, [{"id": 1, "new": 1}, {"id": 2, "ts_day": 5}, {"id": 3}], chosen, table)
+    assert [(letter.offset, letter.code) for letter in result.dead_letters] == [(1, "FLOE-D313")]
+    assert [row["id"] for row in result.rows["ns.t"].to_pylist()] == [1, 3]
+    assert "ts_day" not in names
 
 
 # ---- columns that bring their types -----------------------------------------------------------------------------------
