@@ -147,6 +147,11 @@ def look(
     """
     # Invariant 12: whatever is announced or committed after the files were listed is seen by what is read after it.
     files = catalog.stored_files(name, before.roots)
+    if (shared := catalog.foreign_metadata(name, files)) is not None:
+        reason = (
+            f"{shared} is the metadata of another table, perhaps in another catalog, or of one that was here before"
+        )
+        return TableOrphans(name, skipped=f"{reason}: whose files lie here cannot be determined")
     found = _judged(name, catalog, before, files, announced, older_than_ms)
     if not delete or not found.orphans:
         return found

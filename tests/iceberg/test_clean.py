@@ -8,8 +8,10 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
 from framework.runtime.coordinator import Coordinator
 from tests.conftest import Broker
@@ -77,6 +79,23 @@ def test_only_old_files_that_nobody_names_are_removed(place: Place) -> None:
     place.commit(name, announced, 3)
     assert lake.rows(name) == [2, 3]
     assert place.clean(delete=True)[name].orphans == ()
+
+
+def test_a_folder_that_another_catalogs_table_shares_is_left_alone(place: Place, tmp_path: Path) -> None:
+    """A table of a catalog that nobody here knows has the same location (apache/amoro#4292): none of its files is taken
+    for an orphan, and the report says why."""
+    lake = place.lake
+    name = lake.create("shop.orders")
+    place.commit(name, lake.files(name, [{"id": 1}]), 1)
+    theirs = SqlCatalog("theirs", uri=f"sqlite:///{tmp_path}/theirs.db", warehouse=lake.settings["warehouse"])
+    theirs.create_namespace("elsewhere")
+    twin = theirs.create_table("elsewhere.copy", lake.plain(name).schema(), location=lake.plain(name).location())
+    twin.append(lake.plain(name).scan().to_arrow())
+    age_everything(lake, name)
+    done = place.clean(delete=True)[name]
+    assert done.removed == 0
+    assert "metadata of another table" in done.skipped
+    assert theirs.load_table("elsewhere.copy").scan().to_arrow().num_rows == 1
 
 
 def test_tables_whose_files_cannot_be_told_apart_are_left_alone(place: Place) -> None:

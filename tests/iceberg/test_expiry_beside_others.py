@@ -182,6 +182,39 @@ def test_a_file_that_came_back_and_went_again_stays_for_as_long_as_somebody_can_
     assert not local(path).exists()
 
 
+def test_a_snapshot_in_the_middle_expires(lake: Lake) -> None:
+    """What it removed is still read by an older snapshot that a tag keeps (apache/iceberg#10982)."""
+    name = filled(lake, commits=2)
+    first = lake.plain(name).current_snapshot()
+    assert first is not None
+    lake.plain(name).manage_snapshots().create_tag(first.snapshot_id, "audit").commit()
+    lake.plain(name).delete("id = 2")
+    for number in range(4, 7):
+        ok(lake.tables.commit(lake.effect(name, lake.files(name, [{"id": number}]), number)))
+    expire_all(lake, name)
+    whole(lake, name)
+    assert sorted(lake.plain(name).scan(snapshot_id=first.snapshot_id).to_arrow()["id"].to_pylist()) == [1, 2]
+
+
+def test_several_branches_and_tags_before_and_one_after(lake: Lake) -> None:
+    """Branches and tags that go between rounds leave nothing behind that a snapshot lacks (apache/iceberg#13568)."""
+    name = filled(lake, commits=3)
+    old = lake.plain(name).snapshots()[0].snapshot_id
+    lake.plain(name).manage_snapshots().create_tag(old, "audit").create_branch(old, "side").commit()
+    lake.plain(name).delete("id = 2")
+    for number in range(4, 7):
+        ok(lake.tables.commit(lake.effect(name, lake.files(name, [{"id": number}]), number)))
+    expire_all(lake, name)
+    whole(lake, name)
+    lake.plain(name).manage_snapshots().remove_branch("side").commit()
+    expire_all(lake, name)
+    whole(lake, name)
+    lake.plain(name).manage_snapshots().remove_tag("audit").commit()
+    expire_all(lake, name)
+    whole(lake, name)
+    assert lake.rows(name) == [1, 3, 4, 5, 6]
+
+
 def add_again(lake: Lake, name: str, path: str) -> None:
     lake.plain(name).add_files([path], check_duplicate_files=False)
 

@@ -53,6 +53,7 @@ ALL_LOADS = {
     "stored_files": lambda tables, name: tables.stored_files(name, ["file:///etc"]),
     "missing_files": lambda tables, name: tables.missing_files(name, ["file:///etc/passwd"]),
     "opened": lambda tables, name: tables.opened(name),
+    "foreign_metadata": lambda tables, name: tables.foreign_metadata(name, []),
     "owned": lambda tables, name: tables.owned(name, ["file:///etc/passwd"]),
     "remove_files": lambda tables, name: list(tables.remove_files(name, ["file:///tmp/floe-no-such-file"])),
 }  # fmt: skip

@@ -7,7 +7,10 @@ one too few (invariant 12).
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -24,7 +27,19 @@ from framework.commit.machine.progress import PROGRESS_PROPERTY
 from framework.commit.recovery.orphans import StoredFile
 from framework.commit.tombstones import root_of
 
-__all__ = ["StoredFile", "TablePlace", "TableReferences", "list_files", "path_key", "place_of", "references_of"]
+__all__ = [
+    "StoredFile",
+    "TablePlace",
+    "TableReferences",
+    "foreign_metadata",
+    "list_files",
+    "path_key",
+    "place_of",
+    "references_of",
+]
+
+
+_TABLE_UUID = re.compile(rb'"table-uuid"\s*:\s*"([0-9a-fA-F-]{36})"')
 
 
 @dataclass(frozen=True)
@@ -86,6 +101,23 @@ def place_of(table: Table) -> TablePlace:
     roots = dict.fromkeys(root.rstrip("/") for root in (metadata.location, data_path, metadata_path) if root)
     progress = json.loads(metadata.properties.get(PROGRESS_PROPERTY) or "{}")
     return TablePlace(str(metadata.table_uuid), tuple(roots), frozenset(progress))
+
+
+def foreign_metadata(table: Table, files: Iterable[StoredFile]) -> str | None:
+    """A metadata file among these that is another table's, or that does not say whose: then two tables share a place,
+    perhaps by catalogs that nobody here knows. None where all are this table's, of whatever age."""
+    own = str(table.metadata.table_uuid)
+    known = {path_key(table.metadata_location), *(path_key(each.metadata_file) for each in table.metadata.metadata_log)}
+    for file in files:
+        if file.key.endswith((".metadata.json", ".metadata.json.gz")) and file.key not in known:
+            with table.io.new_input(file.location).open() as stream:
+                text = stream.read()
+            if file.key.endswith(".gz"):
+                text = gzip.decompress(text)
+            found = _TABLE_UUID.search(text)
+            if found is None or found[1].decode() != own:
+                return file.location
+    return None
 
 
 def list_files(io: FileIO, location: str) -> list[StoredFile]:

@@ -27,6 +27,7 @@ from framework.adapters.iceberg.files import (
     StoredFile,
     TablePlace,
     TableReferences,
+    foreign_metadata,
     list_files,
     place_of,
     references_of,
@@ -310,6 +311,18 @@ class IcebergTables:
             return [file for location in locations if loaded for file in list_files(loaded.io, location)]
         except Exception as error:  # each store has exceptions of its own
             raise _store_silent(table, ", ".join(locations), error) from error
+
+    def foreign_metadata(self, table: str, files: Iterable[StoredFile]) -> str | None:
+        """The metadata file of another table among the files in this table's places; None where there is none.
+
+        Raises:
+            FloeError: the store does not answer, or a metadata file cannot be read.
+        """
+        loaded = self._load(table)
+        try:
+            return foreign_metadata(loaded, files) if loaded is not None else None
+        except Exception as error:  # each store has exceptions of its own
+            raise _store_silent(table, str(table), error) from error
 
     def missing_files(self, table: str, paths: Iterable[str]) -> tuple[str, ...]:
         """Those of some files that are not in the table's store.
