@@ -1,4 +1,4 @@
-"""The failures that users of Kafka-to-Iceberg systems have reported, F01 to F42, and what answers each here.
+"""The failures that users of Kafka-to-Iceberg systems have reported, F01 to F47, and what answers each here.
 
 Plain data for `tests.chaos.report`. Tests carry `@pytest.mark.failure("F05")`, or are named here when they show it
 among other things: `path::test`, or a path alone for all its tests. A failure that cannot occur has a reason instead.
@@ -27,6 +27,7 @@ OFFSETS = "tests/unit/commit/test_offsets.py::"
 BATCH = "tests/unit/runtime/test_batch.py::"
 PROCESS = "tests/unit/record/test_process.py::"
 VALUES = "tests/unit/record/test_values.py::"
+EXPIRY = "tests/iceberg/test_expiry_beside_others.py::"
 EVOLVE = "tests/unit/table/test_evolve.py::"
 
 FAILURES: dict[str, Failure] = {
@@ -344,6 +345,46 @@ FAILURES: dict[str, Failure] = {
             "tests/spark/test_running_jobs.py::test_sigterm_drains",
             OFFSETS + "test_first_run_starts_at_the_log_start_or_end",
             OFFSETS + "test_a_later_run_ignores_starting_offsets",
+        ),
+    ),
+    "F43": Failure(
+        "expiry removes files that a branch, a tag or a snapshot in the middle still reads (apache/iceberg#13568, #10982)",
+        "what goes is computed from the metadata before and after the commit (invariant 12)",
+        (
+            EXPIRY + "test_several_branches_and_tags_before_and_one_after",
+            EXPIRY + "test_a_snapshot_in_the_middle_expires",
+            EXPIRY + "test_another_expiry_was_faster",
+        ),
+    ),
+    "F44": Failure(
+        "expiry removes a live file that was deleted and added again (apache/iceberg#8255, #2131)",
+        "where others, or a rollback, may have brought a file back, every snapshot that stays is asked",
+        (
+            EXPIRY + "test_a_file_that_was_removed_and_added_again_stays",
+            EXPIRY + "test_a_file_that_came_back_and_went_again_stays_for_as_long_as_somebody_can_read_it",
+        ),
+    ),
+    "F45": Failure(
+        "orphan removal takes the files of a table that shares the location, or a sibling whose name begins alike "
+        "(apache/amoro#4292, apache/iceberg#17448)",
+        "a folder with another table's metadata is left alone; places are compared by whole path parts",
+        (
+            "tests/iceberg/test_clean.py::test_a_folder_that_another_catalogs_table_shares_is_left_alone",
+            "tests/security/test_removed_files.py::test_no_spelling_of_a_place_elsewhere_is_removed",
+        ),
+    ),
+    "F46": Failure(
+        "a coordinator that reads again moves the stored offset back, and files are registered twice "
+        "(apache/iceberg#16282, #17340)",
+        "progress never moves back, and a commit is conditional on it (invariants 3 and 4)",
+        (COMMIT + "test_progress_never_moves_back", "tests/protocol/test_histories.py"),
+    ),
+    "F47": Failure(
+        "Arrow's cast of a decimal returns another number without an error (apache/arrow-rs#10947, and C++ alike)",
+        "decimals are cast in one place, which compares them with the range first",
+        (
+            "tests/unit/record/test_casts.py::test_decimals_keep_each_digit_or_are_refused",
+            "tests/unit/record/test_casts.py::test_decimals_are_cast_in_one_place",
         ),
     ),
 }
