@@ -19,8 +19,8 @@ from pyiceberg.utils.properties import property_as_bool
 from framework.adapters.faults import reach
 from framework.adapters.iceberg.commit import TableCommits
 from framework.adapters.iceberg.expiry import ExpiryFacts, expire, facts_of, went_with, would_go
+from framework.adapters.iceberg.private.damaged_doubles import damaged_manifests
 from framework.adapters.iceberg.private.live_files import LiveFile, UnsupportedDeletes
-from framework.adapters.iceberg.private.manifests import damaged_manifests
 from framework.adapters.iceberg.replace import (
     Replacement,
     foreign_replaces,

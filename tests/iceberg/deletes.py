@@ -26,9 +26,10 @@ from framework.adapters.iceberg.catalog import IcebergCatalog
 from framework.adapters.iceberg.new_snapshot import branch_updates, snapshot_of
 from framework.adapters.iceberg.private import row_deletes
 from framework.adapters.iceberg.private.live_files import LiveFiles, live_files
-from framework.adapters.iceberg.private.manifests import SnapshotFiles, partition_types, schema_for_spec, to_iceberg
+from framework.adapters.iceberg.private.manifests import SnapshotFiles, to_iceberg
 from framework.adapters.iceberg.private.row_lineage import read_manifests
 from framework.adapters.iceberg.private.snapshot_id import new_snapshot_id
+from framework.adapters.iceberg.private.spec_schemas import partition_types, schema_for_spec
 from framework.commit.events.event_types import DataFile
 from tests.iceberg.conftest import Lake
 from tests.iceberg.lineage import avro, local, raw

@@ -38,7 +38,8 @@ from pyiceberg.transforms import (
 )
 from pyiceberg.types import ListType, LongType, MapType, NestedField, StringType, StructType
 
-from framework.adapters.iceberg.private.manifests import partition_types, to_iceberg
+from framework.adapters.iceberg.private.manifests import to_iceberg
+from framework.adapters.iceberg.private.spec_schemas import partition_types
 from framework.adapters.parquet.files import TableWriter
 from framework.commit.events.event_types import DataFile
 from framework.record.convert.parsed_columns import from_python

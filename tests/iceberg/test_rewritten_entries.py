@@ -23,7 +23,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, LongType, NestedField
 
 from framework.adapters.iceberg.private.avro import ExactDoubleReader
-from framework.adapters.iceberg.private.manifests import damaged_manifests
+from framework.adapters.iceberg.private.damaged_doubles import damaged_manifests
 from framework.adapters.iceberg.replace import manifests_of
 from framework.adapters.table_care import TableCare
 from framework.commit.events.event_types import DataFile

@@ -43,11 +43,7 @@ from framework.adapters.iceberg.manifest_lists import ManifestLists
 from framework.adapters.iceberg.new_snapshot import branch_updates, iceberg_files, kinds_of, parent_of, snapshot_of
 from framework.adapters.iceberg.private.deletion_vectors import Positions
 from framework.adapters.iceberg.private.live_files import LiveFiles, UnsupportedDeletes, live_files
-from framework.adapters.iceberg.private.manifests import (
-    SnapshotFiles,
-    WrittenSnapshot,
-    to_iceberg,
-)
+from framework.adapters.iceberg.private.manifests import SnapshotFiles, WrittenSnapshot, to_iceberg
 from framework.adapters.iceberg.private.replaced_files import ReplacedFiles
 from framework.adapters.iceberg.private.snapshot_id import new_snapshot_id
 from framework.adapters.iceberg.row_order import mark_at_head

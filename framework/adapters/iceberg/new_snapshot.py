@@ -18,13 +18,8 @@ from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate, Tabl
 from pyiceberg.types import IcebergType
 
 from framework.adapters.iceberg.counters import counters
-from framework.adapters.iceberg.private.manifests import (
-    UnknownSpec,
-    WrittenSnapshot,
-    partition_types,
-    schema_for_spec,
-    to_iceberg,
-)
+from framework.adapters.iceberg.private.manifests import WrittenSnapshot, to_iceberg
+from framework.adapters.iceberg.private.spec_schemas import UnknownSpec, partition_types, schema_for_spec
 from framework.adapters.iceberg.views import snapshot_by_id, start_of
 from framework.commit.machine.effects import CommitTable, RecoverTable
 

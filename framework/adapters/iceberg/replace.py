@@ -30,9 +30,10 @@ from framework.adapters.iceberg.new_snapshot import branch_updates
 from framework.adapters.iceberg.private import row_lineage as lineage
 from framework.adapters.iceberg.private.deletion_vectors import Positions
 from framework.adapters.iceberg.private.live_files import LiveFile, LiveFiles, deleted_positions, live_files
-from framework.adapters.iceberg.private.manifests import WrittenSnapshot, partition_types, schema_for_spec, to_iceberg
+from framework.adapters.iceberg.private.manifests import WrittenSnapshot, to_iceberg
 from framework.adapters.iceberg.private.replaced_files import ReplacedFiles, can_sweep
 from framework.adapters.iceberg.private.snapshot_id import new_snapshot_id
+from framework.adapters.iceberg.private.spec_schemas import partition_types, schema_for_spec
 from framework.adapters.iceberg.views import ancestry, head_of
 from framework.commit.events.event_types import DataFile
 from framework.commit.machine.progress import (

@@ -1,13 +1,11 @@
 """Fields 142 to 145 of a manifest entry's file, for which PyIceberg has no attributes: what row ids, position deletes
-and deletion vectors need; and partition values that were damaged when they were read. In and out: PyIceberg's `DataFile`
-with the fields of format version 3 in memory, or with fewer.
+and deletion vectors need. In and out: PyIceberg's `DataFile` with the fields of format version 3 in memory, or with
+fewer.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
-from ctypes import c_float
 from typing import Any
 
 from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS, DataFile, DataFileContent, FileFormat
@@ -18,7 +16,6 @@ FIRST_ROW_ID = FILE_FIELDS.index("first_row_id")
 REFERENCED_DATA_FILE_ID = 143
 _REFERENCED_DATA_FILE = FILE_FIELDS.index("referenced_data_file")
 _CONTENT_OFFSET = FILE_FIELDS.index("content_offset")
-_DOUBLE = struct.Struct("<d")
 _CONTENT_SIZE = FILE_FIELDS.index("content_size_in_bytes")
 
 
@@ -74,18 +71,3 @@ def delete_file(
     made = DataFile(*map(known.get, FILE_FIELDS))
     made.spec_id = spec_id
     return made
-
-
-def damaged_double(file: DataFile, place: int, source_id: int) -> float | None:
-    """The partition value that a file must have had at a place, where its column of doubles is itself the partition and
-    the value that stands there has single precision; None where it is right, or nothing tells.
-
-    floe wrote such values before 0.1.0: PyIceberg read them so. All rows of the file have one value, so that the bounds of
-    the column are that value.
-    """
-    lower, upper = ((bounds or {}).get(source_id) for bounds in (file.lower_bounds, file.upper_bounds))
-    held = file.partition[place]
-    if held is None or lower is None or lower != upper or len(lower) != _DOUBLE.size:
-        return None
-    (value,) = _DOUBLE.unpack(lower)
-    return float(value) if held != value and held == c_float(value).value else None

@@ -34,11 +34,8 @@ from pyiceberg.manifest import (
     write_manifest_list,
 )
 from pyiceberg.manifest import DataFile as IcebergDataFile
-from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
-from pyiceberg.transforms import IdentityTransform, UnknownTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import (
     BinaryType,
@@ -58,10 +55,12 @@ from framework.adapters.file_io import location_provider
 from framework.adapters.iceberg.private import row_deletes
 from framework.adapters.iceberg.private import row_lineage as lineage
 from framework.adapters.iceberg.private.avro import ManifestListWriterV2, ManifestWriterV2
+from framework.adapters.iceberg.private.damaged_doubles import places_of_doubles, repair_doubles
 from framework.adapters.iceberg.private.delete_manifests import DeleteManifestWriterV2, DeleteManifestWriterV3
 from framework.adapters.iceberg.private.deletion_vectors import Positions
-from framework.adapters.iceberg.private.entry_fields import REFERENCED_DATA_FILE_ID, damaged_double
+from framework.adapters.iceberg.private.entry_fields import REFERENCED_DATA_FILE_ID
 from framework.adapters.iceberg.private.live_files import LiveFiles, UnsupportedDeletes, live_files
+from framework.adapters.iceberg.private.spec_schemas import UnknownSpec, can_be_rewritten, schema_for_spec
 from framework.commit.events.event_types import DataFile
 
 # Tables of format version 1 keep PyIceberg's writer, and have no deletes.
@@ -81,10 +80,6 @@ _WRITTEN = {
 _FILE_FIELDS = tuple(field.name for field in DATA_FILE_TYPE[DEFAULT_READ_VERSION].fields)
 
 
-class UnknownSpec(ValueError):
-    """A file names a partition spec that the table does not have, or whose columns no schema of the table has."""
-
-
 def partition_value(field_type: IcebergType, value: object) -> Any:
     """One partition value from its JSON form (see `DataFile.partition`) to what PyIceberg's manifest writer takes."""
     if value is None:
@@ -100,60 +95,6 @@ def partition_value(field_type: IcebergType, value: object) -> Any:
     if isinstance(field_type, (StringType, BooleanType)):
         return value
     return int(str(value))
-
-
-def schema_for_spec(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
-    """The current schema, or, when it has lost a source column of an old spec, the newest one that still has them all.
-
-    Raises:
-        UnknownSpec: no schema of the table has the spec's source columns.
-    """
-    current = metadata.schema()
-    older = sorted(metadata.schemas, key=lambda schema: schema.schema_id, reverse=True)
-    sources = {field.source_id for field in spec.fields}
-    for schema in (current, *older):
-        if sources <= set(schema.field_ids):
-            return schema
-    raise UnknownSpec(f"partition spec {spec.spec_id} names columns that no schema of the table has: {sorted(sources)}")
-
-
-def partition_types(spec: PartitionSpec, schema: Schema) -> list[IcebergType]:
-    """The types of a file's partition values."""
-    return [field.field_type for field in spec.partition_type(schema).fields]
-
-
-def places_of_doubles(metadata: TableMetadata, spec: PartitionSpec) -> list[tuple[int, int]]:
-    """Which partition values are doubles themselves, and the ids of their columns."""
-    if not spec.fields or not can_be_rewritten(metadata, spec):
-        return []
-    types = partition_types(spec, schema_for_spec(metadata, spec))
-    return [
-        (place, field.source_id)
-        for place, (field, kind) in enumerate(zip(spec.fields, types, strict=True))
-        if isinstance(kind, DoubleType) and isinstance(field.transform, IdentityTransform)
-    ]
-
-
-def repair_doubles(file: IcebergDataFile, places: Sequence[tuple[int, int]]) -> bool:
-    """Whether partition values were damaged; they are what they were before."""
-    found = [(place, damaged_double(file, place, source_id)) for place, source_id in places]
-    for place, value in found:
-        if value is not None:
-            file.partition[place] = value
-    return any(value is not None for _, value in found)
-
-
-def damaged_manifests(metadata: TableMetadata, io: FileIO, manifests: Iterable[ManifestFile]) -> list[str]:
-    """The paths of those in which partition values that are doubles have single precision only (`damaged_double`)."""
-    places = {
-        spec_id: found for spec_id, spec in metadata.specs().items() if (found := places_of_doubles(metadata, spec))
-    }
-    return [
-        manifest.manifest_path
-        for manifest in manifests
-        if (own := places.get(manifest.partition_spec_id))
-        and any(repair_doubles(entry.data_file, own) for entry in lineage.read_live_entries(io, manifest))
-    ]
 
 
 def to_iceberg(file: DataFile, types: Sequence[IcebergType]) -> IcebergDataFile:
@@ -494,10 +435,3 @@ def _order_of_size(manifest: ManifestFile, base: int) -> int:
     files = (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
     # Rounded a little: math.log(1000, 10) is 2.9999999999999996.
     return int(math.log(max(files, 1), base) + 1e-9)
-
-
-def can_be_rewritten(metadata: TableMetadata, spec: PartitionSpec) -> bool:
-    """Manifests of a transform that PyIceberg does not know, or of columns that are gone, stay as they are."""
-    sources = {field.source_id for field in spec.fields}
-    known = any(sources <= set(schema.field_ids) for schema in metadata.schemas)
-    return known and not any(isinstance(field.transform, UnknownTransform) for field in spec.fields)
