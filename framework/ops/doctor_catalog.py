@@ -13,6 +13,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from framework.adapters.iceberg.catalog import IcebergCatalog
+from framework.adapters.iceberg.private.damaged_doubles import damaged_manifests
+from framework.adapters.iceberg.replace import manifests_of
 from framework.adapters.iceberg.views import definition_of
 from framework.config.spec import SettingValue
 from framework.diagnose.counted import counted
@@ -81,7 +83,8 @@ def shared_places(catalogs: Mapping[str, Mapping[str, SettingValue]]) -> Iterato
 
 
 def unreadable_tables(tables: IcebergTables, catalog: str, target: str) -> Iterator[Finding]:
-    """A line for each table whose definition Iceberg's Java library, and Spark with it, cannot read.
+    """A line for each table whose definition Iceberg's Java library, and Spark with it, cannot read, or whose partition
+    values an earlier version of floe damaged.
 
     Args:
         target: as `-t` names it in the remedy.
@@ -100,6 +103,11 @@ def unreadable_tables(tables: IcebergTables, catalog: str, target: str) -> Itera
         for fault in found:
             remedy = f"floe doctor --mend {name} -t {target}" if fault.is_name else _BY_HAND
             yield error(f"table {name}", f"Spark cannot read it: {fault}", remedy)
+        if loaded is not None and (count := len(damaged_manifests(loaded.metadata, loaded.io, manifests_of(loaded)))):
+            message = (
+                f"{counted(count, 'manifest')} with partition values of double in single precision: readers miss rows"
+            )
+            yield error(f"table {name}", message, f"floe maintain {name} -t {target}")
     yield ok(check, f"{counted(sound, 'table')} can be read by Spark and Iceberg's Java library")
     if len(names) > MOST_TABLES:
         more = counted(len(names) - MOST_TABLES, "more table")

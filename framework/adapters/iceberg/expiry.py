@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 from pyiceberg.catalog import MetastoreCatalog
-from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestContent, ManifestEntryStatus, ManifestFile
 from pyiceberg.serializers import FromInputFile
@@ -27,13 +26,12 @@ from pyiceberg.table.update import (
     AssertRefSnapshotId,
     AssertTableUUID,
     RemoveSnapshotsUpdate,
-    ValidatableTableRequirement,
 )
 from pyiceberg.utils.properties import property_as_int
-from typing_extensions import override
 
 from framework.adapters.iceberg.commit import TableCommits
 from framework.adapters.iceberg.files import path_key
+from framework.adapters.iceberg.private.sql import AssertAsSeen
 from framework.commit.machine.progress import (
     PROGRESS_PROPERTY,
     SUMMARY_COMMIT_ID,
@@ -101,21 +99,6 @@ def _age(snapshot: Snapshot, left_ms: int | None = None) -> SnapshotAge:
     )
 
 
-class _AsSeen(ValidatableTableRequirement):
-    """Nobody has set a branch or a tag since the look, and every snapshot that is to go is there. Catalogs that check
-    requirements in this process ask it; a REST server knows no such requirement."""
-
-    type: Literal["floe-as-seen"] = "floe-as-seen"
-    refs: frozenset[str]
-    snapshot_ids: frozenset[int]
-
-    @override
-    def validate(self, base_metadata: TableMetadata | None) -> None:  # type: ignore[override]
-        there = {each.snapshot_id for each in base_metadata.snapshots} if base_metadata else set()
-        if base_metadata is None or not self.snapshot_ids <= there or not base_metadata.refs.keys() <= self.refs:
-            raise CommitFailedException("branches, tags or snapshots have changed since they were looked at")
-
-
 def expire(commits: TableCommits, table: Table, expired: Collection[int]) -> Table:
     """The table without these snapshots.
 
@@ -127,7 +110,7 @@ def expire(commits: TableCommits, table: Table, expired: Collection[int]) -> Tab
     requirements: list[Any] = [AssertTableUUID(uuid=metadata.table_uuid)]
     requirements += [AssertRefSnapshotId(ref=name, snapshot_id=ref.snapshot_id) for name, ref in metadata.refs.items()]
     if isinstance(table.catalog, MetastoreCatalog):
-        requirements.append(_AsSeen(refs=frozenset(metadata.refs), snapshot_ids=frozenset(expired)))
+        requirements.append(AssertAsSeen(refs=frozenset(metadata.refs), snapshot_ids=frozenset(expired)))
     return commits.apply(table, requirements, (RemoveSnapshotsUpdate(snapshot_ids=list(expired)),))
 
 

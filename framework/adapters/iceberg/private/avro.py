@@ -48,6 +48,7 @@ BLOCK_BYTES = 64_000
 AVRO_SCHEMA_KEY = "avro.schema"
 
 _HEADER = construct_writer(META_SCHEMA)
+_DOUBLE = struct.Struct("<d")
 
 
 @dataclass(frozen=True)
@@ -90,14 +91,14 @@ def list_form(version: TableVersion, in_memory: TableVersion) -> Form:
 
 class ExactDoubleReader(DoubleReader):
     """A double with all its bits. PyIceberg's compiled decoder gives it as a float of single precision: 19.99 becomes
-    19.989999771118164, and 1e300 an infinity, in partition values as everywhere. Goes when that decoder is right, which
-    `test_pyiceberg_reads_doubles_in_single_precision` notices."""
+    19.989999771118164, and 1e300 an infinity, in partition values as everywhere.
 
-    _DOUBLE = struct.Struct("<d")
+    Goes when PyIceberg's decoder is right, which `test_pyiceberg_reads_doubles_in_single_precision` notices.
+    """
 
     @override
     def read(self, decoder: BinaryDecoder) -> float:
-        (value,) = self._DOUBLE.unpack(decoder.read(8))
+        (value,) = _DOUBLE.unpack(decoder.read(8))
         return float(value)
 
 

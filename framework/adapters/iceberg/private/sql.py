@@ -12,12 +12,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache
 from pyiceberg.catalog.sql import IcebergTables as CatalogRow
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.io import FileIO
 from pyiceberg.serializers import Compressor, ToOutputFile
 from pyiceberg.table import CommitTableResponse, StagedTable, Table, TableProperties
@@ -32,6 +34,7 @@ from pyiceberg.table.update import (
     SetSnapshotRefUpdate,
     TableRequirement,
     TableUpdate,
+    ValidatableTableRequirement,
     update_table_metadata,
 )
 from pyiceberg.typedef import IcebergBaseModel, Identifier
@@ -261,3 +264,21 @@ def _kept_metadata_files(metadata: TableMetadata) -> int:
     default = TableProperties.METADATA_PREVIOUS_VERSIONS_MAX_DEFAULT
     kept = property_as_int(metadata.properties, TableProperties.METADATA_PREVIOUS_VERSIONS_MAX, default)
     return max(1, default if kept is None else kept)
+
+
+class AssertAsSeen(ValidatableTableRequirement):
+    """Nobody has set a branch or a tag since the look, and every snapshot that is to go is there. Catalogs that check
+    requirements in this process ask it; a REST server knows no such requirement.
+
+    Goes when PyIceberg has a requirement that a table has no other references than these.
+    """
+
+    type: Literal["floe-as-seen"] = "floe-as-seen"
+    refs: frozenset[str]
+    snapshot_ids: frozenset[int]
+
+    @override
+    def validate(self, base_metadata: TableMetadata | None) -> None:  # type: ignore[override]
+        there = {each.snapshot_id for each in base_metadata.snapshots} if base_metadata else set()
+        if base_metadata is None or not self.snapshot_ids <= there or not base_metadata.refs.keys() <= self.refs:
+            raise CommitFailedException("branches, tags or snapshots have changed since they were looked at")
