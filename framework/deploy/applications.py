@@ -11,14 +11,13 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from framework.adapters.private_files import private_dir, touch_private, write_private
-from framework.adapters.process import end_group, running_pid, spawn, tell
+from framework.adapters.process import end_group, python, python_environment, running_pid, spawn, tell
 from framework.deploy.launch import STOP_FILE, Application, LaunchState
 from framework.deploy.log_pump import shift
 from framework.errors import FloeError
@@ -127,8 +126,8 @@ class Applications:
         _write(home / RECORD, asdict(record))
         (home / STATE).unlink(missing_ok=True)
         shift(str(home / LOG))
-        command = [sys.executable, "-m", "framework.deploy.supervisor", _mark(home)]
-        spawn(command, home / PID, home / LOG, application.folder)
+        command = python("-m", "framework.deploy.supervisor", _mark(home))
+        spawn(command, home / PID, home / LOG, application.folder, python_environment())
         return _look(home)
 
     def stop(self, application: DeployedApplication, patience_s: float) -> int | None:

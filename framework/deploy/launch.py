@@ -23,6 +23,7 @@ from pathlib import Path
 from types import FrameType
 
 from framework.adapters.private_files import private_dir, touch_private, write_private
+from framework.adapters.process import python_environment
 from framework.config.spec import LoadedPipeline
 from framework.deploy import log_pump
 from framework.deploy.package import Lock, archive_path, build_archive, this_lock, unpacked_path
@@ -55,6 +56,9 @@ Say = Callable[[str], None]
 
 _EMPTY_JAR = b"PK\x05\x06" + bytes(18)  # a zip archive without members
 _DRIVER_TEXT = """import sys
+
+if not getattr(sys.flags, "safe_path", False):
+    del sys.path[0]  # the folder of this script, where somebody else's modules may lie
 
 from framework.deploy.driver_main import main
 
@@ -228,7 +232,12 @@ def _start(application: Application, log: Path | None) -> tuple[subprocess.Popen
             start_new_session=True,
         )
         driver = subprocess.Popen(
-            application.command, cwd=application.folder, start_new_session=True, stdout=writes[0], stderr=writes[1]
+            application.command,
+            cwd=application.folder,
+            env=python_environment(),
+            start_new_session=True,
+            stdout=writes[0],
+            stderr=writes[1],
         )
     finally:
         for each in (*reads, *writes):
