@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from framework.adapters.private_files import open_private, private_dir, write_private
+from framework.adapters.private_files import open_private, private_dir, remove_private, write_private
 
 SAFE_PATH = "PYTHONSAFEPATH"
 _HAS_SAFE_PATH = (3, 11)
@@ -80,14 +80,14 @@ def stop(pid_file: Path, mark: str, patience_s: float = 20.0) -> bool:
     """Ends the process of a pid file, gently first, and waits until it is gone. True: there was one to end."""
     pid = running_pid(pid_file, mark)
     if pid is None:
-        pid_file.unlink(missing_ok=True)
+        remove_private(pid_file)
         return False
     for signal_number, wait_s in ((signal.SIGTERM, patience_s), (signal.SIGKILL, 10.0)):
         _signal(pid, signal_number)
         deadline = time.monotonic() + wait_s
         while time.monotonic() < deadline:
             if running_pid(pid_file, mark) is None:
-                pid_file.unlink(missing_ok=True)
+                remove_private(pid_file)
                 return True
             time.sleep(0.05)
     raise TimeoutError(f"process {pid} does not end")
