@@ -16,6 +16,7 @@ from framework.adapters.iceberg.catalog import IcebergCatalog
 from framework.adapters.iceberg.views import definition_of
 from framework.config.spec import SettingValue
 from framework.diagnose.counted import counted
+from framework.diagnose.shown import argument
 from framework.diagnose.suggest import listed
 from framework.errors import FloeError
 from framework.ops.doctor import Finding, error, ok, warning
@@ -98,12 +99,14 @@ def unreadable_tables(tables: IcebergTables, catalog: str, target: str) -> Itera
         found = faults(definition_of(loaded.metadata)) if loaded is not None else ()
         sound += not found
         for fault in found:
-            remedy = f"floe doctor --mend {name} -t {target}" if fault.is_name else _BY_HAND
+            remedy = f"floe doctor --mend {argument(name)} -t {argument(target)}" if fault.is_name else _BY_HAND
             yield error(f"table {name}", f"Spark cannot read it: {fault}", remedy)
     yield ok(check, f"{counted(sound, 'table')} can be read by Spark and Iceberg's Java library")
     if len(names) > MOST_TABLES:
         more = counted(len(names) - MOST_TABLES, "more table")
-        yield warning(check, f"{more} were not looked at", f"floe doctor --mend TABLE -t {target} looks at one")
+        yield warning(
+            check, f"{more} were not looked at", f"floe doctor --mend TABLE -t {argument(target)} looks at one"
+        )
 
 
 # A column of another type, or another partition: rows have to be written anew.
