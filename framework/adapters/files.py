@@ -37,7 +37,7 @@ def state_dir() -> Path:
 
 def cache_dir() -> Path:
     """What may be made again, for all folders of a user: `$XDG_CACHE_HOME/floe`, by default `~/.cache/floe`."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "floe"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").resolve() / "floe"
 
 
 def template_cache() -> Path:

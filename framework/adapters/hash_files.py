@@ -280,7 +280,7 @@ def _local(path: str) -> Path | None:
 
 
 def _copy(io: FileIO, path: str, size_bytes: int) -> Path:
-    folder = Path(tempfile.gettempdir()) / f"floe-key-index-{os.getuid()}"
+    folder = Path(tempfile.gettempdir()).resolve() / f"floe-key-index-{os.getuid()}"
     private_dir(folder)
     copy = folder / f"{hashlib.sha256(path.encode()).hexdigest()}.arrow"
     with contextlib.suppress(FileNotFoundError):

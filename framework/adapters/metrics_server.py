@@ -20,6 +20,7 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.exposition import ThreadingWSGIServer
 
+from framework.adapters.listener import BACKLOG, Listener, is_ours
 from framework.errors import SetupError
 
 PORTS_TRIED = 100
@@ -47,6 +48,7 @@ class MetricsServer:
             SetupError: FLOE-E034, the address cannot be listened at.
         """
         self._token = token
+        self._names = (host, socket.gethostname())
         self._metrics = make_wsgi_app(registry)
         self._checks = checks
         self._server = self._listen(host, port)
@@ -67,12 +69,18 @@ class MetricsServer:
             # Two processes must not share a port: each is scraped by its own.
             allow_reuse_port = False
             allow_reuse_address = True
+            request_queue_size = BACKLOG
 
             def server_bind(self) -> None:
                 """Without asking a name server who this is, which may take long."""
+                self.socket.close()
+                self.socket = Listener(host)
                 TCPServer.server_bind(self)
                 self.server_name, self.server_port = host, int(self.server_address[1])
                 self.setup_environ()
+
+            def handle_error(self, request: Any, client_address: Any) -> None:
+                """Nothing: a client that leaves or says nothing is none of a log's business."""
 
         last: OSError | None = None
         for number in range(port, min(port + PORTS_TRIED, 65_536) if port else 1):
@@ -90,6 +98,9 @@ class MetricsServer:
         ) from last
 
     def _answer(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        # Where there is a token, a browser that was led here by another's name does not have it; scrapers use any name.
+        if not self._token and not is_ours(str(environ.get("HTTP_HOST", "")), self._names):
+            return _text(start_response, "421 Misdirected Request", "the Host header does not name this server\n")
         if self._token and not self._may(str(environ.get("HTTP_AUTHORIZATION", ""))):
             head = [("WWW-Authenticate", 'Bearer realm="floe"'), ("Content-Type", "text/plain; charset=utf-8")]
             start_response("401 Unauthorized", head)

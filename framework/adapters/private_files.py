@@ -2,13 +2,16 @@
 
 In: paths and contents. Out: folders of mode 0700 and files of mode 0600, whatever the umask, complete or absent. Plans
 and logs may quote files and records, and code from caches is run. Invariant: a folder is used only if it belongs to
-this user alone, and no link leads a file elsewhere. Files that a person asks for by name (`floe init`) get the modes of
+this user alone, and no link leads there or elsewhere, at any level: a checkout may bring `.floe` as a link to what is
+somebody's. What is removed goes through here, too. Files that a person asks for by name (`floe init`) get the modes of
 their umask.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 import stat
 import tempfile
 from pathlib import Path
@@ -18,14 +21,17 @@ from framework.errors import SetupError
 
 FOLDER, FILE, PROGRAM = 0o700, 0o600, 0o700
 UMASK = 0o077
+_SETTINGS = "FLOE_HOME, XDG_CACHE_HOME, state_dir"
 
 
 def private_dir(folder: Path) -> Path:
     """The folder, made with those above it where they are missing.
 
     Raises:
-        SetupError: FLOE-E030, somebody else could write into it, so that what is in it cannot be trusted.
+        SetupError: FLOE-E030, a link leads there, or somebody else could write into it, so that what is in it cannot be
+            trusted.
     """
+    follow_no_link(folder)
     try:
         folder.lstat()
     except FileNotFoundError:
@@ -41,10 +47,8 @@ def private_dir(folder: Path) -> Path:
 
 
 def _check(folder: Path) -> None:
-    link, found = folder.lstat(), folder.stat()
+    found = folder.stat()
     mine = os.geteuid()
-    if stat.S_ISLNK(link.st_mode) and link.st_uid != mine:
-        raise _refused(folder, "it is a link that another user made")
     if not stat.S_ISDIR(found.st_mode):
         raise _refused(folder, "it is not a folder")
     if found.st_uid != mine:
@@ -55,17 +59,66 @@ def _check(folder: Path) -> None:
         folder.chmod(FOLDER)
 
 
-def _refused(folder: Path, why: str) -> SetupError:
+def follow_no_link(folder: Path) -> None:
+    """Refuse a folder that a link leads to, at whatever level. What the administrator of the machine linked is followed:
+    `/home`, `/tmp`, and for everybody but him what belongs to him.
+
+    Whoever decides on a place that a person may have linked, such as `~/.cache`, resolves it first.
+
+    Raises:
+        SetupError: FLOE-E030.
+    """
+    whole = folder.absolute()
+    for level in (*reversed(whole.parents), whole):
+        try:
+            found = level.lstat()
+        except FileNotFoundError:
+            return  # what is made from here on is no link
+        except NotADirectoryError:
+            raise _refused(level.parent, "it is not a folder") from None
+        if stat.S_ISLNK(found.st_mode) and not _is_administrators(level, found.st_uid):
+            raise _link(folder, level)
+
+
+def no_link_below(folder: Path, but: Path | None = None) -> None:
+    """Refuse a folder for others' programs in which there is a link: they would follow it.
+
+    Args:
+        but: a folder below it whose links those programs made themselves.
+
+    Raises:
+        SetupError: FLOE-E030.
+    """
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                raise _link(folder, Path(entry.path))
+            if entry.is_dir() and Path(entry.path) != but:
+                no_link_below(Path(entry.path), but)
+
+
+def _is_administrators(link: Path, owner: int) -> bool:
+    return link.parent == Path(link.anchor) or owner == 0 != os.geteuid()
+
+
+def _link(folder: Path, link: Path) -> SetupError:
+    remedy = f"remove the link, `rm {shlex.quote(str(link))}`; or name the folder that is meant: {_SETTINGS}"
+    return _refused(folder, f"{link} is a link to {os.readlink(link)}", remedy)
+
+
+def _refused(folder: Path, why: str, remedy: str = "") -> SetupError:
+    command = f"chmod 700 {shlex.quote(str(folder))}"
     return SetupError(
         f"the folder {folder} is not used: {why}",
         code="FLOE-E030",
         place=str(folder),
-        remedy=f"check what is in it, then `chmod 700 {folder}`; or set another folder: FLOE_HOME, XDG_CACHE_HOME, state_dir",
+        remedy=remedy or f"check what is in it, then `{command}`; or set another folder: {_SETTINGS}",
     )
 
 
 def write_private(path: Path, content: str | bytes, mode: int = FILE) -> None:
     """Replaces the file in one step, so that a reader never sees half of it. Its folder is there."""
+    follow_no_link(path.parent)
     handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as stream:
@@ -79,6 +132,7 @@ def write_private(path: Path, content: str | bytes, mode: int = FILE) -> None:
 
 def open_private(path: Path, anew: bool = False) -> IO[bytes]:
     """A file to write at the end of, or, `anew`, from the beginning. A link in its place is not followed."""
+    follow_no_link(path.parent)
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_TRUNC if anew else os.O_APPEND)
     handle = os.open(path, flags, FILE)
     os.fchmod(handle, FILE)
@@ -88,6 +142,15 @@ def open_private(path: Path, anew: bool = False) -> IO[bytes]:
 def touch_private(path: Path) -> None:
     """The file is there; another program may write to it, and finds it private."""
     open_private(path).close()
+
+
+def remove_private(path: Path) -> None:
+    """Remove a file, or a folder with all that is in it, if it is there; of a link in its place, the link."""
+    follow_no_link(path.parent)
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def make_private(folder: Path) -> None:

@@ -1,21 +1,56 @@
-"""Processes by pid file, safe against reuse of a pid by another program.
+"""Processes by pid file, safe against reuse of a pid by another program; and how another Python is started.
 
 A pid file and a mark that is part of the command line come in. A process counts as floe's own only if its command line
-contains the mark, so that neither `status` nor `down` ever touches another program that got the same pid.
+contains the mark, so that neither `status` nor `down` ever touches another program that got the same pid. A Python that
+floe starts imports nothing from the current folder, nor from beside a script: a pull request may have put it there.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from framework.adapters.private_files import open_private, private_dir, write_private
+from framework.adapters.private_files import open_private, private_dir, remove_private, write_private
+
+SAFE_PATH = "PYTHONSAFEPATH"
+_HAS_SAFE_PATH = (3, 11)
+# `-m` and `-c` put the current folder first. Before anything is imported it is taken away again; `sys` is built in.
+_WITHOUT_FOLDER = "import sys; getattr(sys.flags, 'safe_path', False) or sys.path.pop(0); "
+_RUN_MODULE = f"{_WITHOUT_FOLDER}import runpy; sys.argv.pop(0); runpy._run_module_as_main(sys.argv[0])"
+
+
+def python(*words: str, version: tuple[int, ...] = sys.version_info[:2]) -> list[str]:
+    """The command of this interpreter with `-m MODULE ...` or `-c CODE ...`, without the current folder on its path.
+
+    Args:
+        version: of this interpreter; before 3.11 Python has no word of its own for it.
+    """
+    if version >= _HAS_SAFE_PATH:
+        return [sys.executable, "-P", *words]
+    kind, what, *rest = words
+    if kind == "-m":
+        return [sys.executable, "-c", _RUN_MODULE, what, *rest]
+    return [sys.executable, "-c", _WITHOUT_FOLDER + what, *rest]
+
+
+def python_environment(**more: str) -> dict[str, str]:
+    """This process's environment and `more`, in which no Python, however deep below, looks into its current folder."""
+    return {**os.environ, SAFE_PATH: "1", **more}
+
+
+def python_in_shell(version: tuple[int, ...]) -> str:
+    """The line of a shell script after which `exec PYTHON "$@"` does the same, and what that starts in turn."""
+    if version >= _HAS_SAFE_PATH:
+        return f"export {SAFE_PATH}=1"
+    return f'if [ "$1" = -m ]; then shift; set -- -c {shlex.quote(_RUN_MODULE)} "$@"; fi'
 
 
 def command_line(pid: int) -> str:
@@ -45,14 +80,14 @@ def stop(pid_file: Path, mark: str, patience_s: float = 20.0) -> bool:
     """Ends the process of a pid file, gently first, and waits until it is gone. True: there was one to end."""
     pid = running_pid(pid_file, mark)
     if pid is None:
-        pid_file.unlink(missing_ok=True)
+        remove_private(pid_file)
         return False
     for signal_number, wait_s in ((signal.SIGTERM, patience_s), (signal.SIGKILL, 10.0)):
         _signal(pid, signal_number)
         deadline = time.monotonic() + wait_s
         while time.monotonic() < deadline:
             if running_pid(pid_file, mark) is None:
-                pid_file.unlink(missing_ok=True)
+                remove_private(pid_file)
                 return True
             time.sleep(0.05)
     raise TimeoutError(f"process {pid} does not end")

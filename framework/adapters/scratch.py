@@ -33,7 +33,7 @@ def _process_dir() -> Path:
     global _own
     with _making:
         if _own is None or _own[0] != os.getpid():  # a forked process has none of its own
-            folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+            folder = Path(tempfile.mkdtemp(prefix=PREFIX)).resolve()  # a person may have linked TMPDIR
             _own = (os.getpid(), folder, _hold(folder))
             atexit.register(_remove, *_own)
             threading.Thread(target=remove_abandoned, args=(folder.parent,), name="scratch", daemon=True).start()

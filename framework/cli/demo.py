@@ -5,7 +5,6 @@ The demo does nothing that a person could not type: `floe local up`, filling two
 
 from __future__ import annotations
 
-import os
 import random
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from framework.adapters.process import python, python_environment
 from framework.adapters.sinks import unguarded
 from framework.cli.local import KAFKA_PORT, STATE_DIR, progress_lines
 from framework.diagnose.counted import counted
@@ -128,8 +128,8 @@ def _fill_topic(bars: Progress, state: LocalState, archive: Path, topic: DemoTop
 
 def _floe(arguments: list[str], state_dir: Path) -> None:
     """Runs another verb as a process of its own, as a person would; its exit code becomes ours when it fails."""
-    environment = {**os.environ, HOME_VARIABLE: str(state_dir.absolute())}
-    code = subprocess.run([sys.executable, "-m", "framework.cli.main", *arguments], env=environment, check=False)
+    environment = python_environment(**{HOME_VARIABLE: str(state_dir.absolute())})
+    code = subprocess.run(python("-m", "framework.cli.main", *arguments), env=environment, check=False)
     if code.returncode != 0:
         sys.exit(code.returncode if code.returncode > 0 else 128 - code.returncode)
 

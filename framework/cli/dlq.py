@@ -27,6 +27,7 @@ from framework.cli.options import json_option
 from framework.config.spec import LoadedPipeline
 from framework.config.table_names import catalog_of
 from framework.diagnose.counted import counted
+from framework.diagnose.shown import argument
 from framework.errors import SetupError
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def list_command(letters: Letters, with_replayed: bool, limit: int, as_json: boo
         for row in chosen[:limit]
     )
     show_table(columns, rows_shown)
-    whole = f"`floe dlq show {letters.pipeline_file.file} {place_of(chosen[0])}` shows one in full"
+    whole = f"`floe dlq show {argument(letters.pipeline_file.file)} {argument(place_of(chosen[0]))}` shows one in full"
     click.echo(f"\n{min(limit, len(chosen)):,} of {counted(len(chosen), 'dead letter')}; {whole}")
 
 
@@ -128,7 +129,7 @@ def show_command(pipeline_file: PipelineFile, place: tuple[str, int, int], raw: 
             f"pipeline {pipeline.spec.name} has no dead letter {topic}-{partition}@{offset}",
             code="FLOE-E602",
             place=str(_letter_table(pipeline)),
-            remedy=f"`floe dlq list {pipeline_file.file} --all` lists them",
+            remedy=f"`floe dlq list {argument(pipeline_file.file)} --all` lists them",
         )
     row = rows[0]
     if raw:

@@ -79,7 +79,7 @@ def show_table(columns: Mapping[str, str], rows: Iterable[Iterable[str]]) -> Non
 
 def describe(row: Mapping[str, Any]) -> Iterator[str]:
     """A letter in lines."""
-    from framework.diagnose.shown import shown
+    from framework.diagnose.shown import argument, shown
     from framework.record.letters.view import bytes_text, value_lines
 
     title = CODES[row["code"]].title if row["code"] in CODES else ""
@@ -101,7 +101,7 @@ def describe(row: Mapping[str, Any]) -> Iterator[str]:
     for line in value_lines(row["value"], row["field_path"]):
         yield f"    {line}"
     yield ""
-    yield f"`floe explain {row['code']}` says more about the code."
+    yield f"`floe explain {argument(row['code'])}` says more about the code."
 
 
 # ---- groups ---------------------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def replay_json(report: ReplayReport) -> dict[str, object]:
 
 def replay_lines(report: ReplayReport, file: str) -> Iterator[str]:
     """What became of a replay, in lines."""
-    from framework.diagnose.shown import shown
+    from framework.diagnose.shown import argument, shown
 
     if not report.found:
         yield f"{report.pipeline}: no such dead letter waits; nothing was changed"
@@ -177,4 +177,4 @@ def replay_lines(report: ReplayReport, file: str) -> Iterator[str]:
         place = f"{letter.topic}-{letter.partition}@{letter.offset}"
         yield f"  {count:,} still fail with {failed}, such as {place}: {shown(letter.message)}"
     if failing:
-        yield f"`floe dlq show {file} {place}` shows one in full"
+        yield f"`floe dlq show {argument(file)} {argument(place)}` shows one in full"

@@ -68,7 +68,7 @@ def plan(
     previews, removed = look(pipelines, [Path(file) for file in files if Path(file).is_dir()], offline, against)
     code = exit_code(previews, removed, allowed)
     if out is not None:
-        write_private(Path(out), render_saved(pipelines, allowed))
+        write_private(Path(out).parent.resolve() / Path(out).name, render_saved(pipelines, allowed))
     now = plan_hash(pipelines)
     if as_json:
         shown = [preview.to_json() for preview in previews]

@@ -14,6 +14,7 @@ from framework.cli.pause import whoami
 from framework.cli.target_options import open_control, target_options
 from framework.config.table_names import catalog_of
 from framework.diagnose.counted import counted
+from framework.diagnose.shown import argument
 
 if TYPE_CHECKING:
     from framework.commit.recovery.rollback import RollbackPlan
@@ -81,7 +82,7 @@ def rollback(
         shown = {key: value for key, value in asdict(plan).items() if key not in ("noted", "kept_snapshots")}
         click.echo(json.dumps({**document, "plan": shown}))
     elif snapshot_id is not None:
-        after = f"; `floe replay FILE --table {table}` reads again what it lacks" if plan.gaps else ""
+        after = f"; `floe replay FILE --table {argument(table)}` reads again what it lacks" if plan.gaps else ""
         click.echo(f"rolled back; snapshot {snapshot_id} carries on from {plan.snapshot_id}{after}")
     elif not plan.settled:
         click.echo("dry run: nothing was changed")

@@ -24,6 +24,7 @@ from framework.config.templates.lock import (
     url_problem,
 )
 from framework.diagnose.counted import counted
+from framework.diagnose.shown import argument
 from framework.diagnose.suggest import listed
 from framework.errors import ConfigError
 
@@ -187,5 +188,5 @@ def _changed(old: Library, new: Library) -> Iterator[str]:
 
 def _moved(library: Library, commit: str, file: Path) -> ConfigError:
     message = f"the tag {library.tag} of `{library.name}` is not what was locked: commit {commit}, not {library.commit}"
-    remedy = f"ask the owners why; `floe templates update {library.shown}` takes it as it is now"
+    remedy = f"ask the owners why; `floe templates update {argument(library.shown)}` takes it as it is now"
     return ConfigError(message, code="FLOE-C616", place=str(file), remedy=remedy)

@@ -17,6 +17,7 @@ from framework.commit.events.event_types import (
     Subject,
 )
 from framework.diagnose.counted import counted
+from framework.diagnose.shown import argument
 
 RETENTION_NEAR, COORDINATOR_FLAPS = "FLOE-R152", "FLOE-R153"
 USED_MOST = 0.8
@@ -129,8 +130,9 @@ def retention_near(pipeline: str, held: Iterable[Held]) -> Danger | None:
         pipeline,
         f"retention is about to remove records that were not read: of the {worst.log_end - worst.log_start:,} that {where} "
         f"still holds {min(1.0, worst.used):.0%} are not announced{gone}",
-        f"keep them longer first: `kafka-configs.sh --bootstrap-server BROKER --alter --topic {worst.topic} --add-config "
-        f"retention.ms={A_WEEK_MS}`; then see why it is behind: `floe readiness FILE` says how long is left",
+        "keep them longer first: `kafka-configs.sh --bootstrap-server BROKER --alter "
+        f"--topic {argument(worst.topic)} --add-config retention.ms={A_WEEK_MS}`; then see why it is behind: "
+        "`floe readiness FILE` says how long is left",
         RETENTION_NEAR,
         worst.waits_since_ms,
     )

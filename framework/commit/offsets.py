@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
 
 from framework.commit.events.event_types import Accounting, SourceRange
+from framework.diagnose.shown import argument
 from framework.errors import DataLossError, StateDisagreement
 
 PartitionKey = tuple[str, int]
@@ -159,14 +160,14 @@ def decide_start(
                 "but its consumer group has no offset for it",
                 code="FLOE-R314",
                 place=_name(key),
-                remedy=f"`floe offsets set {pipeline} --from-log` writes the announced offsets back",
+                remedy=f"`floe offsets set {argument(pipeline)} --from-log` writes the announced offsets back",
             )
         if group[key].offset != last.end:
             raise StateDisagreement(
                 f"the group offset of {_name(key)} is {group[key].offset}, but pipeline {pipeline} announced up to {last.end}",
                 code="FLOE-R105",
                 place=_name(key),
-                remedy=f"`floe offsets set {pipeline} --from-log` writes the announced offsets back",
+                remedy=f"`floe offsets set {argument(pipeline)} --from-log` writes the announced offsets back",
             )
     positions: dict[PartitionKey, int] = {}
     returned: list[PartitionKey] = []
@@ -290,15 +291,16 @@ def _check_position(pipeline: str, key: PartitionKey, safe: SafeOffset, fact: Pa
             f"topic {key[0]} was recreated: pipeline {pipeline} read the one with id {safe.topic_id}, now it is {fact.topic_id}",
             code="FLOE-R316",
             place=_name(key),
-            remedy="give the pipeline another name to start over with the new topic; or `floe offsets set "
-            f"{pipeline} {key[0]}:{key[1]}={fact.log_start} ... --allow-loss`, every partition by name, goes on with it",
+            remedy="give the pipeline another name to start over with the new topic; or "
+            f"`floe offsets set {argument(pipeline)} {argument(key[0])}:{key[1]}={fact.log_start} ... --allow-loss`, "
+            "every partition by name, goes on with it",
         )
     if safe.offset < fact.log_start and on_data_loss != SKIP_AND_RECORD:
         raise DataLossError(
             f"records {safe.offset} to {fact.log_start - 1} of {_name(key)} were removed by retention before they were read",
             place=_name(key),
             remedy="raise the topic's retention; the records can only come from their producer. To go on without them: "
-            f"`floe offsets set {pipeline} {key[0]}:{key[1]}={fact.log_start} --allow-loss`, or set "
+            f"`floe offsets set {argument(pipeline)} {argument(key[0])}:{key[1]}={fact.log_start} --allow-loss`, or set "
             "source.kafka.on_data_loss: skip_and_record, which records each gap",
         )
     if safe.offset > fact.log_end:

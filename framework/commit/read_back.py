@@ -12,6 +12,7 @@ from enum import Enum
 
 from framework.commit.events.event_types import SourceRange
 from framework.commit.offsets import PartitionKey, SafeOffset
+from framework.diagnose.shown import argument
 from framework.errors import FencedError, StateDisagreement
 
 
@@ -61,7 +62,7 @@ def read_back(
         f"after an unknown outcome of batch {batch} the group offsets of {pipeline} are neither its start nor its end: "
         f"{seen}",
         code="FLOE-R318",
-        remedy=f"another program commits to this group; find it, then run `floe offsets set {pipeline} --from-log`",
+        remedy=f"another program commits to this group; find it, then run `floe offsets set {argument(pipeline)} --from-log`",
     )
 
 

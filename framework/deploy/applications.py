@@ -9,16 +9,14 @@ command line.
 from __future__ import annotations
 
 import json
-import shutil
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from framework.adapters.private_files import private_dir, touch_private, write_private
-from framework.adapters.process import end_group, running_pid, spawn, tell
+from framework.adapters.private_files import private_dir, remove_private, touch_private, write_private
+from framework.adapters.process import end_group, python, python_environment, running_pid, spawn, tell
 from framework.deploy.launch import STOP_FILE, Application, LaunchState
 from framework.deploy.log_pump import shift
 from framework.errors import FloeError
@@ -125,10 +123,10 @@ class Applications:
             int(time.time() * 1000),
         )
         _write(home / RECORD, asdict(record))
-        (home / STATE).unlink(missing_ok=True)
+        remove_private(home / STATE)
         shift(str(home / LOG))
-        command = [sys.executable, "-m", "framework.deploy.supervisor", _mark(home)]
-        spawn(command, home / PID, home / LOG, application.folder)
+        command = python("-m", "framework.deploy.supervisor", _mark(home))
+        spawn(command, home / PID, home / LOG, application.folder, python_environment())
         return _look(home)
 
     def stop(self, application: DeployedApplication, patience_s: float) -> int | None:
@@ -145,12 +143,12 @@ class Applications:
             if not _wait(lambda: not _lives(home, folder), LEAVE_S):
                 tell(home / PID, _mark(home), signal.SIGKILL)
         end_group(_driver_pid(home), str(folder / DRIVER))
-        (home / PID).unlink(missing_ok=True)
+        remove_private(home / PID)
         return _look(home).exit_code
 
     def forget(self, application: DeployedApplication) -> None:
         """Take the record of an application that has ended away, with its log."""
-        shutil.rmtree(application.home)
+        remove_private(application.home)
 
 
 def read_record(home: Path) -> Record:

@@ -22,7 +22,8 @@ from importlib import resources
 from pathlib import Path
 from types import FrameType
 
-from framework.adapters.private_files import private_dir, touch_private, write_private
+from framework.adapters.private_files import follow_no_link, private_dir, remove_private, touch_private, write_private
+from framework.adapters.process import python_environment
 from framework.config.spec import LoadedPipeline
 from framework.deploy import log_pump
 from framework.deploy.package import Lock, archive_path, build_archive, this_lock, unpacked_path
@@ -55,6 +56,9 @@ Say = Callable[[str], None]
 
 _EMPTY_JAR = b"PK\x05\x06" + bytes(18)  # a zip archive without members
 _DRIVER_TEXT = """import sys
+
+if not getattr(sys.flags, "safe_path", False):
+    del sys.path[0]  # the folder of this script, where somebody else's modules may lie
 
 from framework.deploy.driver_main import main
 
@@ -163,6 +167,7 @@ def find_spark_submit() -> str:
 def stage(application: Application, say: Say) -> None:
     """Write the application's folder, and build the archive of packages if this lock has none yet."""
     if application.shared_folder:  # the workers' user reads it, who may be another than ours
+        follow_no_link(application.folder)
         application.folder.mkdir(parents=True, exist_ok=True)
         for name, content in application.files.items():
             write_private(application.folder / name, content, SHARED)
@@ -170,7 +175,7 @@ def stage(application: Application, say: Say) -> None:
         private_dir(application.folder)
         for name, content in application.files.items():
             write_private(application.folder / name, content)
-    application.stop_file.unlink(missing_ok=True)
+    remove_private(application.stop_file)
     if application.lock is not None:
         build_archive(application.lock, say)
         if application.shared_folder:
@@ -179,7 +184,7 @@ def stage(application: Application, say: Say) -> None:
             return
         environment = application.folder / ENVIRONMENT
         # The driver's own helpers run `./environment/bin/python` too, so it is beside a driver that runs here.
-        environment.unlink(missing_ok=True)
+        remove_private(environment)
         environment.symlink_to(unpacked_path(application.lock), target_is_directory=True)
 
 
@@ -228,7 +233,12 @@ def _start(application: Application, log: Path | None) -> tuple[subprocess.Popen
             start_new_session=True,
         )
         driver = subprocess.Popen(
-            application.command, cwd=application.folder, start_new_session=True, stdout=writes[0], stderr=writes[1]
+            application.command,
+            cwd=application.folder,
+            env=python_environment(),
+            start_new_session=True,
+            stdout=writes[0],
+            stderr=writes[1],
         )
     finally:
         for each in (*reads, *writes):
@@ -281,7 +291,7 @@ class Launcher:
                 run.exit_code = 0
                 self._tell(run, "ended")
             elif time.monotonic() >= run.start_at:
-                run.application.stop_file.unlink(missing_ok=True)
+                remove_private(run.application.stop_file)
                 # A session of its own: Ctrl-C must reach the driver as a wish to drain, not end the JVM under it.
                 run.process, run.pump = _start(run.application, self._log)
                 run.started_at = time.monotonic()

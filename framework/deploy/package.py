@@ -30,17 +30,19 @@ import framework
 from framework.adapters.files import cache_dir
 from framework.adapters.installed import again
 from framework.adapters.private_files import PROGRAM, make_private, open_private, private_dir, write_private
+from framework.adapters.process import python, python_environment, python_in_shell
 from framework.errors import SetupError
 from framework.record.compiled import SHIPPED
 
 DISTRIBUTION = "floe-pipelines"
 DEVELOPMENT = frozenset({"dev"})
 FROM_SPARK = frozenset({"pyspark", "py4j"})
-LAYOUT = 2  # part of the key: raise it when the archive is laid out otherwise
+LAYOUT = 3  # part of the key: raise it when the archive is laid out otherwise
 Say = Callable[[str], None]
 
 _PYTHON = """#!/bin/sh
 # Runs this node's Python {version} with the packages of this archive. FLOE_PYTHON names another path.
+{start}
 here=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd)
 for python in "$FLOE_PYTHON" {base} python{version} /usr/bin/python{version} /usr/local/bin/python{version}; do
   found=$(command -v "${{python:-none}}") || continue
@@ -211,7 +213,8 @@ def build_archive(lock: Lock, say: Say) -> Path:
 
 def launcher_text(version: str, first: str) -> str:
     """The shell script that stands for `python` in the archive; `first` is a path to try before the usual ones."""
-    return _PYTHON.format(version=version, base=shlex.quote(first))
+    start = python_in_shell(tuple(map(int, version.split("."))))
+    return _PYTHON.format(version=version, base=shlex.quote(first), start=start)
 
 
 def _base_python() -> str:
@@ -244,9 +247,10 @@ def _files_of(dist: Distribution) -> Iterator[PurePosixPath]:
 
 
 def _fetch(lock: Lock, library: Path) -> None:
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:"]
+    command = python("-m", "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:")
     command += ["--target", str(library), "--python-version", lock.python, "--platform", lock.platform]
-    answer = subprocess.run([*command, *lock.requirements], capture_output=True, text=True, check=False)
+    command += lock.requirements
+    answer = subprocess.run(command, env=python_environment(), capture_output=True, text=True, check=False)
     if answer.returncode != 0:
         said = [line for line in answer.stderr.splitlines() if "ERROR" in line] or ["pip said nothing"]
         raise SetupError(

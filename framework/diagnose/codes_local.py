@@ -161,7 +161,7 @@ ENTRIES = (
     Code(
         "FLOE-E030",
         "Others can change one of floe's folders",
-        "State and caches hold plans, logs and code that floe runs. It refuses a folder that belongs to another user, that others may write to, or that another user's link points to.",
+        "State and caches hold plans, logs and code that floe runs. It refuses a folder that belongs to another user, that others may write to, or that a link leads to: a checkout may bring such a link.",
         transcript=Transcript(
             "local up",
             "the folder /home/ada/.cache/floe is not used: others may write into it",

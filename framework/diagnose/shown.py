@@ -6,6 +6,7 @@ keys and servers' answers come from others; they reach terminals and log lines o
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
@@ -21,6 +22,7 @@ T = TypeVar("T")
 # private and unassigned ones, and what separates lines and paragraphs.
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _SEEN = late_pattern(r"[\x20-\x7e]*\Z")
+_KAFKAS = late_pattern(r"kafka-[a-z]+\.sh\Z")
 # Colours and weights, as floe sets them itself; nothing that moves, hides, blinks, links or asks the terminal.
 _STYLE = late_pattern(r"\x1b\[(?:(?:0|1|2|3|4|2[2-4]|3[0-79]|9[0-7]|38;5;\d{1,3})(?:;(?=[0-9])|(?=m)))*m")
 
@@ -30,6 +32,24 @@ def shown(text: str) -> str:
     if _SEEN.match(text):
         return text
     return "".join(repr(c)[1:-1] if category(c) in _UNSEEN else c for c in text)
+
+
+def argument(value: object) -> str:
+    """A value as one word of a command that stands in a sentence, between back quotes. What no such sentence can hold is
+    left for its reader to fill in: NAME."""
+    text = str(value)
+    is_word = "`" not in text and not text.startswith("-") and shown(text) == text
+    return shlex.quote(text) if is_word else "NAME"
+
+
+def is_command(text: str) -> bool:
+    """Whether a text is one command of floe's or Kafka's with nothing but its words, each quoted where it has to be."""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return False
+    is_known = bool(words) and (words[0] == "floe" or _KAFKAS.match(words[0]) is not None)
+    return is_known and shlex.join(words) == text == shown(text)
 
 
 def shown_lines(text: str, styled: bool = False) -> str:

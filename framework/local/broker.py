@@ -19,7 +19,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from framework.adapters.private_files import UMASK, write_private
+from framework.adapters.private_files import UMASK, remove_private, write_private
 from framework.adapters.process import spawn, stop
 from framework.errors import SetupError
 from framework.local.state import LocalPaths
@@ -147,7 +147,7 @@ def start(java: str, jars: Path, paths: LocalPaths, cluster_id: str, port: int) 
     except BaseException:
         process.kill()
         process.wait()
-        paths.pid_file.unlink(missing_ok=True)
+        remove_private(paths.pid_file)
         raise
     return process.pid
 

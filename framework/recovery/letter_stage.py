@@ -18,6 +18,7 @@ import pyarrow as pa
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.secrets import resolve
 from framework.config.spec import LoadedPipeline
+from framework.diagnose.shown import argument
 from framework.plan.catalogs import used_catalogs
 from framework.plan.model import Plan
 from framework.record.bisect_failures import joined
@@ -112,6 +113,6 @@ class LetterStage:
 
             self._say("starting Spark for transform.sql")
             target = self._pipeline.target
-            name = f"floe dlq replay {self._pipeline.spec.name}"
+            name = f"floe dlq replay {argument(self._pipeline.spec.name)}"
             self._spark = start_session(name, target.spark_master, target.spark_conf, Path(target.state_dir) / "logs")
         return self._spark

@@ -22,6 +22,7 @@ from framework.commit.recovery.missing import Gap, gaps_of, gaps_text
 from framework.commit.recovery.table_replay import ReplayPlan, named_gap, plan_replay, without_replay
 from framework.config.spec import ErrorPolicy, LoadedPipeline
 from framework.diagnose.counted import counted
+from framework.diagnose.shown import argument
 from framework.errors import AccountingError, SetupError, StateDisagreement, TableBlocked
 from framework.plan.compile import group_id, transactional_id
 from framework.plan.model import Plan
@@ -110,7 +111,8 @@ def _check_noted(at: Recovery, table: str, noted: tuple[Gap, ...]) -> None:
                 "snapshot since",
                 code="FLOE-R359",
                 place=table,
-                remedy=f"`floe rollback --table {table} --to SNAPSHOT --replay`, with its present one, brings the list in line",
+                remedy=f"`floe rollback --table {argument(table)} --to SNAPSHOT --replay`, "
+                "with its present one, brings the list in line",
             )
 
 

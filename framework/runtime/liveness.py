@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.presence import RUN_CLIENT_ID
+from framework.diagnose.shown import argument
 from framework.errors import SetupError
 from framework.plan.compile import group_id, transactional_id
 
@@ -70,7 +71,7 @@ def refuse_live(admin: KafkaAdmin, prefix: str, pipeline: str, doing: str) -> No
             f"pipeline {pipeline} is live, and `{doing}` would change what it relies on: {', '.join(map(str, members))}",
             code="FLOE-E111",
             place=admin.address,
-            remedy=f"end the run first (`floe stop {pipeline}` drains it); a killed run is gone after 6 s",
+            remedy=f"end the run first (`floe stop {argument(pipeline)}` drains it); a killed run is gone after 6 s",
         )
 
 

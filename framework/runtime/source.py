@@ -15,6 +15,7 @@ from framework.adapters.kafka.control_topic import ControlTopicFacts, ensure_con
 from framework.commit.events.event_types import CommitComplete, DataComplete, Heartbeat, OffsetsSet
 from framework.commit.machine.chain import settled_link
 from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset, decode_metadata
+from framework.diagnose.shown import argument
 from framework.errors import SetupError
 from framework.plan.model import Plan
 
@@ -30,7 +31,7 @@ def no_topic_remedy(address: str, missing: Sequence[str]) -> str:
 
 def create_command(address: str, topic: str) -> str:
     """The command of Kafka's own tools; how many partitions it has is the broker's to say."""
-    return f"kafka-topics.sh --bootstrap-server {address} --create --topic {shlex.quote(topic)}"
+    return f"kafka-topics.sh --bootstrap-server {argument(address)} --create --topic {shlex.quote(topic)}"
 
 
 class PipelineSource:

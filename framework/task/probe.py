@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import IO
 
+from framework.adapters.process import python, python_environment
 from framework.errors import FloeError
 from framework.record.condemned import Condemned
 from framework.record.model import Slice
@@ -102,13 +103,12 @@ def _check_alive(one: Slice, reason: str, context: TaskContext) -> Condemned:
 
 def _run(pieces: Sequence[Slice], context: TaskContext) -> _End:
     """Try the pieces one after the other in a new process, up to the first that does not go well."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     with subprocess.Popen(
-        [sys.executable, "-c", _PROGRAM],
+        python("-c", _PROGRAM),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env=environment,
+        env=python_environment(PYTHONPATH=os.pathsep.join(path for path in sys.path if path)),
     ) as child:
         assert child.stdin is not None
         assert child.stdout is not None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import ipaddress
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -93,28 +92,9 @@ def who(authorization: str, tokens: Iterable[Token]) -> Identity | None:
     return found if kind.lower() == "bearer" else None
 
 
-def is_ours(host: str, names: Iterable[str]) -> bool:
-    """Whether a `Host` header names this server by an address, by `localhost` or by one of its names. A browser that
-    was led here by a name of somebody else's domain says that name."""
-    name = _without_port(host)
-    if name is None:
-        return False
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        name = name.lower().rstrip(".")
-        return name == "localhost" or name.endswith(".localhost") or name in {each.lower() for each in names}
-    return True
-
-
 def needs_tokens(host: str) -> bool:
     """Whether others can reach the address."""
     return not is_loopback(host)
-
-
-def _without_port(host: str) -> str | None:
-    match = re.match(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{1,5})?\Z", host)
-    return (match[1] or match[2]) if match else None
 
 
 def _digest(token: str) -> bytes:

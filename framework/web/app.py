@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, fail_after, to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -16,8 +16,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from framework.adapters.listener import is_ours
 from framework.errors import FloeError
-from framework.web.access import Access, Role, is_ours
+from framework.web.access import Access, Role
 from framework.web.answers import MOST_BODY, Kept, as_refused, read_body, read_query, refusal, written
 from framework.web.desk import Desk, Refused
 from framework.web.guard import allowed
@@ -27,6 +28,10 @@ from framework.web.pages import page_routes
 
 # Requests that wait for a broker must leave threads to those that only look.
 ACTS_AT_ONCE = 4
+# Those that are checked take a processor's time, and acts wait behind none of them.
+CHECKS_AT_ONCE = 2
+# The whole body of a request, however slowly it is sent.
+BODY_S = 10.0
 HEADERS = (
     (
         b"content-security-policy",
@@ -46,7 +51,7 @@ JSON = "application/json"
 def create_app(desk: Desk, access: Access) -> ASGIApp:
     """The application: the page, and the REST surface."""
     kept = Kept()
-    acts = CapacityLimiter(ACTS_AT_ONCE)
+    acts, checks = CapacityLimiter(ACTS_AT_ONCE), CapacityLimiter(CHECKS_AT_ONCE)
     description = describe(OPERATIONS)
 
     async def openapi(request: Request) -> Response:
@@ -60,7 +65,7 @@ def create_app(desk: Desk, access: Access) -> ASGIApp:
         by_path.setdefault(operation.path, []).append(operation)
     for path, operations in by_path.items():
         [operation] = operations
-        endpoint = _endpoint(operation, desk, access, kept, acts)
+        endpoint = _endpoint(operation, desk, access, kept, acts if operation.role is Role.ACT else checks)
         routes.append(Route(path.replace("{table}", "{table:path}"), endpoint, methods=[operation.method]))
     app = Starlette(
         routes=routes,
@@ -71,7 +76,7 @@ def create_app(desk: Desk, access: Access) -> ASGIApp:
 
 
 def _endpoint(
-    operation: Operation, desk: Desk, access: Access, kept: Kept, acts: CapacityLimiter
+    operation: Operation, desk: Desk, access: Access, kept: Kept, limiter: CapacityLimiter
 ) -> Callable[[Request], Awaitable[Response]]:
     is_quick = operation.cached
 
@@ -96,18 +101,22 @@ def _endpoint(
             found: bytes = kept.get((operation.name, tuple(query.items())), desk.view().version, make)
             return found
 
-        limiter = acts if operation.role is Role.ACT or operation.has_body else None
-        return _answer(operation.status, await to_thread.run_sync(answer, limiter=limiter))
+        is_slow = operation.role is Role.ACT or operation.has_body
+        return _answer(operation.status, await to_thread.run_sync(answer, limiter=limiter if is_slow else None))
 
     return endpoint
 
 
 async def _body(request: Request) -> bytes:
     found = bytearray()
-    async for chunk in request.stream():
-        found += chunk
-        if len(found) > MOST_BODY:
-            raise Refused(413, f"the body is larger than {MOST_BODY} bytes")
+    try:
+        with fail_after(BODY_S):
+            async for chunk in request.stream():
+                found += chunk
+                if len(found) > MOST_BODY:
+                    raise Refused(413, f"the body is larger than {MOST_BODY} bytes")
+    except TimeoutError:
+        raise Refused(408, f"the body was not there within {BODY_S:.0f} s") from None
     return bytes(found)
 
 

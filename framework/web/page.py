@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -22,9 +21,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from framework.commit.events.event_types import Health
+from framework.commit.machine.condition import Condition
 from framework.commit.maintenance.health import SIZES, gain_words, maintain_command
+from framework.diagnose.codes import CODES
 from framework.diagnose.counted import counted
-from framework.diagnose.shown import shown
+from framework.diagnose.shown import argument, is_command, shown
 from framework.overview.values import IN_TROUBLE, URGENCY, Minute, Overview, TableView
 from framework.web import plots
 
@@ -231,19 +232,24 @@ def _moment(at_ms: int | None, word: str = "") -> Markup:
     return Markup('<time datetime="{}"{} title="{}">{}{}</time>').format(stamp, lasts, text, word, text)
 
 
-def _coded(text: str) -> Markup:
-    """A sentence with its commands as such."""
+def _coded(text: str, is_ours: bool = True) -> Markup:
+    """A sentence with its commands as such; of others' text nothing looks like one."""
+    if not is_ours:
+        return escape(shown(text))
     pieces = Markup("")
     for number, piece in enumerate(_CODE.split(text)):
         pieces += Markup("<code>{}</code>").format(shown(piece)) if number % 2 else escape(shown(piece))
     return pieces
 
 
-def _commands(text: str, target: str) -> list[str]:
-    """The commands in a sentence, to be copied: those of floe for this target, which the sentence does not know."""
-    found = [each for each in _CODE.findall(text) if each.startswith(("floe ", "kafka-"))]
+def _commands(condition: Condition, target: str) -> list[str]:
+    """The commands of a remedy, to be copied: those of floe for this target, which the sentence does not know. What is
+    told in the control log becomes none, whoever wrote it: its code says what to ask."""
+    if condition.is_told:
+        return [f"floe explain {condition.code}"] if condition.code in CODES else []
+    found = [each for each in _CODE.findall(condition.remedy) if is_command(each)]
     return [
-        each if _TARGETED.search(each) or not each.startswith("floe ") else f"{each} -t {shlex.quote(target)}"
+        each if _TARGETED.search(each) or not each.startswith("floe ") else f"{each} -t {argument(target)}"
         for each in found
     ]
 
@@ -281,6 +287,7 @@ _ENGINE.filters.update(
     lasting=_lasting,
     coded=_coded,
     commands=_commands,
+    word=argument,
     size=_size,
     took=_took,
     number=_number,

@@ -11,6 +11,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
+from framework.diagnose.shown import argument
 from framework.errors import SetupError
 from framework.web.access import Token, parse_tokens, refused
 
@@ -54,9 +55,11 @@ class TokenFile:
         if not stat.S_ISREG(found.st_mode):
             raise refused("the token file is no plain file", place)
         if found.st_uid not in (os.geteuid(), 0):
-            raise refused(f"the token file belongs to user {found.st_uid}", place, f"`chown {os.geteuid()} {place}`")
+            raise refused(
+                f"the token file belongs to user {found.st_uid}", place, f"`chown {os.geteuid()} {argument(place)}`"
+            )
         if found.st_mode & 0o077:
-            raise refused("others may read or write the token file", place, f"`chmod 600 {place}`")
+            raise refused("others may read or write the token file", place, f"`chmod 600 {argument(place)}`")
         try:
             text = self._path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:

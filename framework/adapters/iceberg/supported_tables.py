@@ -26,6 +26,7 @@ from pyiceberg.types import (
 )
 
 from framework.adapters.iceberg.keyed_target import ROW_ID
+from framework.diagnose.shown import argument
 from framework.errors import TableBlocked
 from framework.table.arrow_schema import arrow_type
 from framework.table.readable import Definition, faults
@@ -118,7 +119,7 @@ def raise_for_names(table: str, definition: Definition) -> None:
             f"table {table} cannot be written: {fault}",
             code="FLOE-R148",
             place=table,
-            remedy=f"floe doctor --mend {table}, with the `-t` of the run: it renames the column",
+            remedy=f"floe doctor --mend {argument(table)}, with the `-t` of the run: it renames the column",
         )
 
 

@@ -14,6 +14,7 @@ from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.client import error_of
+from framework.diagnose.shown import argument
 from framework.errors import SetupError
 from framework.plan.control_topic import SETTINGS, Wrong, what_is_weak, what_is_wrong
 
@@ -107,10 +108,12 @@ def _config(admin: KafkaAdmin, name: str) -> dict[str, str]:
 
 
 def _remedy(admin: KafkaAdmin, name: str, wrong: Wrong) -> str:
-    command = f"kafka-configs.sh --bootstrap-server {admin.address} --alter --topic {name} --add-config {wrong.setting}"
+    which = f"--bootstrap-server {argument(admin.address)} --alter --topic {argument(name)}"
+    command = f"kafka-configs.sh {which} --add-config {argument(wrong.setting)}"
     return "; ".join(([f"run: {command}"] if wrong.setting else []) + ([wrong.otherwise] if wrong.otherwise else []))
 
 
 def _create_command(admin: KafkaAdmin, name: str) -> str:
     settings = " ".join(f"--config {key}={value}" for key, value in SETTINGS.items())
-    return f"kafka-topics.sh --bootstrap-server {admin.address} --create --topic {name} --partitions 1 {settings}"
+    which = f"--bootstrap-server {argument(admin.address)} --create --topic {argument(name)}"
+    return f"kafka-topics.sh {which} --partitions 1 {settings}"

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from framework.adapters.files import cache_dir
 from framework.adapters.private_files import PROGRAM, private_dir, write_private
+from framework.adapters.process import python_in_shell
 from framework.errors import SetupError
 
 _SCRIPT = """#!/bin/sh
@@ -26,11 +27,13 @@ set -f
 IFS=:
 for entry in $PYTHONPATH; do
   case $entry in
-    */python/lib/pyspark.zip | */python/lib/py4j-*-src.zip | */jars/spark-core_*.jar) ;;
+    '' | */python/lib/pyspark.zip | */python/lib/py4j-*-src.zip | */jars/spark-core_*.jar) ;;
     *) kept=$kept${kept:+:}$entry ;;
   esac
 done
 unset IFS
+# Nor from the current folder, where anybody's files may lie.
+@START@
 # NumPy's linear algebra, which nothing here uses, starts a thread for each core when it is imported.
 PYTHONPATH=$kept OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1} exec @PYTHON@ "$@"
 """
@@ -51,6 +54,7 @@ def python_command(spark_home: Path) -> str:
     if not installed or os.name != "posix":
         return sys.executable
     text = _SCRIPT.replace("@PYTHON@", shlex.quote(sys.executable))
+    text = text.replace("@START@", python_in_shell(sys.version_info[:2]))
     command = cache_dir() / "python" / hashlib.sha256(text.encode()).hexdigest()[:16]
     try:
         if not command.is_file():

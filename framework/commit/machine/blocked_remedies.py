@@ -7,16 +7,17 @@ sentences, and they stand in control logs of earlier versions, too: each is know
 from __future__ import annotations
 
 import re
-import shlex
+
+from framework.diagnose.shown import argument
 
 GOES_ON = "the table goes on by itself within a minute, and nothing announced is lost"
 FAILING_REMEDY = "check that the catalog and the store answer (`floe doctor`); floe tries again by itself"
-_ROLLED_BACK = re.compile(r"`floe rollback --table (?:\S+) --to (\S+)`")
+_ROLLED_BACK = re.compile(r"`floe rollback --table (?:\S+) --to (-?\d+)`")
 
 
 def blocked_remedy(table: str, reason: str) -> str:
     """What a person does about it."""
-    named = shlex.quote(table)
+    named = argument(table)
     give_up = f"`floe discard --table {named} --dry-run` shows what giving it up would give up"
     if (found := _ROLLED_BACK.search(reason)) is not None:
         settle = f"`floe rollback --table {named} --to {found[1]} --replay --dry-run`"
@@ -30,7 +31,7 @@ def blocked_remedy(table: str, reason: str) -> str:
     if reason.startswith("announced files are gone"):
         return f"put the files back: {GOES_ON}. If they are gone for good, {give_up}"
     if (pipeline := _pipeline_of(reason)) is not None:
-        name = shlex.quote(pipeline)
+        name = argument(pipeline)
         return f"`floe stop {name}`, then `floe offsets set {name} --from-log` goes on where its good chain ends"
     if " commits failed, the last one with: " in reason or reason.startswith("not committed by the deadline: "):
         return FAILING_REMEDY

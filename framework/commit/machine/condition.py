@@ -7,26 +7,32 @@ only while the run that told it lives, or until a commit has come after it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from framework.commit.events.event_types import Health, PauseChanged, StateChanged
+from framework.commit.events.event_types import Health, PauseChanged, StateChanged, Subject
 from framework.commit.machine.blocked_remedies import FAILING_REMEDY, blocked_remedy
 from framework.commit.machine.health import STALLED_BATCH, STALLED_COMMIT, STALLED_COMMIT_REMEDY
 from framework.commit.machine.pauses import describe, resume_command
 from framework.commit.watch import Waiting, hold_reason
 from framework.diagnose.counted import counted
+from framework.diagnose.shown import argument, is_command
+from framework.late import late_pattern
 
+_QUOTED = late_pattern("`([^`]*)`")
 HELD_REMEDY = "`floe status` says why those tables wait; reading resumes by itself once they are committed"
 
 
 @dataclass(frozen=True)
 class Condition:
+    """`is_told`: reason and remedy are text of the control log, of which nothing becomes a command to copy."""
+
     state: Health
     reason: str = ""
     remedy: str = ""
     code: str = ""
     since_ms: int | None = None
     failures: int = 0
+    is_told: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,17 +69,18 @@ class TableFacts:
 
 def pipeline_condition(facts: PipelineFacts) -> Condition:
     """The state of a pipeline. What a person must mend comes first, then what a person holds, then whether it runs."""
+    name = argument(facts.name)
     told = next((r for r in reversed(facts.reports) if not facts.live or r.by in facts.live), None)
     since_ms = told.since_ms if told is not None else None
     if facts.broken:
-        remedy = f"`floe stop {facts.name}`, then `floe offsets set {facts.name} --from-log` goes on where its good chain ends"
+        remedy = f"`floe stop {name}`, then `floe offsets set {name} --from-log` goes on where its good chain ends"
         return Condition(Health.BLOCKED, facts.broken, remedy, "FLOE-R105", since_ms)
     if facts.foreign_offsets:
-        remedy = f"`floe offsets set {facts.name} --from-log` writes the announced offsets back"
+        remedy = f"`floe offsets set {name} --from-log` writes the announced offsets back"
         return Condition(Health.BLOCKED, facts.foreign_offsets, remedy, "FLOE-R313", since_ms)
     if facts.missing_topics:
         reason = f"topic {', '.join(facts.missing_topics)} does not exist"
-        remedy = f"restore the topic, or correct the file's source.kafka.topics; `floe offsets show {facts.name}`"
+        remedy = f"restore the topic, or correct the file's source.kafka.topics; `floe offsets show {name}`"
         return Condition(Health.BLOCKED, reason, remedy, "FLOE-R315", since_ms)
     if facts.replay:
         return Condition(Health.IDLE)
@@ -94,16 +101,28 @@ def _ended(told: StateChanged | None) -> Condition:
     if told is None:
         return Condition(Health.STOPPED, "no run is live", "`floe run` goes on from the safe offsets")
     if told.state in (Health.STOPPED, Health.FAILED):
-        remedy = told.remedy or "`floe run` goes on from the safe offsets"
-        return Condition(told.state, told.reason, remedy, told.code, told.since_ms, told.failures)
+        return _as_told(replace(told, remedy=told.remedy or "`floe run` goes on from the safe offsets"))
     reason = f"run {told.by} vanished: it was killed, or its machine is gone"
     return Condition(Health.FAILED, reason, "`floe run` goes on from the safe offsets", "FLOE-R138", told.timestamp_ms)
 
 
 def _as_told(report: StateChanged) -> Condition:
-    """In the log a stall is DEGRADED with a code of its own."""
+    """In the log a stall is DEGRADED with a code of its own. What to do is made of code and name where floe knows it."""
     state = Health.STALLED if report.code in (STALLED_BATCH, STALLED_COMMIT) else report.state
-    return Condition(state, report.reason, report.remedy, report.code, report.since_ms, report.failures)
+    if (made := _made(report)) is not None:
+        return Condition(state, report.reason, made, report.code, report.since_ms, report.failures)
+    is_floes = all(map(is_command, _QUOTED.findall(report.remedy)))
+    remedy = report.remedy if is_floes else "see what its process said itself"
+    return Condition(state, report.reason, remedy, report.code, report.since_ms, report.failures, is_told=True)
+
+
+def _made(report: StateChanged) -> str | None:
+    """The remedy of a code, from nothing but its subject's name and the words by which a reason is known."""
+    if report.subject is Subject.TABLE and report.code == "FLOE-R110":
+        return blocked_remedy(report.name, report.reason)
+    return {STALLED_COMMIT: STALLED_COMMIT_REMEDY, "FLOE-R135": FAILING_REMEDY, "FLOE-R136": FAILING_REMEDY}.get(
+        report.code
+    )
 
 
 def reading_hold(pause: PauseChanged | None, waiting: Waiting, max_batches: int, max_bytes: int) -> Condition | None:

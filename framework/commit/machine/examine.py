@@ -13,6 +13,7 @@ from framework.commit.machine.model import Announcement, CoordinatorState, Table
 from framework.commit.machine.prefix import check_before, obstacle
 from framework.commit.machine.progress import PROGRESS_PROPERTY
 from framework.commit.machine.queues import is_later
+from framework.diagnose.shown import argument
 
 
 def trouble(state: CoordinatorState, table: TableState, view: TableView) -> str | None:
@@ -45,7 +46,7 @@ def trouble(state: CoordinatorState, table: TableState, view: TableView) -> str 
     if reached is not None and reached < progress.control_offset:
         return (
             f"it was rolled back: progress {progress.control_offset} is recorded, its branch {view.branch} holds {reached}; "
-            f"`floe rollback --table {view.table} --to {view.snapshot_id}` with --replay or --skip settles it"
+            f"`floe rollback --table {argument(view.table)} --to {view.snapshot_id}` with --replay or --skip settles it"
         )
     return None
 

@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 
 from framework.commit.events.event_types import CommitComplete, Holds, PauseChanged
 from framework.config.table_names import name_matches
+from framework.diagnose.shown import argument
 
 PauseKey = tuple[Holds, str]
 
@@ -94,4 +95,4 @@ def describe(event: PauseChanged) -> str:
 
 
 def resume_command(event: PauseChanged) -> str:
-    return f"floe resume --{event.holds.value} '{event.pattern}'"
+    return f"floe resume --{event.holds.value} {argument(event.pattern)}"

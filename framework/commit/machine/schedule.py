@@ -20,6 +20,7 @@ from framework.commit.machine.prefix import Prefix, take_prefix
 from framework.commit.machine.queues import drop_announcements
 from framework.commit.machine.step_draft import Turn
 from framework.commit.recovery.letter_replay import is_replay
+from framework.diagnose.shown import argument
 
 
 def due_at_ms(state: CoordinatorState, table: TableState) -> int | None:
@@ -294,8 +295,8 @@ def files_gone(turn: Turn, name: str, commit_id: str, missing: tuple[str, ...]) 
         turn,
         changed(table, attempt=None),
         f"announced files are gone from the store, {missing[0]}{others}: somebody removed them as orphans while they waited. "
-        f"Put them back, and the table goes on by itself; or `floe discard --table {name}` gives them up and names what to read "
-        "again",
+        f"Put them back, and the table goes on by itself; or `floe discard --table {argument(name)}` "
+        "gives them up and names what to read again",
     )
 
 

@@ -7,7 +7,6 @@ expires by `expire`, with the same facts.
 
 from __future__ import annotations
 
-import shlex
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -18,6 +17,7 @@ from framework.commit.maintenance.compaction import GOOD_SHARE, LiveFileFacts, R
 from framework.commit.maintenance.others import OtherMaintainer
 from framework.config.maintenance import MIB, CompactionPolicy
 from framework.diagnose.counted import counted
+from framework.diagnose.shown import argument
 
 # The upper ends of the histogram's steps, and what the steps are called.
 STEPS = (("1MiB", MIB), ("8MiB", 8 * MIB), ("32MiB", 32 * MIB), ("128MiB", 128 * MIB), ("512MiB", 512 * MIB))
@@ -149,4 +149,4 @@ def gain_words(health: TableHealth) -> str:
 
 def maintain_command(table: str, target: str) -> str:
     """What a person types."""
-    return f"floe maintain {shlex.quote(table)} -t {shlex.quote(target)}"
+    return f"floe maintain {argument(table)} -t {argument(target)}"

@@ -15,6 +15,7 @@ from enum import Enum
 from framework.commit.events.event_types import Accounting, OffsetsSet, SourceRange
 from framework.commit.offsets import PartitionKey
 from framework.diagnose.counted import counted
+from framework.diagnose.shown import argument
 from framework.errors import DataLossError, StateDisagreement
 
 
@@ -203,7 +204,7 @@ def settle(
             f"pipeline {places.pipeline} reads no partition {', '.join(f'{t}:{n}' for t, n in unknown)}",
             code="FLOE-R341",
             place=places.pipeline,
-            remedy=f"`floe offsets show {places.pipeline}` lists its partitions",
+            remedy=f"`floe offsets show {argument(places.pipeline)}` lists its partitions",
         )
     given_up: list[SourceRange] = []
     for p in places.partitions:
@@ -230,8 +231,8 @@ def settle(
                     f"now it is {p.topic_id}",
                     code="FLOE-R316",
                     place=p.name,
-                    remedy=f"say where to begin in the new topic: `floe offsets set {places.pipeline} {p.topic}:0={p.log_start} "
-                    "... --allow-loss`, every partition by name",
+                    remedy=f"say where to begin in the new topic: `floe offsets set {argument(places.pipeline)} "
+                    f"{argument(p.topic)}:0={p.log_start} ... --allow-loss`, every partition by name",
                 )
             recreated.add(p.topic)
         if not p.log_start <= after <= p.log_end:
@@ -239,7 +240,8 @@ def settle(
                 f"{p.name} can be set to {p.log_start} to {p.log_end}, which its log holds, and not to {after}",
                 code="FLOE-R342",
                 place=p.name,
-                remedy=f"name an offset: `floe offsets set {places.pipeline} {p.name}={max(p.log_start, min(after, p.log_end))}`",
+                remedy=f"name an offset: `floe offsets set {argument(places.pipeline)} "
+                f"{argument(p.name)}={max(p.log_start, min(after, p.log_end))}`",
             )
         reached = after if p.reached is None or other else p.reached
         moves.append(
@@ -251,7 +253,8 @@ def settle(
             f"{where} {'knows' if origin is not Origin.LOG else 'has'} no offsets of pipeline {places.pipeline}",
             code="FLOE-R343",
             place=places.pipeline,
-            remedy=f"`floe offsets show {places.pipeline}` says what is known; offsets can be given as topic:partition=offset",
+            remedy=f"`floe offsets show {argument(places.pipeline)}` says what is known; "
+            "offsets can be given as topic:partition=offset",
         )
     behind = _tables_behind(places) if origin is Origin.TABLES else ()
     _check_consent(places, moves, forgotten, sorted(recreated), behind, allow_loss, allow_duplicates)

@@ -16,6 +16,7 @@ from framework.commit.offset_ranges import OffsetRanges
 from framework.commit.offsets import PartitionFacts, PartitionKey
 from framework.commit.recovery.missing import Gap
 from framework.diagnose.counted import counted
+from framework.diagnose.shown import argument
 from framework.errors import DataLossError, StateDisagreement
 
 
@@ -53,7 +54,7 @@ def named_gap(
             f"pipeline {pipeline} reads no partition {', '.join(f'{t}:{n}' for t, n in unknown)}",
             code="FLOE-R341",
             place=pipeline,
-            remedy=f"`floe offsets show {pipeline}` lists its partitions",
+            remedy=f"`floe offsets show {argument(pipeline)}` lists its partitions",
         )
     ranges = tuple(
         SourceRange(key[0], facts[key].topic_id, key[1], begin[key], end[key])
@@ -101,7 +102,7 @@ def plan_replay(
             "would get them twice",
             code="FLOE-R359",
             place=table,
-            remedy=f"`floe replay FILE --table {table}`, without --from and --to, reads what is on the list",
+            remedy=f"`floe replay FILE --table {argument(table)}`, without --from and --to, reads what is on the list",
         )
     if named is not None and held != 0 and not allow_duplicates:
         raise StateDisagreement(

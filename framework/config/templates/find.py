@@ -20,6 +20,7 @@ from framework.config.templates.lock import LOCK_FILE, Library, read_lock, text_
 from framework.config.text import SourceText
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic, Span
+from framework.diagnose.shown import argument
 from framework.diagnose.suggest import listed
 from framework.frozen import dataclass
 
@@ -142,7 +143,7 @@ def not_as_locked(library: str, found: Found, span: Span | None) -> Diagnostic:
         else f"the library `{library}` is locked and not on this machine"
     )
     file = found.lock.file if found.lock else LOCK_FILE
-    command = "floe templates lock" + ("" if file == LOCK_FILE else f" --lock {file}")
+    command = "floe templates lock" + ("" if file == LOCK_FILE else f" --lock {argument(file)}")
     remedy = f"run `{command}`, which fetches what the lock names"
     return Diagnostic("FLOE-C614", message, span, path="template.name", remedy=remedy)
 
@@ -150,11 +151,11 @@ def not_as_locked(library: str, found: Found, span: Span | None) -> Diagnostic:
 def _ambiguous(asked: _Asked, libraries: tuple[Library, ...], fitting: tuple[Library, ...]) -> Diagnostic:
     if not libraries:
         message = f"no `{LOCK_FILE}` beside the pipeline file or above it has the library `{asked.library}`"
-        return asked.finding("FLOE-C605", message, f"run `floe templates lock {asked.library} URL --tag TAG`")
+        return asked.finding("FLOE-C605", message, f"run `floe templates lock {argument(asked.library)} URL --tag TAG`")
     tags = listed([f"{asked.library}:{asked.template}@{each.tag.removeprefix('v')}" for each in fitting or libraries])
     if not fitting:
         message = f"`{LOCK_FILE}` has no version {asked.version} of the library `{asked.library}`"
-        command = f"floe templates lock {asked.library} {libraries[0].url} --tag v{asked.version}"
+        command = f"floe templates lock {argument(asked.library)} {argument(libraries[0].url)} --tag v{argument(asked.version)}"
         return asked.finding("FLOE-C605", message, f"write {tags}, or lock the tag of that version too: `{command}`")
     message = f"`{LOCK_FILE}` has several versions of the library `{asked.library}`"
     return asked.finding("FLOE-C605", message, f"write {tags}")

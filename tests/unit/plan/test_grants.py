@@ -78,5 +78,5 @@ def test_a_grant_is_a_command() -> None:
     grant = Grant(Resource.TOPIC, "orders.", "Read", prefixed=True)
     assert grant.command("k:9092", "User:team") == (
         "kafka-acls.sh --bootstrap-server k:9092 --add --allow-principal User:team "
-        "--operation Read --topic 'orders.' --resource-pattern-type prefixed"
+        "--operation Read --topic orders. --resource-pattern-type prefixed"
     )

@@ -74,8 +74,8 @@ FAULTS: dict[str, tuple[tuple[ControlEvent, ...], PipelineFactsSeen, str]] = {
     "hung-task": (
         of_run(Health.DEGRADED, "batch 12 makes no progress in writing", "`floe stop orders`", "FLOE-R150"),
         PipelineFactsSeen(("run-1",)),
-        f"STALLED orders pipeline {SINCE} FLOE-R150 batch 12 makes no progress in writing Do floe stop orders "
-        "floe stop orders -t prod Copy",
+        f"STALLED orders pipeline {SINCE} FLOE-R150 batch 12 makes no progress in writing Do `floe stop orders` "
+        "floe explain FLOE-R150 Copy",
     ),
     "hung-commit": (
         of_table(Health.DEGRADED, "the commit makes no progress", STALLED_COMMIT_REMEDY, "FLOE-R151"),
@@ -121,7 +121,7 @@ FAULTS: dict[str, tuple[tuple[ControlEvent, ...], PipelineFactsSeen, str]] = {
         ),
         PipelineFactsSeen(),
         f"FAILED orders pipeline {SINCE} FLOE-R322 batch 12 has 900 dead letters in 1,000 records, and errors.max_ratio is "
-        "0.5 Do look at the producer, and at floe dlq stats floe dlq stats -t prod Copy",
+        "0.5 Do look at the producer, and at `floe dlq stats` floe explain FLOE-R322 Copy",
     ),
 }  # fmt: skip
 

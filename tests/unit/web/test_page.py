@@ -112,8 +112,8 @@ def test_what_is_in_trouble_comes_first_with_since_and_command() -> None:
     assert "1 table is in trouble" in found
     assert found.index("z.bad") < found.index("a.well")
     assert "the catalog does not answer" in found
-    assert "floe discard --table X -t prod" in found
-    assert "floe resume --reading &#39;orders&#39; -t prod" in found
+    assert "floe doctor -t prod" in found
+    assert "floe resume --reading orders -t prod" in found
     assert re.search(r'<time datetime="[0-9T:Z-]+" data-lasts title="[^"]+">since 20', found)
 
 
