@@ -8,6 +8,10 @@ one too few (invariant 12).
 from __future__ import annotations
 
 import json
+import time
+import uuid
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -21,10 +25,25 @@ from pyiceberg.table import Table, TableProperties
 
 from framework.adapters.iceberg.row_order import tombstones_of
 from framework.commit.machine.progress import PROGRESS_PROPERTY
-from framework.commit.recovery.orphans import StoredFile
+from framework.commit.recovery.orphans import Moment, StoredFile
 from framework.commit.tombstones import root_of
 
-__all__ = ["StoredFile", "TablePlace", "TableReferences", "list_files", "path_key", "place_of", "references_of"]
+__all__ = [
+    "StoredFile",
+    "TablePlace",
+    "TableReferences",
+    "list_files",
+    "missing_of",
+    "moment",
+    "path_key",
+    "place_of",
+    "references_of",
+    "store_now_ms",
+]
+
+LOOKERS = 16
+# Of whoever has no such clock, the one that counts the least of what others count.
+_BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 @dataclass(frozen=True)
@@ -40,11 +59,13 @@ class TablePlace:
 @dataclass(frozen=True)
 class TableReferences:
     """`paths`: keys of all files that the table refers to, as `path_key` makes them. `kept_folder`: the key of a folder
-    whose files stay, since the table should say which of them it needs and does not; "" where there is none."""
+    whose files stay, since the table should say which of them it needs and does not; "" where there is none.
+    `control_topic_ids`: as in `TablePlace`, of the same moment as the paths."""
 
     table_uuid: str
     paths: frozenset[str]
     kept_folder: str = ""
+    control_topic_ids: frozenset[str] = frozenset()
 
 
 def path_key(location: str) -> str:
@@ -75,7 +96,8 @@ def references_of(table: Table) -> TableReferences:
     remembered = tombstones_of(metadata)
     found |= set(remembered or ())
     kept_folder = "" if remembered is not None else path_key(root_of(metadata.location))
-    return TableReferences(str(metadata.table_uuid), frozenset(path_key(path) for path in found if path), kept_folder)
+    paths = frozenset(path_key(path) for path in found if path)
+    return TableReferences(str(metadata.table_uuid), paths, kept_folder, place_of(table).control_topic_ids)
 
 
 def place_of(table: Table) -> TablePlace:
@@ -115,6 +137,47 @@ def list_files(io: FileIO, location: str) -> list[StoredFile]:
             for path, info in files.items()
         ]
     raise NotImplementedError(f"{type(io).__name__} cannot list files")
+
+
+def missing_of(io: FileIO, paths: Iterable[str]) -> tuple[str, ...]:
+    """Those of some files that are not in the store. Raises what the store raises."""
+    asked = list(dict.fromkeys(paths))
+    if len(asked) < 2:
+        return tuple(path for path in asked if not io.new_input(path).exists())
+    with ThreadPoolExecutor(min(LOOKERS, len(asked))) as pool:
+        found = list(pool.map(lambda path: io.new_input(path).exists(), asked))
+    return tuple(path for path, is_there in zip(asked, found, strict=True) if not is_there)
+
+
+def moment() -> Moment:
+    """Now."""
+    return Moment(time.time_ns() // 1_000_000, time.clock_gettime_ns(_BOOT_CLOCK) // 1_000_000)
+
+
+def store_now_ms(table: Table) -> int | None:
+    """What time it is at the table's store: what it says of a file that is written there and removed again. None where
+    it does not tell. Raises what the store raises."""
+    # Left by a process that ends here, it is an orphan like another.
+    location = table.location_provider().new_metadata_location(f"clock-{uuid.uuid4()}.avro")
+    with table.io.new_output(location).create() as stream:
+        stream.write(b"when")
+    try:
+        return _asked_modified_ms(table.io, location)
+    finally:
+        table.io.delete(location)
+
+
+def _asked_modified_ms(io: FileIO, location: str) -> int | None:
+    if isinstance(io, PyArrowFileIO):
+        scheme, netloc, path = io.parse_location(location, io.properties)
+        found = io.fs_by_scheme(scheme, netloc).get_file_info(path).mtime_ns
+        return None if found is None else found // 1_000_000
+    from pyiceberg.io.fsspec import FsspecFileIO
+
+    if isinstance(io, FsspecFileIO):
+        parsed = urlparse(location)
+        return _modified_ms(io.get_fs(parsed.scheme, parsed.hostname).info(location))
+    return None
 
 
 def _modified_ms(info: dict[str, Any]) -> int | None:

@@ -28,8 +28,10 @@ from framework.adapters.iceberg.files import (
     TablePlace,
     TableReferences,
     list_files,
+    missing_of,
     place_of,
     references_of,
+    store_now_ms,
 )
 from framework.adapters.iceberg.keyed_target import KeyedTarget, ask_keyed, check_keyed, keyed_target_of
 from framework.adapters.iceberg.supported_tables import raise_for_names, refused, unreadable, unwritable
@@ -311,6 +313,19 @@ class IcebergTables:
         except Exception as error:  # each store has exceptions of its own
             raise _store_silent(table, ", ".join(locations), error) from error
 
+    def store_now_ms(self, table: str) -> int | None:
+        """What time it is at the table's store, as it dates files; None where it does not tell. A file is written there
+        and removed again.
+
+        Raises:
+            FloeError: FLOE-R372, the store does not answer.
+        """
+        loaded = self._load(table)
+        try:
+            return None if loaded is None else store_now_ms(loaded)
+        except Exception as error:  # each store has exceptions of its own
+            raise _store_silent(table, str(table), error) from error
+
     def missing_files(self, table: str, paths: Iterable[str]) -> tuple[str, ...]:
         """Those of some files that are not in the table's store.
 
@@ -319,7 +334,7 @@ class IcebergTables:
         """
         loaded = self._load(table)
         try:
-            return tuple(path for path in paths if loaded and not loaded.io.new_input(path).exists())
+            return missing_of(loaded.io, paths) if loaded else ()
         except Exception as error:  # each store has exceptions of its own
             raise _store_silent(table, str(table), error) from error
 
@@ -368,6 +383,10 @@ class IcebergTables:
         """
         loaded = self._load(table)
         return frozenset() if loaded is None else frozenset(filter(self._owner(table, loaded), paths))
+
+    def forget_places(self) -> None:
+        """Where the tables lie is looked at again before the next file is removed."""
+        self._others_at = -_PLACES_FOR_S
 
     def _owner(self, table: str, loaded: Table) -> Callable[[str], bool]:
         """Whether a file is this table's own: it lies in one of its places, and in none of another table that is as
