@@ -119,7 +119,7 @@ def clean(
 
 def why_not(name: str, known: Mapping[str, TablePlace], control_topic_ids: frozenset[str]) -> str:
     """Why a table's orphans cannot be told from files in use; "" when they can."""
-    if others := known[name].control_topic_ids - control_topic_ids:
+    if others := known[name].filled_from - control_topic_ids:
         return told_of_topics(others)
     for other, place in known.items():
         roots = [(path_key(mine), path_key(theirs)) for mine in known[name].roots for theirs in place.roots]
@@ -195,7 +195,7 @@ def _judged(
     references = catalog.references(name)
     if references is None or references.table_uuid != before.table_uuid:
         return TableOrphans(name, skipped="it was dropped or replaced in the meantime")
-    if others := references.control_topic_ids - announced.control_topic_ids:  # since the place was looked at
+    if others := references.filled_from - announced.control_topic_ids:  # since the place was looked at
         return TableOrphans(name, skipped=told_of_topics(others))
     result = sort_out(files, references.paths, keys, now_ms, older_than_ms, references.kept_folder)
     return TableOrphans(name, result.orphans, result.spared)

@@ -15,11 +15,14 @@ import pytest
 
 from framework.adapters.iceberg import tables
 from framework.commit.recovery.orphans import DAY_MS
+from framework.record.model import TableNeed
 from framework.runtime import orphans
 from framework.runtime.coordinator import Coordinator
+from framework.runtime.tables import TableRegistry
 from tests.conftest import Broker
 from tests.iceberg.conftest import Lake
 from tests.iceberg.filled_tables import Place, age, age_everything, local
+from tests.unit.runtime import test_batch
 
 pytestmark = [pytest.mark.iceberg, pytest.mark.kafka]
 
@@ -245,3 +248,33 @@ def test_a_control_topic_that_begins_to_fill_a_table_meanwhile_keeps_its_files(p
         announced.close()
     assert "another-topic-id" in found.skipped
     assert local(waiting.path).exists()
+
+
+@pytest.mark.parametrize("made_by", ["others", "floe"])
+def test_a_second_control_topic_is_known_before_its_first_commit(place: Place, made_by: str) -> None:
+    """A run says in each table that it fills where it announces, before it writes a file: so whoever cannot read that
+    topic removes nothing, though nothing of it is committed yet. It is said once, and in the table's making where floe
+    makes it."""
+    lake = place.lake
+    name = "a.b"
+    registry = TableRegistry(test_batch.plan(), lake.tables, lambda text: None)
+    registry.control_topic_id = "second-topic-id"
+    need = TableNeed(name, (("id", "long"), ("name", "string")))
+    if made_by == "floe":
+        registry.satisfy([need])
+    else:
+        lake.create(name)
+    place.commit(name, lake.files(name, [{"id": 1}]), 1)
+    registry.load(name)
+    (waiting,) = lake.files(name, [{"id": 2}])
+    age(waiting.path)
+    found = place.clean(delete=True)[name]
+    assert "second-topic-id" in found.skipped
+    assert local(waiting.path).exists()
+    before = lake.plain(name).metadata_location
+    registry.load(name)
+    assert lake.plain(name).metadata_location == before
+    own = TableRegistry(test_batch.plan(), lake.tables, lambda text: None)
+    own.control_topic_id = place.topic_id  # which the table's progress tells
+    own.load(name)
+    assert lake.plain(name).metadata_location == before

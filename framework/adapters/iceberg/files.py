@@ -24,7 +24,7 @@ from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table import Table, TableProperties
 
 from framework.adapters.iceberg.row_order import tombstones_of
-from framework.commit.machine.progress import PROGRESS_PROPERTY
+from framework.commit.machine.progress import PROGRESS_PROPERTY, filled_from
 from framework.commit.recovery.orphans import Moment, StoredFile
 from framework.commit.tombstones import root_of
 
@@ -49,23 +49,24 @@ _BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 @dataclass(frozen=True)
 class TablePlace:
     """`roots`: where the table's files lie; `control_topic_ids`: whose announcements it records, empty for a table that
-    floe never committed to."""
+    floe never committed to; `filled_from`: those and the ones whose announcements may name files of it."""
 
     table_uuid: str
     roots: tuple[str, ...]
     control_topic_ids: frozenset[str]
+    filled_from: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class TableReferences:
     """`paths`: keys of all files that the table refers to, as `path_key` makes them. `kept_folder`: the key of a folder
     whose files stay, since the table should say which of them it needs and does not; "" where there is none.
-    `control_topic_ids`: as in `TablePlace`, of the same moment as the paths."""
+    `filled_from`: as in `TablePlace`, of the same moment as the paths."""
 
     table_uuid: str
     paths: frozenset[str]
     kept_folder: str = ""
-    control_topic_ids: frozenset[str] = frozenset()
+    filled_from: frozenset[str] = frozenset()
 
 
 def path_key(location: str) -> str:
@@ -97,7 +98,7 @@ def references_of(table: Table) -> TableReferences:
     found |= set(remembered or ())
     kept_folder = "" if remembered is not None else path_key(root_of(metadata.location))
     paths = frozenset(path_key(path) for path in found if path)
-    return TableReferences(str(metadata.table_uuid), paths, kept_folder, place_of(table).control_topic_ids)
+    return TableReferences(str(metadata.table_uuid), paths, kept_folder, place_of(table).filled_from)
 
 
 def place_of(table: Table) -> TablePlace:
@@ -107,7 +108,8 @@ def place_of(table: Table) -> TablePlace:
     metadata_path = metadata.properties.get(TableProperties.WRITE_METADATA_PATH)
     roots = dict.fromkeys(root.rstrip("/") for root in (metadata.location, data_path, metadata_path) if root)
     progress = json.loads(metadata.properties.get(PROGRESS_PROPERTY) or "{}")
-    return TablePlace(str(metadata.table_uuid), tuple(roots), frozenset(progress))
+    filled = filled_from(metadata.properties)
+    return TablePlace(str(metadata.table_uuid), tuple(roots), frozenset(progress), filled)
 
 
 def list_files(io: FileIO, location: str) -> list[StoredFile]:

@@ -412,6 +412,15 @@ class IcebergTables:
         """Make the table and its namespace. A table that is there already is success: load it and check."""
         iceberg_define.create(self._catalog(catalog_of(change.table)).open()[0], change)
 
+    def note_filled_from(self, table: str, table_uuid: str, topic_id: str, pipeline: str) -> bool:
+        """Say in the table that runs announce files for it in this control topic; False when it has changed meanwhile.
+
+        Raises:
+            FloeError: FLOE-R134, R140: the catalog does not answer, or refuses.
+        """
+        catalog, commits = self._catalog(catalog_of(table)).open()
+        return iceberg_define.note_filled_from(catalog, commits, table, table_uuid, topic_id, pipeline)
+
     def alter_table(self, change: AlterTable) -> bool:
         """Make the new schema current; False when the table has changed meanwhile: load it and plan again."""
         catalog, commits = self._catalog(catalog_of(change.table)).open()
