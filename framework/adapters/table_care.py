@@ -19,6 +19,7 @@ from pyiceberg.utils.properties import property_as_bool
 from framework.adapters.faults import reach
 from framework.adapters.iceberg.commit import TableCommits
 from framework.adapters.iceberg.expiry import ExpiryFacts, expire, facts_of, went_with, would_go
+from framework.adapters.iceberg.files import moment
 from framework.adapters.iceberg.private.damaged_doubles import damaged_manifests
 from framework.adapters.iceberg.private.live_files import LiveFile, UnsupportedDeletes
 from framework.adapters.iceberg.replace import (
@@ -208,12 +209,12 @@ class TableCare:
         for group in groups:
             if not goes_on():
                 break
-            old = tuple(live[path] for path in group.paths)
+            old, begun = tuple(live[path] for path in group.paths), moment()
             run = uuid.uuid4().hex[:12]
             made = rewrite(loaded.io, metadata, target, properties, old, catalog, run, policy.sort, numbers=numbers)
             assert made.places is not None
             reach("files-rewritten")
-            waiting.append(Replacement(old, made.files, metadata.current_schema_id, made.places.places))
+            waiting.append(Replacement(old, made.files, metadata.current_schema_id, made.places.places, begun))
             done = replace(done, rows=done.rows + made.rows, read_bytes=done.read_bytes + made.read_bytes)
             if time.monotonic() - began > COMMIT_AFTER_S:
                 done, waiting, began = self._replace(table, commits, waiting, done), [], time.monotonic()

@@ -201,7 +201,7 @@ def _show_moves(settlement: Settlement, origin: Origin) -> None:
         table.add_row(f"{m.topic}:{m.partition}", _number(m.before), str(m.after), f"{m.lost:,}", f"{m.repeated:,}")
     print_table(_console(), table)
     for name in settlement.forgotten:
-        click.echo(f"  {name} no longer exists and is forgotten")
+        click.echo(f"  {name} was deleted, or its topic was taken out of the file: it is forgotten")
     for topic in settlement.recreated:
         click.echo(f"  {topic} was recreated; the offsets are those of the new topic")
 

@@ -154,6 +154,11 @@ def decide_start(
     group = current_offsets(group, base_batch)
     first_run = not group and not announced
     for key, last in announced.items():
+        if group.get(key) is None or group[key].offset != last.end:
+            # The log's offset can be written back where it still means something; else that is what is wrong.
+            if (fact := facts.get(key)) is None:
+                raise _gone(key, f"pipeline {pipeline} announced it up to {last.end}")
+            _check_position(pipeline, key, SafeOffset(last.end, last.topic_id, 0, Accounting()), fact, FAIL)
         if key not in group:
             raise StateDisagreement(
                 f"pipeline {pipeline} announced offsets up to {last.end} of {_name(key)}, "
@@ -185,17 +190,21 @@ def decide_start(
             positions[key] = first_position(pipeline, key, fact)
     for key in group:
         if key not in facts:
-            raise StateDisagreement(
-                f"pipeline {pipeline} read {_name(key)} up to {group[key].offset}, but that partition no longer exists",
-                code="FLOE-R315",
-                place=_name(key),
-                remedy="restore the topic; or `floe offsets set FILE --from-log --allow-loss`, with the pipeline's file, "
-                "goes on without it",
-            )
+            raise _gone(key, f"pipeline {pipeline} read it up to {group[key].offset}")
     newest = max(group.values(), key=lambda safe: safe.batch, default=None)
     batch, totals = (newest.batch, newest.totals) if newest else (0, Accounting())
     rest = tuple(left[key] for key in sorted(left))
     return StartPoint(positions, batch, totals, first_run, base_batch, rest, tuple(returned))
+
+
+def _gone(key: PartitionKey, known: str) -> StateDisagreement:
+    return StateDisagreement(
+        f"{_name(key)} was deleted, or its topic was taken out of the file; {known}",
+        code="FLOE-R315",
+        place=_name(key),
+        remedy="restore the topic, or put it back into the file; or `floe offsets set FILE --from-log --allow-loss`, with the "
+        "pipeline's file, goes on without it",
+    )
 
 
 def current_offsets(group: Mapping[PartitionKey, SafeOffset], base_batch: int) -> dict[PartitionKey, SafeOffset]:
@@ -264,13 +273,7 @@ def check_still_readable(
     for key, position in positions.items():
         fact = facts.get(key)
         if fact is None:
-            raise StateDisagreement(
-                f"{_name(key)} no longer exists; it was read up to {position}",
-                code="FLOE-R315",
-                place=_name(key),
-                remedy="restore the topic; or `floe offsets set FILE --from-log --allow-loss`, with the pipeline's file, "
-                "goes on without it",
-            )
+            raise _gone(key, f"it was read up to {position}")
         _check_position(pipeline, key, SafeOffset(position, ids[key[0]], 0, Accounting()), fact, on_data_loss)
 
 

@@ -59,12 +59,12 @@ ENTRIES = (
     Code(
         "FLOE-R315",
         "A partition is gone",
-        "A partition that was read does not exist any more.",
+        "A partition that was read does not exist any more, or its topic is none that the file names.",
         transcript=Transcript(
             "run orders.yaml -t prod",
-            "pipeline orders read orders-3 up to 1500, but that partition no longer exists",
+            "orders-3 was deleted, or its topic was taken out of the file; pipeline orders read it up to 1500",
             "orders-3",
-            "restore the topic; or `floe offsets set FILE --from-log --allow-loss`, with the pipeline's file, goes on without it",
+            "restore the topic, or put it back into the file; or `floe offsets set FILE --from-log --allow-loss`, with the pipeline's file, goes on without it",
             (
                 "# If the topic cannot be restored:",
                 "floe offsets set orders.yaml --from-log --allow-loss -t prod",

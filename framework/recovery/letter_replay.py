@@ -122,7 +122,7 @@ class Replay:
     def run(self) -> ReplayReport:
         if read_letters(self._original, self._catalog, self._selection, PLACE) is None:
             return self._report
-        self._topic_id = self._announcer.start()
+        self._topic_id = self._tables.control_topic_id = self._announcer.start()
         try:
             position = self._settle()
             letters = self._waiting()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from framework.adapters.faults import reach
+from framework.adapters.iceberg.files import moment
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.transactions import (
     LETTERS_TRANSACTION_TIMEOUT_MS,
@@ -31,7 +32,9 @@ from framework.commit.events.event_types import (
 )
 from framework.commit.offsets import Gaps, PartitionKey, SafeOffset, add_gap, current_offsets, encode_metadata
 from framework.commit.read_back import AnnounceState, check_owner, read_back
+from framework.commit.recovery.orphans import YOUNG_MS, Moment
 from framework.config.table_names import catalog_of
+from framework.diagnose.counted import counted
 from framework.diagnose.log_lines import Level, Line
 from framework.errors import FloeError, OutcomeUnknown, RetriableError
 from framework.plan.model import Plan
@@ -156,8 +159,11 @@ class Announcer:
         else:
             self._deployed_at = end - 1
 
-    def announce(self, scope: BatchScope, result: BatchResult) -> None:
+    def announce(self, scope: BatchScope, result: BatchResult, begun: Moment | None = None) -> None:
         """A batch, once.
+
+        Args:
+            begun: before its first file was; None where it has none.
 
         Raises:
             RetriableError: it certainly was not announced. OutcomeUnknown: `settle` finds out.
@@ -165,7 +171,7 @@ class Announcer:
         """
         spent = self.phases_ms()
         told = replace(result, events=tuple(_with_phases(event, spent) for event in result.events))
-        self._once(scope.batch, result.ranges, result.totals, lambda offsets: self._send(told, offsets))
+        self._once(scope.batch, result.ranges, result.totals, lambda offsets: self._send(told, offsets, begun))
         reach("announced")
 
     def _once(
@@ -268,8 +274,13 @@ class Announcer:
         gaps = self._gaps.get((r.topic, r.partition), ())
         return encode_metadata(r.topic_id, batch, totals, self._run_id, self.base_batch, gaps, self._deployed_at)
 
-    def _send(self, result: BatchResult, offsets: dict[PartitionKey, tuple[int, str]]) -> None:
+    def _send(
+        self, result: BatchResult, offsets: dict[PartitionKey, tuple[int, str]], begun: Moment | None = None
+    ) -> None:
         """One transaction; the dead letters for a topic are read from the files that it announces for their table."""
+        # Invariant 12: files that are not announced yet are orphans once they are old, so a run that slept looks first.
+        if begun is not None and begun.elapsed_ms(moment()) >= YOUNG_MS:
+            self._check_files(result)
         write = self._plan.write
         letters: Iterable[LetterMessage] = ()
         if write.dead_letter_topic:
@@ -283,6 +294,20 @@ class Announcer:
             batches = read_files(self._catalog.io_properties((catalog,))[catalog], paths)
             letters = (letter for batch in batches for letter in letter_messages(batch))
         self.control_offset = self._producer.announce(result.events, offsets, letters, write.dead_letter_topic or "")
+
+    def _check_files(self, result: BatchResult) -> None:
+        """Raises RetriableError where a file is gone: the batch is done again, from the offsets where it began."""
+        for event in result.events:
+            if not isinstance(event, DataWritten):
+                continue
+            if missing := self._catalog.missing_files(event.table, event.paths):
+                raise RetriableError(
+                    f"{counted(len(missing), 'file')} of batch {event.batch} went as orphans before it was announced, such as "
+                    f"{missing[0]}",
+                    code="FLOE-R122",
+                    place=self._plan.announce.transactional_id,
+                    remedy="the batch is done again by itself; find out why the run stood still for so long",
+                )
 
 
 def _with_phases(event: ControlEvent, spent: dict[str, int]) -> ControlEvent:

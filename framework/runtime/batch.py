@@ -69,11 +69,13 @@ def summarise(
     reports: Iterable[TaskReport],
     totals: Accounting,
     after: Mapping[str, int] | None = None,
+    begun_ms: int | None = None,
 ) -> BatchResult:
     """Check coverage and sum, then build the events of the announcing transaction.
 
     Args:
         after: by table uuid the batch before this one that was announced for it, where it is known.
+        begun_ms: when the first of its files may have been begun.
 
     Raises:
         RecordError: a record met the policy `fail`.
@@ -109,6 +111,7 @@ def summarise(
             ranges,
             after or {},
             keyed_changes(reports, table, plan.write.tables.policy_for(table).write.deletes),
+            begun_ms,
         )
     ]
     events: list[ControlEvent] = [*number_parts(written)]
@@ -160,6 +163,7 @@ def _announcements(
     ranges: tuple[SourceRange, ...],
     after: Mapping[str, int],
     keyed: KeyedChanges | None,
+    begun_ms: int | None,
 ) -> list[DataWritten]:
     """One DataWritten a schema that files were written for, each split below the size limit."""
     commit = plan.commit.tables.policy_for(table).commit
@@ -184,6 +188,7 @@ def _announcements(
                 base_batch=scope.base_batch,
                 after_batch=after.get(table_uuid),
                 keyed=keyed,
+                begun_ms=begun_ms,
             )
         )
     ]

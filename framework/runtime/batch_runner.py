@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from framework.adapters.faults import reach
+from framework.adapters.iceberg.files import moment
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.commit.watch import Newest
 from framework.diagnose.counted import counted
@@ -85,7 +86,7 @@ class BatchRunner:
             raise
 
     def _do(self, session: SparkSession, batch: OfferedBatch) -> AnnouncedBatch:
-        started = time.monotonic()
+        started, begun = time.monotonic(), moment()
         scope = batch.scope
         self._measures.job_group = session.sparkContext.getLocalProperty(JOB_GROUP) or ""
         self._measures.enter(Phase.TABLES)
@@ -97,8 +98,8 @@ class BatchRunner:
         reach("files-written")
         known = self._tables.targets.values()
         before = self._announced.batches_before(reports, self._newest_announced(), known)
-        result = summarise(self._plan, scope, reports, batch.totals, before)
-        self._announcer.announce(scope, result)
+        result = summarise(self._plan, scope, reports, batch.totals, before, begun.wall_ms)
+        self._announcer.announce(scope, result, begun)
         control_offset = self._announcer.control_offset
         self._announced.remember(scope, result, control_offset)
         done = AnnouncedBatch(scope, result, control_offset, rewrites, time.monotonic() - started)

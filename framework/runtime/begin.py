@@ -98,6 +98,7 @@ def _begin(
         ) from error
     announcer.base_batch = start.base_batch
     totals = link.totals if link is not None and not group else start.totals
+    tables.control_topic_id = control.topic_id
     tables.preload()
     recorded = {table: target.properties.get(PROGRESS_PROPERTY) for table, target in tables.targets.items()}
     check_recorded_here(name, control.name, control.topic_id, recorded, start.first_run)

@@ -11,11 +11,12 @@ import queue
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from framework.adapters.copy_on_write import copies_without
 from framework.adapters.faults import reach
 from framework.adapters.iceberg.commit import Outcome
+from framework.adapters.iceberg.files import moment
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.commit.machine.effects import (
     CommitFailed,
@@ -28,6 +29,7 @@ from framework.commit.machine.effects import (
     TableLoaded,
     TableMissing,
 )
+from framework.commit.recovery.orphans import YOUNG_MS, Moment
 from framework.config.table_names import catalog_of
 from framework.diagnose.counted import counted
 from framework.diagnose.log_lines import Level, Line
@@ -41,11 +43,13 @@ SUBMITTED = 2 * COMMITTERS
 
 @dataclass(frozen=True)
 class Request:
-    """What a pool's thread is given. `term` numbers the ownership that asks; `control_topic_id` is that of its log."""
+    """What a pool's thread is given. `term` numbers the ownership that asks; `control_topic_id` is that of its log;
+    `asked` is when that was."""
 
     term: int
     effect: LoadTable | CommitTable
     control_topic_id: str
+    asked: Moment = field(default_factory=moment)
 
     @property
     def catalog(self) -> str:
@@ -134,7 +138,9 @@ class CatalogRequests:
         answer: Input
         self.measures.begin(request.catalog, request)
         try:
-            answer = self._load(effect, request) if isinstance(effect, LoadTable) else self._commit(effect)
+            answer = (
+                self._load(effect, request) if isinstance(effect, LoadTable) else self._commit(request.asked, effect)
+            )
         except Exception as error:  # whatever it is, the state must be told, or the table waits for ever
             reason = error.message if isinstance(error, FloeError) else f"{type(error).__name__}: {error}"
             if isinstance(effect, CommitTable):
@@ -150,8 +156,10 @@ class CatalogRequests:
         view = self._catalog.load_view(effect.table, effect.branch, request.control_topic_id)
         return TableLoaded(view) if view else TableMissing(effect.table, "the table does not exist")
 
-    def _commit(self, effect: CommitTable) -> Input:
+    def _commit(self, asked: Moment, effect: CommitTable) -> Input:
         reach("before-commit")
+        if asked.elapsed_ms(moment()) >= YOUNG_MS:  # what was young when it was decided may be gone by now
+            effect = replace(effect, examine=tuple(file.path for file in effect.files))
         outcome = self._catalog.commit(effect, copies_without)
         reach("committed")
         level = Level.INFO if isinstance(outcome, Committed) else Level.WARNING

@@ -48,10 +48,12 @@ BUSY_TICK_SHARE = 0.1
 
 @dataclass(frozen=True)
 class Ownership:
-    """How far the owner of the partition has read: whether to the log's end, and the position that it saw there."""
+    """How far the owner of the partition has read: whether to the log's end, and the position that it saw there.
+    `ended_ms` is before the end was seen: what is read behind it came later."""
 
     caught_up: bool = False
     position: int | None = None
+    ended_ms: int | None = None
 
 
 class CoordinatorTurns:
@@ -86,6 +88,8 @@ class CoordinatorTurns:
         self._ownership: Ownership | None = None  # None: another coordinator owns the partition
         self._is_paused = False
         self._tick_again_at = 0.0
+        now_ms = _now_ms()
+        self._polled_ms = (now_ms, now_ms)  # when the poll before this one began, and this one
 
     @property
     def has_joined(self) -> bool:
@@ -100,6 +104,8 @@ class CoordinatorTurns:
         """
         self._requests.measures.turned()
         self._hold_back(not wants_more(self.state))
+        # The client may have seen the end before it is asked: not before it was asked the last time.
+        self._polled_ms = (self._polled_ms[1], _now_ms())
         for update in self._seat.poll(self._timeout_s()):
             self._take_in(update)
         for answer in self._requests.answers():
@@ -163,9 +169,10 @@ class CoordinatorTurns:
             if update.event is not None:
                 for hear in self._hearers:
                     hear(update.event)
-            self._feed(Read(update.offset, update.event, update.timestamp_ms, update.leader_epoch))
+            after_ms = None if self._ownership is None else self._ownership.ended_ms
+            self._feed(Read(update.offset, update.event, update.timestamp_ms, update.leader_epoch, after_ms))
         elif isinstance(update, SeatEnd) and self._ownership is not None:
-            self._ownership = Ownership(caught_up=True, position=update.position)
+            self._ownership = Ownership(True, update.position, self._polled_ms[0])
 
     def _timeout_s(self) -> float:
         if self._requests.in_flight:

@@ -8,22 +8,23 @@ it removes.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from framework.adapters.iceberg.files import path_key
+from framework.adapters.iceberg.files import moment, path_key
 from framework.adapters.iceberg.tables import IcebergTables, TablePlace
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control import ControlReader
 from framework.adapters.kafka.control_topic import check_control_topic
 from framework.commit.events.event_types import DataWritten, Deployed
-from framework.commit.recovery.orphans import StoredFile, inside, sort_out
+from framework.commit.recovery.orphans import StoredFile, inside, now_for_orphans_ms, sort_out
 from framework.config.table_names import name_matches
 from framework.diagnose.counted import counted
 from framework.errors import FloeError
 
 Say = Callable[[str], None]
+# What is announced is read again after so long, by any clock, while files are removed.
+LOOK_AGAIN_MS = 5_000
 
 
 @dataclass(frozen=True)
@@ -118,17 +119,20 @@ def clean(
 
 def why_not(name: str, known: Mapping[str, TablePlace], control_topic_ids: frozenset[str]) -> str:
     """Why a table's orphans cannot be told from files in use; "" when they can."""
-    others = sorted(known[name].control_topic_ids - control_topic_ids)
-    if others:
-        return (
-            f"control topic {', '.join(others)} fills it too, and its announcements may name these files: "
-            "add that topic with another --control-topic"
-        )
+    if others := known[name].filled_from - control_topic_ids:
+        return told_of_topics(others)
     for other, place in known.items():
         roots = [(path_key(mine), path_key(theirs)) for mine in known[name].roots for theirs in place.roots]
         if other != name and any(inside(mine, theirs) for mine, theirs in roots):
             return f"table {other} has files inside its location"
     return ""
+
+
+def told_of_topics(others: Iterable[str]) -> str:
+    return (
+        f"control topic {', '.join(sorted(others))} fills it too, and its announcements may name these files: "
+        "add that topic with another --control-topic"
+    )
 
 
 def look(
@@ -145,6 +149,14 @@ def look(
     Raises:
         FloeError: broker, catalog or store do not answer; nothing more is removed.
     """
+    now_ms: int | None = moment().wall_ms
+    assert now_ms is not None
+    if delete:  # a dry run writes nothing
+        now_ms = now_for_orphans_ms(now_ms, catalog.store_now_ms(name))
+        if now_ms is None:
+            return TableOrphans(
+                name, skipped="its store does not tell when a file was written, so none is known to be old"
+            )
     # Invariant 12: whatever is announced or committed after the files were listed is seen by what is read after it.
     files = catalog.stored_files(name, before.roots)
     if (shared := catalog.foreign_metadata(name, files)) is not None:
@@ -152,15 +164,27 @@ def look(
             f"{shared} is the metadata of another table, perhaps in another catalog, or of one that was here before"
         )
         return TableOrphans(name, skipped=f"{reason}: whose files lie here cannot be determined")
-    found = _judged(name, catalog, before, files, announced, older_than_ms)
+    found = _judged(name, catalog, before, files, announced, now_ms, older_than_ms)
     if not delete or not found.orphans:
         return found
-    again = _judged(name, catalog, before, found.orphans, announced, older_than_ms)
+    again = _judged(name, catalog, before, found.orphans, announced, now_ms, older_than_ms)
+    catalog.forget_places()  # a table that was made inside this one's location a moment ago has its files there
     removed = 0
-    for removed, _ in enumerate(catalog.remove_files(name, (file.location for file in again.orphans)), start=1):
+    for removed, _ in enumerate(catalog.remove_files(name, _still_nobodys(again.orphans, announced)), start=1):
         if removed % 100 == 0:
             say(f"{name}: {removed:,} of {len(again.orphans):,} files removed")
     return TableOrphans(name, again.orphans, found.spared, removed, again.skipped)
+
+
+def _still_nobodys(orphans: Iterable[StoredFile], announced: Announced) -> Iterator[str]:
+    """Those that are not announced meanwhile: to remove many takes long, and a process may sleep between two."""
+    looked = moment()
+    for file in orphans:
+        if looked.elapsed_ms(moment()) > LOOK_AGAIN_MS:
+            looked = moment()
+            announced.read_on()
+        if file.key not in announced.keys:
+            yield file.location
 
 
 def _judged(
@@ -169,11 +193,14 @@ def _judged(
     before: TablePlace,
     files: Iterable[StoredFile],
     announced: Announced,
+    now_ms: int,
     older_than_ms: int,
 ) -> TableOrphans:
     keys = announced.read_on()
     references = catalog.references(name)
     if references is None or references.table_uuid != before.table_uuid:
         return TableOrphans(name, skipped="it was dropped or replaced in the meantime")
-    result = sort_out(files, references.paths, keys, int(time.time() * 1000), older_than_ms, references.kept_folder)
+    if others := references.filled_from - announced.control_topic_ids:  # since the place was looked at
+        return TableOrphans(name, skipped=told_of_topics(others))
+    result = sort_out(files, references.paths, keys, now_ms, older_than_ms, references.kept_folder)
     return TableOrphans(name, result.orphans, result.spared)

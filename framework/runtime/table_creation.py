@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from framework.adapters.faults import reach
 from framework.adapters.iceberg.tables import IcebergTables
-from framework.commit.machine.progress import CREATED_PROPERTY
+from framework.commit.machine.progress import CREATED_PROPERTY, FILLED_FROM_PROPERTY
 from framework.diagnose.log_lines import Line
 from framework.errors import FloeError
 from framework.plan.model import Plan
@@ -57,8 +57,8 @@ class TableCreation:
             self._created_at.append(time.monotonic())
         return refusal
 
-    def make(self, need: TableNeed) -> None:
-        """Make a table for which there was no refusal.
+    def make(self, need: TableNeed, control_topic_id: str = "") -> None:
+        """Make a table for which there was no refusal. `control_topic_id`: where its files are announced, if it is known.
 
         Raises:
             FloeError: the catalog does not answer, or refuses.
@@ -66,7 +66,8 @@ class TableCreation:
         change = plan_creation(self._plan, need)
         assert not isinstance(change, Refusal)  # `refusal` has asked
         made = (CREATED_PROPERTY, f"{self._plan.pipeline} {int(time.time() * 1000)}")
-        self._catalog.create_table(replace(change, properties=(*change.properties, made)))
+        told = ((FILLED_FROM_PROPERTY + control_topic_id, self._plan.pipeline),) if control_topic_id else ()
+        self._catalog.create_table(replace(change, properties=(*change.properties, made, *told)))
         reach("table-created")
         self._say(Line(f"created {need.table}", table=need.table))
 

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 
 from framework.adapters.iceberg.tables import IcebergTables
+from framework.commit.machine.progress import filled_from
 from framework.config.table_names import identifier_of, template_glob
 from framework.diagnose.log_lines import Line
 from framework.errors import FloeError, TableBlocked
@@ -42,6 +43,7 @@ class TableRegistry:
         self._loaded_at: dict[str, float] = {}
         self._troubles = TableTroubles(plan, catalog, say)
         self._creation = TableCreation(plan, catalog, say)
+        self.control_topic_id = ""  # where the run announces, once it knows
         self._lock = threading.Lock()  # a change must not be followed by what was loaded before it
 
     @property
@@ -126,7 +128,16 @@ class TableRegistry:
             self._troubles.judge(failed, loaded, self._targets, change)
 
     def _load_one(self, name: str) -> TableTarget | None:
-        return self._catalog.load_target(name, self._plan.write.tables.policy_for(name))
+        policy = self._plan.write.tables.policy_for(name)
+        for _ in range(ATTEMPTS):
+            found = self._catalog.load_target(name, policy)
+            # Invariant 12: said before the first file is written, since nobody who removes orphans need know this topic.
+            if found is None or not self.control_topic_id or self.control_topic_id in filled_from(found.properties):
+                return found
+            pipeline = self._plan.pipeline
+            if self._catalog.note_filled_from(name, found.table_uuid, self.control_topic_id, pipeline):
+                return found
+        return found
 
     def satisfy(self, needs: Iterable[TableNeed]) -> None:
         """Make every table able to hold what was seen; several at once, since each is a few requests to its catalog.
@@ -197,7 +208,7 @@ class TableRegistry:
         admitted = target is None
         for _ in range(ATTEMPTS):
             if target is None and admitted:
-                self._creation.make(need)
+                self._creation.make(need, self.control_topic_id)
                 admitted = False
             target = target or self._load_one(need.table)
             if not self._is_the_known_one(need.table, target):

@@ -48,8 +48,9 @@ class Place:
         answer = self.lake.tables.commit(self.lake.effect(name, files, offset, topic=self.topic_id))
         assert isinstance(answer, Committed), answer
 
-    def announce(self, name: str, files: tuple[DataFile, ...], spelled: str = "") -> None:
-        """`spelled`: the name in the announcement, where it is another one of the same table."""
+    def announce(self, name: str, files: tuple[DataFile, ...], spelled: str = "", begun_ms: int | None = None) -> None:
+        """`spelled`: the name in the announcement, where it is another one of the same table. `begun_ms`: when the run
+        says that it began to write."""
         self.batch += 1
         ranges = (SourceRange("t", "id", 0, self.batch - 1, self.batch),)
         sums = Accounting(1, 1, rows=1)
@@ -64,6 +65,7 @@ class Place:
             files,
             ranges,
             TableCommitPolicy(0, 1 << 40, 1 << 40),
+            begun_ms=begun_ms,
         )
         self.publisher.publish((written, DataComplete("p", "r", self.batch, ranges, sums, sums, (name,))))
 

@@ -7,16 +7,24 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from framework.adapters.iceberg import tables
+from framework.commit.recovery.orphans import DAY_MS
+from framework.record.model import TableNeed
+from framework.runtime import orphans
 from framework.runtime.coordinator import Coordinator
+from framework.runtime.tables import TableRegistry
 from tests.conftest import Broker
 from tests.iceberg.conftest import Lake
 from tests.iceberg.filled_tables import Place, age, age_everything, local
+from tests.unit.runtime import test_batch
 
 pytestmark = [pytest.mark.iceberg, pytest.mark.kafka]
 
@@ -156,3 +164,136 @@ def test_beside_a_running_pipeline_nothing_that_it_writes_is_lost(place: Place) 
     place.clean(delete=True)
     assert lake.rows(name) == list(range(13))
     assert not any(local(path).exists() for path in orphans)
+
+
+@pytest.mark.parametrize("days", [2, 30])
+def test_a_clock_that_is_ahead_removes_no_young_file(place: Place, monkeypatch: pytest.MonkeyPatch, days: int) -> None:
+    """The store's time says how old a file is: a cleaner whose clock is days ahead takes files of a batch in progress for
+    nothing else than what they are, and still removes what is old for the store."""
+    lake = place.lake
+    name = lake.create("shop.ahead")
+    place.commit(name, lake.files(name, [{"id": 1}]), 1)
+    young, old = lake.files(name, [{"id": 2}])[0], lake.files(name, [{"id": 3}])[0]
+    age(old.path)
+    real = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: real() + days * 86_400 * 10**9)
+    monkeypatch.setattr(time, "time", lambda: real() / 1e9 + days * 86_400)
+    done = place.clean(delete=True)[name]
+    assert (done.removed, done.skipped) == (1, "")
+    assert local(young.path).exists()
+    assert not local(old.path).exists()
+    assert list(local(lake.plain(name).location()).rglob("*clock*")) == []
+
+
+@pytest.mark.parametrize("said", [None, 0])
+def test_a_store_that_does_not_tell_the_time_keeps_everything(
+    place: Place, monkeypatch: pytest.MonkeyPatch, said: int | None
+) -> None:
+    """Unknown means that nothing is removed; and a store whose clock stands in 1970 finds nothing old."""
+    lake = place.lake
+    name = lake.create("shop.timeless")
+    place.commit(name, lake.files(name, [{"id": 1}]), 1)
+    (old,) = lake.files(name, [{"id": 3}])
+    age(old.path)
+    monkeypatch.setattr(tables, "store_now_ms", lambda table: said)
+    done = place.clean(delete=True)[name]
+    assert done.removed == 0
+    assert bool(done.skipped) == (said is None)
+    assert local(old.path).exists()
+
+
+def test_what_is_announced_while_files_are_removed_stays(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cleaner that slept between two files looks again at what is announced before it removes the next."""
+    lake = place.lake
+    name = lake.create("shop.slow")
+    place.commit(name, lake.files(name, [{"id": 1}]), 1)
+    files = [lake.files(name, [{"id": number}])[0] for number in range(2, 5)]
+    for file in files:
+        age(file.path)
+    real, slept = orphans.moment, [0]
+    monkeypatch.setattr(orphans, "moment", lambda: replace(real(), boot_ms=real().boot_ms + slept[0]))
+
+    def remove(table: str, locations: Iterable[str]) -> Iterator[str]:
+        for location in removing(table, locations):
+            if not slept[0]:
+                rest = tuple(file for file in files if local(file.path).exists())
+                place.announce(name, rest)
+                slept[0] = 3 * 86_400_000
+            yield location
+
+    removing = lake.tables.remove_files
+    monkeypatch.setattr(lake.tables, "remove_files", remove)
+    assert place.clean(delete=True)[name].removed == 1
+    assert sum(local(file.path).exists() for file in files) == 2
+
+
+def test_a_table_that_was_made_inside_the_location_meanwhile_keeps_its_files(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where tables lie is looked at right before files go, whatever was known a minute ago: a table whose old files were
+    registered inside another's folder since then keeps them."""
+    lake = place.lake
+    outer = lake.create("shop.outer")
+    place.commit(outer, lake.files(outer, [{"id": 1}]), 1)
+    known = lake.tables.places()
+    assert list(lake.tables.remove_files(outer, ())) == []  # as a round a minute ago did
+    lake.catalog.create_table(
+        "shop.inner", lake.plain(outer).schema(), location=f"{lake.plain(outer).location()}/inner"
+    )
+    lake.plain("shop.inner").append(pa.table({"id": [7], "name": ["x"]}))
+    age_everything(lake, outer)
+    fresh = lake.tables.places
+    answers = iter([known])
+    monkeypatch.setattr(lake.tables, "places", lambda: next(answers, None) or fresh())
+    place.clean(delete=True)
+    assert lake.plain("shop.inner").scan().to_arrow()["id"].to_pylist() == [7]
+    assert len(list((local(lake.plain(outer).location()) / "inner").rglob("*.parquet"))) == 1
+
+
+def test_a_control_topic_that_begins_to_fill_a_table_meanwhile_keeps_its_files(place: Place) -> None:
+    """An hour-old view of the table does not know the second topic, whose announcements nobody here reads."""
+    lake = place.lake
+    name = lake.create("shop.shared")
+    place.commit(name, lake.files(name, [{"id": 1}]), 1)
+    before = lake.tables.place(name)
+    assert before is not None
+    lake.tables.commit(lake.effect(name, lake.files(name, [{"id": 2}]), 1, topic="another-topic-id"))
+    (waiting,) = lake.files(name, [{"id": 3}])
+    age(waiting.path)
+    announced = orphans.Announced(place.kafka, (place.topic,))
+    try:
+        found = orphans.look(name, lake.tables, before, announced, DAY_MS, True, lambda text: None)
+    finally:
+        announced.close()
+    assert "another-topic-id" in found.skipped
+    assert local(waiting.path).exists()
+
+
+@pytest.mark.parametrize("made_by", ["others", "floe"])
+def test_a_second_control_topic_is_known_before_its_first_commit(place: Place, made_by: str) -> None:
+    """A run says in each table that it fills where it announces, before it writes a file: so whoever cannot read that
+    topic removes nothing, though nothing of it is committed yet. It is said once, and in the table's making where floe
+    makes it."""
+    lake = place.lake
+    name = "a.b"
+    registry = TableRegistry(test_batch.plan(), lake.tables, lambda text: None)
+    registry.control_topic_id = "second-topic-id"
+    need = TableNeed(name, (("id", "long"), ("name", "string")))
+    if made_by == "floe":
+        registry.satisfy([need])
+    else:
+        lake.create(name)
+    place.commit(name, lake.files(name, [{"id": 1}]), 1)
+    registry.load(name)
+    (waiting,) = lake.files(name, [{"id": 2}])
+    age(waiting.path)
+    found = place.clean(delete=True)[name]
+    assert "second-topic-id" in found.skipped
+    assert local(waiting.path).exists()
+    before = lake.plain(name).metadata_location
+    registry.load(name)
+    assert lake.plain(name).metadata_location == before
+    own = TableRegistry(test_batch.plan(), lake.tables, lambda text: None)
+    own.control_topic_id = place.topic_id  # which the table's progress tells
+    own.load(name)
+    assert lake.plain(name).metadata_location == before

@@ -113,6 +113,7 @@ data_written = st.builds(
     commit=policies,
     base_batch=numbers,
     after_batch=st.none() | numbers,
+    begun_ms=st.none() | numbers,
 )
 heartbeats = st.builds(Heartbeat, names, text, numbers, range_tuples, accountings, range_tuples)
 reasons = st.dictionaries(names, text, max_size=3)

@@ -158,6 +158,24 @@ def young_files_are_taken(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+def a_file_is_as_old_as_its_announcement(patch: pytest.MonkeyPatch) -> None:
+    real = orphans.may_be_gone
+    patch.setattr(test_orphans, "may_be_gone", lambda now, after, told, begun, most: real(now, after, told, told, most))
+
+
+def the_writers_clock_is_believed(patch: pytest.MonkeyPatch) -> None:
+    real = orphans.may_be_gone
+    patch.setattr(test_orphans, "may_be_gone", lambda now, after, told, begun, most: real(now, told, told, begun, most))
+
+
+def the_machines_clock_says_what_is_old(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(test_orphans, "now_for_orphans_ms", lambda machine, store: machine)
+
+
+def a_clock_that_was_set_hides_sleep(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(orphans.Moment, "elapsed_ms", lambda then, now: now.wall_ms - then.wall_ms)
+
+
 @dataclass(frozen=True)
 class Case:
     invariant: int
@@ -222,6 +240,18 @@ CASES_BESIDE = [
     Case(12, announcements_are_not_asked, test_orphans.test_what_is_named_or_young_is_spared),
     Case(12, references_are_not_asked, test_orphans.test_what_is_named_or_young_is_spared),
     Case(12, young_files_are_taken, test_orphans.test_what_is_named_or_young_is_spared),
+    Case(
+        12,
+        a_file_is_as_old_as_its_announcement,
+        test_orphans.test_no_clock_and_no_sleep_lets_a_missing_file_be_committed,
+    ),
+    Case(12, the_writers_clock_is_believed, test_orphans.test_no_clock_and_no_sleep_lets_a_missing_file_be_committed),
+    Case(
+        12,
+        the_machines_clock_says_what_is_old,
+        test_orphans.test_no_clock_and_no_sleep_lets_a_missing_file_be_committed,
+    ),
+    Case(12, a_clock_that_was_set_hides_sleep, test_orphans.test_a_moment_is_as_long_ago_as_any_clock_says),
 ]
 
 

@@ -183,6 +183,7 @@ def test_no_spelling_of_a_place_elsewhere_is_removed(lake: Lake, tmp_path: Path,
 REMOVALS = {
     "adapters/file_io_guard.py": (1, "the guard itself: below the table's own places"),
     "adapters/iceberg/commit.py": (1, "through the guard: files of an attempt that the catalog refused"),
+    "adapters/iceberg/files.py": (1, "through the guard: the file by which the store's time is asked"),
     "adapters/iceberg/tables.py": (1, "through the guard, and not where another table lies"),
     "adapters/copy_on_write.py": (1, "written by this very commit"),
     "adapters/key_index_file.py": (1, "below the index's own folder, as the driver made it"),

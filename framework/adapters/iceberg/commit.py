@@ -37,6 +37,7 @@ from framework.adapters.iceberg.commit_conditions import (
     why_changed,
     why_unsupported,
 )
+from framework.adapters.iceberg.files import missing_of, moment
 from framework.adapters.iceberg.keyed_rows import rows_to_delete
 from framework.adapters.iceberg.keyed_target import remedy_for_deletes, unread_deletes
 from framework.adapters.iceberg.manifest_lists import ManifestLists
@@ -69,6 +70,7 @@ from framework.commit.machine.progress import (
     merge,
     summary,
 )
+from framework.commit.recovery.orphans import YOUNG_MS, Moment
 from framework.commit.tombstones import (
     TOMBSTONES_PROPERTY,
     text_of,
@@ -89,11 +91,13 @@ Outcome = Committed | CommitConflict | FilesGone | CommitFailed
 
 @dataclass(frozen=True)
 class _Attempt:
-    """One snapshot, written but not yet committed; `paths` are all its files of metadata."""
+    """One snapshot, written but not yet committed; `paths` are all its files of metadata. `began` is before the first of its
+    files, of metadata or of data, was written or looked for."""
 
     snapshot: Snapshot
     written: WrittenSnapshot
     paths: tuple[str, ...]
+    began: Moment
 
 
 class TableCommits:
@@ -112,6 +116,7 @@ class TableCommits:
             examined: the table from which the effect's view was taken, where it is still at hand.
             copies: needed where rows go by copies of their files.
         """
+        began = moment()
         try:
             table = examined or self._catalog.load_table(identifier_of(effect.table))
             settled = self._settled(effect, table.metadata, None)
@@ -132,7 +137,7 @@ class TableCommits:
         try:
             # Without its keys a batch cannot be committed at all, so they are looked for however young they are.
             looked_for = dict.fromkeys((*effect.examine, *(path for one in effect.keyed for path in one.paths)))
-            missing = tuple(path for path in looked_for if not table.io.new_input(path).exists())
+            missing = missing_of(table.io, looked_for)
         except Exception as error:  # each store has exceptions of its own, and nothing was sent yet
             said = f"it is unclear whether its files exist: {_words(error)}"
             return CommitFailed(effect.table, effect.commit_id, said, FailureCause.STORE)
@@ -141,7 +146,7 @@ class TableCommits:
         snapshot_id = new_snapshot_id()
         files = ReplacedFiles(table.metadata, table.io, snapshot_id)
         try:
-            attempt = self._write(effect, table, files, snapshot_id, copies)
+            attempt = self._write(effect, table, files, snapshot_id, copies, began)
         except UnsupportedDeletes as error:  # another engine's, since the batch looked
             self.remove(table.io, files.written)
             said = f"{unread_deletes(error)}; {remedy_for_deletes(effect.table)}"
@@ -158,12 +163,25 @@ class TableCommits:
         reach("manifests-written")
         return self._send(effect, table, attempt)
 
-    def apply(self, table: Table, requirements: Sequence[TableRequirement], updates: Sequence[TableUpdate]) -> Table:
+    def apply(
+        self,
+        table: Table,
+        requirements: Sequence[TableRequirement],
+        updates: Sequence[TableUpdate],
+        began: Moment | None = None,
+    ) -> Table:
         """`Catalog.commit_table`, then the old metadata files that the table's own limits no longer keep are removed.
 
+        Args:
+            began: before the files that it adds, of data and of metadata, were looked for or written.
+
         Raises:
+            CommitFailedException: the catalog was not asked, since some of these files may be gone by now.
             Exception: whatever the catalog raises; the outcome is then unknown to the caller (invariant 7).
         """
+        # Invariant 12: nobody refers to these files yet, so a process that slept for days finds them removed as orphans.
+        if began is not None and began.elapsed_ms(moment()) >= YOUNG_MS:
+            raise CommitFailedException("this process stood still until its files may have gone as orphans")
         response = self._catalog.commit_table(table, tuple(requirements), tuple(updates))
         if isinstance(self._catalog, MetastoreCatalog):
             # A direct commit keeps all old files. Only entries that have left the metadata log go, and only after a
@@ -176,7 +194,7 @@ class TableCommits:
     def _with_main(self, table: Table) -> Table:
         """A table with a main branch. A first commit to another branch of an empty table is refused, so main comes
         first, with an empty snapshot; another writer may do the same at the same time, which serves as well."""
-        snapshot_id = new_snapshot_id()
+        snapshot_id, began = new_snapshot_id(), moment()
         files = SnapshotFiles(table.metadata, table.io, snapshot_id)
         written = files.write(None, (), ())
         snapshot = snapshot_of(table.metadata, snapshot_id, None, written, (), {})
@@ -185,7 +203,7 @@ class TableCommits:
                 AssertTableUUID(uuid=table.metadata.table_uuid),
                 AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=None),
             )
-            table = self.apply(table, requirements, branch_updates(table.metadata, MAIN_BRANCH, snapshot))
+            table = self.apply(table, requirements, branch_updates(table.metadata, MAIN_BRANCH, snapshot), began)
         except Exception:  # invariant 7: whatever it was, what counts is whether main is there now
             again = self._catalog.load_table(table.name())
             if head_of(again.metadata, MAIN_BRANCH) is None:
@@ -195,7 +213,13 @@ class TableCommits:
         return table
 
     def _write(
-        self, effect: CommitTable, table: Table, files: ReplacedFiles, snapshot_id: int, copies: Copies | None
+        self,
+        effect: CommitTable,
+        table: Table,
+        files: ReplacedFiles,
+        snapshot_id: int,
+        copies: Copies | None,
+        began: Moment,
     ) -> _Attempt:
         metadata = table.metadata
         added = iceberg_files(effect, metadata)
@@ -226,7 +250,7 @@ class TableCommits:
         if isinstance(effect, RecoverTable):
             own |= effect.notes
         snapshot = snapshot_of(metadata, snapshot_id, parent, written, added, own)
-        return _Attempt(snapshot, written, tuple(files.written))
+        return _Attempt(snapshot, written, tuple(files.written), began)
 
     # ---- the commit and its outcome ---------------------------------------------------------------------------------
 
@@ -250,7 +274,7 @@ class TableCommits:
             SetPropertiesUpdate(updates=properties),
         )
         try:
-            after = self.apply(table, requirements, updates)
+            after = self.apply(table, requirements, updates, attempt.began)
         except Exception as error:  # invariant 7: whatever it was, the table says what came of it
             return self._read_back(effect, table, attempt, error)
         # Nothing refers to files of keys, and whoever else tries this commit is refused before it reads them.

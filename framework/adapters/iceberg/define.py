@@ -31,12 +31,14 @@ from pyiceberg.table.update import (
     AssertLastAssignedFieldId,
     AssertTableUUID,
     SetCurrentSchemaUpdate,
+    SetPropertiesUpdate,
     TableUpdate,
 )
 
 from framework.adapters.iceberg.commit import TableCommits
 from framework.adapters.iceberg.supported_tables import writable_versions
 from framework.adapters.iceberg.views import definition_of
+from framework.commit.machine.progress import FILLED_FROM_PROPERTY
 from framework.config.spec import PartitionFieldSpec, SortFieldSpec
 from framework.config.table_names import identifier_of
 from framework.errors import FloeError, TableBlocked
@@ -235,6 +237,33 @@ def alter(catalog: Catalog, commits: TableCommits, change: AlterTable) -> bool:
         raise (
             _refused(change.table, "change", error) if isinstance(error, _REFUSALS) else _unknown(change.table, error)
         ) from error
+    return True
+
+
+def note_filled_from(
+    catalog: Catalog, commits: TableCommits, table: str, table_uuid: str, topic_id: str, pipeline: str
+) -> bool:
+    """Set the property that tells of a control topic. False when the table has changed meanwhile.
+
+    Raises:
+        FloeError: FLOE-R134 the catalog cannot be asked or could not do it; FLOE-R140 it refuses.
+    """
+    key = FILLED_FROM_PROPERTY + topic_id
+    try:
+        loaded = catalog.load_table(identifier_of(table))
+        if key in loaded.metadata.properties:
+            return True
+        commits.apply(
+            loaded,
+            (AssertTableUUID.model_validate({"uuid": table_uuid}),),
+            (SetPropertiesUpdate(updates={key: pipeline}),),
+        )
+    except (NoSuchTableError, CommitFailedException):
+        return False
+    except TableBlocked:  # it lies where the target lets no table lie
+        raise
+    except Exception as error:  # each catalog has exceptions of its own
+        raise (_refused(table, "change", error) if isinstance(error, _REFUSALS) else _unknown(table, error)) from error
     return True
 
 

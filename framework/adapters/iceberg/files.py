@@ -10,7 +10,10 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import time
+import uuid
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -23,8 +26,8 @@ from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table import Table, TableProperties
 
 from framework.adapters.iceberg.row_order import tombstones_of
-from framework.commit.machine.progress import PROGRESS_PROPERTY
-from framework.commit.recovery.orphans import StoredFile
+from framework.commit.machine.progress import PROGRESS_PROPERTY, filled_from
+from framework.commit.recovery.orphans import Moment, StoredFile
 from framework.commit.tombstones import root_of
 
 __all__ = [
@@ -33,33 +36,41 @@ __all__ = [
     "TableReferences",
     "foreign_metadata",
     "list_files",
+    "missing_of",
+    "moment",
     "path_key",
     "place_of",
     "references_of",
+    "store_now_ms",
 ]
 
-
 _TABLE_UUID = re.compile(rb'"table-uuid"\s*:\s*"([0-9a-fA-F-]{36})"')
+LOOKERS = 16
+# Of whoever has no such clock, the one that counts the least of what others count.
+_BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 @dataclass(frozen=True)
 class TablePlace:
     """`roots`: where the table's files lie; `control_topic_ids`: whose announcements it records, empty for a table that
-    floe never committed to."""
+    floe never committed to; `filled_from`: those and the ones whose announcements may name files of it."""
 
     table_uuid: str
     roots: tuple[str, ...]
     control_topic_ids: frozenset[str]
+    filled_from: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class TableReferences:
     """`paths`: keys of all files that the table refers to, as `path_key` makes them. `kept_folder`: the key of a folder
-    whose files stay, since the table should say which of them it needs and does not; "" where there is none."""
+    whose files stay, since the table should say which of them it needs and does not; "" where there is none.
+    `filled_from`: as in `TablePlace`, of the same moment as the paths."""
 
     table_uuid: str
     paths: frozenset[str]
     kept_folder: str = ""
+    filled_from: frozenset[str] = frozenset()
 
 
 def path_key(location: str) -> str:
@@ -90,7 +101,8 @@ def references_of(table: Table) -> TableReferences:
     remembered = tombstones_of(metadata)
     found |= set(remembered or ())
     kept_folder = "" if remembered is not None else path_key(root_of(metadata.location))
-    return TableReferences(str(metadata.table_uuid), frozenset(path_key(path) for path in found if path), kept_folder)
+    paths = frozenset(path_key(path) for path in found if path)
+    return TableReferences(str(metadata.table_uuid), paths, kept_folder, place_of(table).filled_from)
 
 
 def place_of(table: Table) -> TablePlace:
@@ -100,7 +112,8 @@ def place_of(table: Table) -> TablePlace:
     metadata_path = metadata.properties.get(TableProperties.WRITE_METADATA_PATH)
     roots = dict.fromkeys(root.rstrip("/") for root in (metadata.location, data_path, metadata_path) if root)
     progress = json.loads(metadata.properties.get(PROGRESS_PROPERTY) or "{}")
-    return TablePlace(str(metadata.table_uuid), tuple(roots), frozenset(progress))
+    filled = filled_from(metadata.properties)
+    return TablePlace(str(metadata.table_uuid), tuple(roots), frozenset(progress), filled)
 
 
 def foreign_metadata(table: Table, files: Iterable[StoredFile]) -> str | None:
@@ -147,6 +160,47 @@ def list_files(io: FileIO, location: str) -> list[StoredFile]:
             for path, info in files.items()
         ]
     raise NotImplementedError(f"{type(io).__name__} cannot list files")
+
+
+def missing_of(io: FileIO, paths: Iterable[str]) -> tuple[str, ...]:
+    """Those of some files that are not in the store. Raises what the store raises."""
+    asked = list(dict.fromkeys(paths))
+    if len(asked) < 2:
+        return tuple(path for path in asked if not io.new_input(path).exists())
+    with ThreadPoolExecutor(min(LOOKERS, len(asked))) as pool:
+        found = list(pool.map(lambda path: io.new_input(path).exists(), asked))
+    return tuple(path for path, is_there in zip(asked, found, strict=True) if not is_there)
+
+
+def moment() -> Moment:
+    """Now."""
+    return Moment(time.time_ns() // 1_000_000, time.clock_gettime_ns(_BOOT_CLOCK) // 1_000_000)
+
+
+def store_now_ms(table: Table) -> int | None:
+    """What time it is at the table's store: what it says of a file that is written there and removed again. None where
+    it does not tell. Raises what the store raises."""
+    # Left by a process that ends here, it is an orphan like another.
+    location = table.location_provider().new_metadata_location(f"clock-{uuid.uuid4()}.avro")
+    with table.io.new_output(location).create() as stream:
+        stream.write(b"when")
+    try:
+        return _asked_modified_ms(table.io, location)
+    finally:
+        table.io.delete(location)
+
+
+def _asked_modified_ms(io: FileIO, location: str) -> int | None:
+    if isinstance(io, PyArrowFileIO):
+        scheme, netloc, path = io.parse_location(location, io.properties)
+        found = io.fs_by_scheme(scheme, netloc).get_file_info(path).mtime_ns
+        return None if found is None else found // 1_000_000
+    from pyiceberg.io.fsspec import FsspecFileIO
+
+    if isinstance(io, FsspecFileIO):
+        parsed = urlparse(location)
+        return _modified_ms(io.get_fs(parsed.scheme, parsed.hostname).info(location))
+    return None
 
 
 def _modified_ms(info: dict[str, Any]) -> int | None:

@@ -26,6 +26,7 @@ from pyiceberg.table.update import AssertCurrentSchemaId, AssertRefSnapshotId, A
 
 from framework.adapters.iceberg.commit import TableCommits
 from framework.adapters.iceberg.counters import counters
+from framework.adapters.iceberg.files import missing_of, moment
 from framework.adapters.iceberg.new_snapshot import branch_updates
 from framework.adapters.iceberg.private import row_lineage as lineage
 from framework.adapters.iceberg.private.deletion_vectors import Positions
@@ -43,21 +44,25 @@ from framework.commit.machine.progress import (
     SUMMARY_MAINTENANCE,
 )
 from framework.commit.maintenance.others import ForeignReplace, engine_of
+from framework.commit.recovery.orphans import YOUNG_MS, Moment
 from framework.commit.tombstones import SUMMARY_TOMBSTONES
 
 CONFLICTS = 8
 FIRST_PAUSE_S = 0.05
+LONG_MS = 600_000
 
 
 @dataclass(frozen=True)
 class Replacement:
     """`files` hold the live rows of `old`, as these were when they were read for schema `schema_id`. `places` gives, for
-    what is deleted by now in each of `old`, the positions of these rows in each of `files`."""
+    what is deleted by now in each of `old`, the positions of these rows in each of `files`. `begun` is before the first
+    of these was."""
 
     old: tuple[LiveFile, ...]
     files: tuple[DataFile, ...]
     schema_id: int
     places: Callable[[Sequence[Positions]], list[Positions]]
+    begun: Moment
 
 
 @dataclass(frozen=True)
@@ -116,7 +121,9 @@ def replace_files(
         found = {
             number: deletes
             for number, each in enumerate(replacements)
-            if each not in done and (deletes := _deleted_since(table.io, each, live, table.metadata)) is not None
+            if each not in done
+            and _is_there(table.io, each)
+            and (deletes := _deleted_since(table.io, each, live, table.metadata)) is not None
         }
         fitting = tuple(replacements[number] for number in found)
         refused = tuple(each for each in replacements if each not in (*done, *fitting))
@@ -131,6 +138,15 @@ def replace_files(
                 raise
             time.sleep(FIRST_PAUSE_S * attempt)
     raise AssertionError("unreachable")
+
+
+def _is_there(io: FileIO, replacement: Replacement) -> bool:
+    """Invariant 12: whether its new files can be added. Nothing names them before, so who looks for orphans takes them
+    once they are old; those that took long are looked for, and none that may be taken at any moment is added."""
+    age_ms = replacement.begun.elapsed_ms(moment())
+    if age_ms < LONG_MS:
+        return True
+    return age_ms < YOUNG_MS and not missing_of(io, (file.path for file in replacement.files))
 
 
 def _deleted_since(
@@ -169,7 +185,7 @@ def _commit(
     since: Mapping[str, Positions],
     merge_all: bool,
 ) -> int:
-    metadata = table.metadata
+    metadata, began = table.metadata, moment()
     specs = metadata.specs()
     added = [
         to_iceberg(file, partition_types(specs[file.spec_id], schema_for_spec(metadata, specs[file.spec_id])))
@@ -194,7 +210,7 @@ def _commit(
         AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),
     )
     # Invariant 7: whatever comes of it, no file is removed here. Manifests of an attempt that was refused are orphans.
-    commits.apply(table, requirements, branch_updates(metadata, MAIN_BRANCH, snapshot))
+    commits.apply(table, requirements, branch_updates(metadata, MAIN_BRANCH, snapshot), began)
     commits.lists.remember(metadata, MAIN_BRANCH, written)
     return snapshot_id
 

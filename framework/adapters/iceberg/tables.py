@@ -29,8 +29,10 @@ from framework.adapters.iceberg.files import (
     TableReferences,
     foreign_metadata,
     list_files,
+    missing_of,
     place_of,
     references_of,
+    store_now_ms,
 )
 from framework.adapters.iceberg.keyed_target import KeyedTarget, ask_keyed, check_keyed, keyed_target_of
 from framework.adapters.iceberg.supported_tables import raise_for_names, refused, unreadable, unwritable
@@ -324,6 +326,19 @@ class IcebergTables:
         except Exception as error:  # each store has exceptions of its own
             raise _store_silent(table, str(table), error) from error
 
+    def store_now_ms(self, table: str) -> int | None:
+        """What time it is at the table's store, as it dates files; None where it does not tell. A file is written there
+        and removed again.
+
+        Raises:
+            FloeError: FLOE-R372, the store does not answer.
+        """
+        loaded = self._load(table)
+        try:
+            return None if loaded is None else store_now_ms(loaded)
+        except Exception as error:  # each store has exceptions of its own
+            raise _store_silent(table, str(table), error) from error
+
     def missing_files(self, table: str, paths: Iterable[str]) -> tuple[str, ...]:
         """Those of some files that are not in the table's store.
 
@@ -332,7 +347,7 @@ class IcebergTables:
         """
         loaded = self._load(table)
         try:
-            return tuple(path for path in paths if loaded and not loaded.io.new_input(path).exists())
+            return missing_of(loaded.io, paths) if loaded else ()
         except Exception as error:  # each store has exceptions of its own
             raise _store_silent(table, str(table), error) from error
 
@@ -382,6 +397,10 @@ class IcebergTables:
         loaded = self._load(table)
         return frozenset() if loaded is None else frozenset(filter(self._owner(table, loaded), paths))
 
+    def forget_places(self) -> None:
+        """Where the tables lie is looked at again before the next file is removed."""
+        self._others_at = -_PLACES_FOR_S
+
     def _owner(self, table: str, loaded: Table) -> Callable[[str], bool]:
         """Whether a file is this table's own: it lies in one of its places, and in none of another table that is as
         far inside."""
@@ -405,6 +424,15 @@ class IcebergTables:
     def create_table(self, change: CreateTable) -> None:
         """Make the table and its namespace. A table that is there already is success: load it and check."""
         iceberg_define.create(self._catalog(catalog_of(change.table)).open()[0], change)
+
+    def note_filled_from(self, table: str, table_uuid: str, topic_id: str, pipeline: str) -> bool:
+        """Say in the table that runs announce files for it in this control topic; False when it has changed meanwhile.
+
+        Raises:
+            FloeError: FLOE-R134, R140: the catalog does not answer, or refuses.
+        """
+        catalog, commits = self._catalog(catalog_of(table)).open()
+        return iceberg_define.note_filled_from(catalog, commits, table, table_uuid, topic_id, pipeline)
 
     def alter_table(self, change: AlterTable) -> bool:
         """Make the new schema current; False when the table has changed meanwhile: load it and plan again."""

@@ -218,6 +218,7 @@ EVENTS = (
         ranges=RANGES,
         files=objects_of(FILE),
         keyed=sparse(optional_object(KEYED), lambda: None),
+        begun_ms=sparse(OPTIONAL_INT, lambda: None),
     ),
     _event(
         DataComplete,

@@ -185,6 +185,8 @@ class DataWritten:
 
     `keyed`: the table follows its keys. It stands in one part of those of a schema, and no other batch shares its
     commit.
+
+    `begun_ms`: when the first of its files may have been begun, by the run's clock; None where it does not say.
     """
 
     pipeline: str
@@ -201,6 +203,7 @@ class DataWritten:
     base_batch: int = 0
     after_batch: int | None = None
     keyed: KeyedChanges | None = None
+    begun_ms: int | None = None
 
     @property
     def paths(self) -> tuple[str, ...]:

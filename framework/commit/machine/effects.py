@@ -79,8 +79,8 @@ class CommitTable:
     """Append files and record progress, conditional on the view (invariants 3, 4); answer with one of the outcomes.
 
     `files` may be empty: then progress alone moves, with an empty snapshot. `commit_id` names the attempt for
-    read-back. `examine` are the paths of files that have waited so long that others may have removed them as orphans:
-    they must be there before they are added. `keyed` says which rows go in the same commit; all of it is of one batch.
+    read-back. `examine` are the paths of files that may be so old that others have removed them as orphans: they must
+    be there before they are added. `keyed` says which rows go in the same commit; all of it is of one batch.
     """
 
     table: str
@@ -196,13 +196,14 @@ class Read:
     """One committed control record. `event` None: an offset that holds no event for us (unknown type).
 
     `timestamp_ms` is when its writer says that it was written, by its own clock; `leader_epoch` under which leader.
-    None: not known.
+    `after_ms` is, by our clock, a moment at which it was certainly not in the log yet. None: not known.
     """
 
     offset: int
     event: ControlEvent | None
     timestamp_ms: int | None = None
     leader_epoch: int | None = None
+    after_ms: int | None = None
 
 
 @dataclass(frozen=True)

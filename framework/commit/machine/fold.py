@@ -39,7 +39,7 @@ def fold(turn: Turn, record: Read) -> None:
     if epoch is not None and epoch != turn.state.leader_epoch:
         turn.set(leader_epoch=max(epoch, turn.state.leader_epoch or 0))
     if isinstance(event, DataWritten):
-        _data_written(turn, Announcement(offset, event, record.timestamp_ms, epoch))
+        _data_written(turn, Announcement(offset, event, record.timestamp_ms, epoch, record.after_ms))
     elif isinstance(event, DataComplete | Heartbeat):
         _link(turn, offset, event)
     elif isinstance(event, OffsetsSet):

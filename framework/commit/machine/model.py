@@ -15,6 +15,7 @@ from framework.commit.events.event_types import CommitToTable, DataWritten, Hear
 from framework.commit.machine.effects import Stop, TableView
 from framework.commit.machine.fifo import Fifo
 from framework.commit.machine.pauses import Pauses
+from framework.commit.recovery.orphans import YOUNG_MS
 
 
 @dataclass(frozen=True)
@@ -39,19 +40,20 @@ class Limits:
     undrained_files: int = 5_000  # of a table that cannot be committed now; what comes after is read again later
     answered_ms: int = 60_000  # an answer that is not read back is waited for so long
     clocks_apart_ms: int = 600_000  # so far the clock of another machine may be off from ours
-    examine_after_ms: int = 86_400_000  # files that waited longer are looked for before they are added
+    examine_after_ms: int = YOUNG_MS  # files that may be older are looked for before they are added
     stalled_ms: int | None = None  # a commit that is under way for longer is told as stalled; None: none is
 
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """One DataWritten and where it stands in the control topic; when it was written, by its writer's clock, and under
-    which leader, where that is known."""
+    """One DataWritten and where it stands in the control topic; when it was written, by its writer's clock, under which
+    leader, and when by our clock it was not there yet, where that is known."""
 
     offset: int
     event: DataWritten
     timestamp_ms: int | None = None
     leader_epoch: int | None = None
+    after_ms: int | None = None
 
 
 class Phase(str, Enum):

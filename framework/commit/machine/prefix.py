@@ -18,6 +18,7 @@ from framework.commit.machine.effects import PipelineProgress, TableProgress, Ta
 from framework.commit.machine.model import Announcement, PipelineState, TableState
 from framework.commit.machine.progress import recorded_elsewhere
 from framework.commit.machine.queues import batch_of
+from framework.commit.recovery.orphans import YOUNG_MS, may_be_gone
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Prefix:
     """`taken` announcements from the front, with `files` to add; those found to be repeats add none.
 
     `blocked` says why the announcement behind the prefix cannot be taken as things are; None when it only has to wait,
-    or when there is none. `examine` are the paths of files that have waited so long that they may be gone. `keyed` is
+    or when there is none. `examine` are the paths of files that may be so old that they are gone. `keyed` is
     of one batch, which has the commit to itself: a batch behind it may change the same keys.
     """
 
@@ -61,11 +62,11 @@ def take_prefix(
     position: int,
     max_files: int,
     leader_epoch: int | None = None,
-    examine_before_ms: int = 0,
+    now_ms: int = 0,
+    examine_after_ms: int = YOUNG_MS,
 ) -> Prefix:
     """The prefix for one commit. `position`: everything below it is folded, and `leader_epoch` is the newest in it.
-    `max_files` may be passed by one batch. Files that were announced before `examine_before_ms` are named in
-    `examine`."""
+    `max_files` may be passed by one batch. Files that may be older than `examine_after_ms` are named in `examine`."""
     recorded = view.progress.pipelines if view.progress is not None else {}
     newest = {name: progress.batch for name, progress in recorded.items()}  # what is in the table with what is in front
     parts: Counter[tuple[str, str, int]] = Counter()  # of each batch, how many announcements are in front
@@ -113,7 +114,8 @@ def take_prefix(
                 if file.path not in paths:  # Invariant 5: no path twice in one commit
                     paths.add(file.path)
                     files.append(file)
-            if announcement.timestamp_ms is not None and announcement.timestamp_ms < examine_before_ms:
+            told_ms = announcement.timestamp_ms
+            if may_be_gone(now_ms, announcement.after_ms, told_ms, event.begun_ms, examine_after_ms):
                 waited += [(announcement.offset, path) for path in event.paths]
         parts[batch] = max(parts[batch], event.part + 1)
         if event.part < event.parts - 1:

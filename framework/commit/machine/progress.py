@@ -17,6 +17,9 @@ from framework.errors import StateDisagreement
 PROGRESS_PROPERTY = "floe.progress"
 MISSING_PROPERTY = "floe.missing"
 CREATED_PROPERTY = "floe.created"  # by which pipeline, and when in ms since 1970: "orders 1790000000000"
+# With a control topic's id behind it: runs announce files for the table there, from before the first one on. Who cannot
+# read these announcements cannot tell which files are nobody's.
+FILLED_FROM_PROPERTY = "floe.filled-from."
 SUMMARY_CONTROL_OFFSET = "floe.control-offset"
 SUMMARY_CONTROL_TOPIC_ID = "floe.control-topic-id"
 SUMMARY_COMMIT_ID = "floe.commit-id"
@@ -25,6 +28,12 @@ SUMMARY_MAINTENANCE = "floe.maintenance"  # on a snapshot that holds the rows of
 # On a snapshot of changes by key, and on those of maintenance after it: the field ids of the key.
 SUMMARY_KEY = "floe.key-ids"
 SUMMARY_RECOVERY = "floe.recovery"  # on a snapshot that a verb of recovery made: which one
+
+
+def filled_from(properties: Mapping[str, str]) -> frozenset[str]:
+    """The ids of the control topics whose announcements may name files of a table."""
+    told = {key.removeprefix(FILLED_FROM_PROPERTY) for key in properties if key.startswith(FILLED_FROM_PROPERTY)}
+    return frozenset({*_entries(properties.get(PROGRESS_PROPERTY)), *told})
 
 
 def merge(property_text: str | None, progress: TableProgress) -> str:

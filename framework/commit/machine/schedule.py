@@ -90,7 +90,8 @@ def consider(turn: Turn, name: str) -> None:
         state.position if table.unread is None else table.unread.offset,
         state.limits.commit_files,
         state.leader_epoch,
-        turn.now_ms - state.limits.examine_after_ms,
+        turn.now_ms,
+        state.limits.examine_after_ms,
     )
     if prefix.files or prefix.keyed:
         _commit(turn, table, table.view, prefix)

@@ -102,7 +102,7 @@ def disagreements(places: Places) -> tuple[str, ...]:
         if p.given_up:
             continue  # where it was given up is known, and nobody commits offsets of it
         if p.topic_id is None:
-            found.append(f"{p.name} no longer exists")
+            found.append(f"{p.name} was deleted, or its topic was taken out of the file")
             continue
         for what, topic_id in (("announced", p.announced_topic_id), ("committed", p.group_topic_id)):
             if topic_id is not None and topic_id != p.topic_id:
@@ -302,7 +302,9 @@ def _check_consent(
     allow_duplicates: bool,
 ) -> None:
     losses = [f"{counted(m.lost, 'record')} of {m.topic}:{m.partition} before {m.after}" for m in moves if m.lost]
-    losses += [f"what was not read of {name}, which no longer exists" for name in forgotten]
+    losses += [
+        f"what was not read of {name}, which was deleted or whose topic was taken out of the file" for name in forgotten
+    ]
     losses += [f"what was not read of the former topic {topic}" for topic in recreated]
     losses += [f"perhaps what {line}" for line in behind]
     if losses and not allow_loss:

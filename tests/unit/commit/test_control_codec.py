@@ -60,7 +60,7 @@ def test_the_schema_declares_every_field_that_is_written(event: ControlEvent) ->
     """No field is written that the schema does not name, and none is left out but those that say nothing."""
     value = json.loads(encode(event))
     declared = validator().schema["$defs"][value["type"]]
-    sparse = ("given_up", "after_batch", "table_uuids", "batches", "keyed", "phase_ms")
+    sparse = ("given_up", "after_batch", "table_uuids", "batches", "keyed", "phase_ms", "begun_ms")
     empty = {name for name in sparse if getattr(event, name, ()) in ((), {}, None)}
     assert set(value) == set(declared["properties"]) - empty
 
@@ -194,7 +194,7 @@ def test_what_can_be_no_event_is_passed_over(value: bytes | None) -> None:
 
 # What logs of older versions lack, or what is left out where it is empty.
 MAY_BE_MISSING = {
-    "DataWritten": {"base_batch", "after_batch", "keyed"},
+    "DataWritten": {"base_batch", "after_batch", "keyed", "begun_ms"},
     "DataComplete": {"gaps", "given_up", "phase_ms"},
     "Heartbeat": {"given_up"},
     "OffsetsSet": {"given_up"},

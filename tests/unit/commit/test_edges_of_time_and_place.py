@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -39,13 +39,41 @@ def test_a_deadline_counts_by_the_clock_of_whoever_asks(ahead_ms: int) -> None:
     assert "deadline" in answer.blocked["db.t"]
 
 
-def test_files_that_waited_for_a_day_are_looked_for_before_they_are_added() -> None:
+@dataclass(frozen=True)
+class Ages:
+    """How old an announcement is by the coordinator's clock, how long its files took by its writer's, and how far that
+    one is ahead; None: not known."""
+
+    waited_ms: int | None = 60_000
+    took_ms: int | None = 60_000
+    ahead_ms: int = 0
+
+
+@pytest.mark.parametrize(
+    "old",
+    [
+        Ages(waited_ms=DAY_MS),
+        Ages(took_ms=3 * DAY_MS),  # a driver that slept
+        Ages(waited_ms=DAY_MS // 3, took_ms=DAY_MS // 3),  # each alone is young
+        Ages(waited_ms=2 * DAY_MS, ahead_ms=2 * DAY_MS),  # whose writer's clock says that it was written now
+        Ages(waited_ms=-DAY_MS),  # our clock was set back
+        Ages(took_ms=-DAY_MS),  # the writer's was
+        Ages(waited_ms=None),  # read on the way to the log's end
+        Ages(took_ms=None),  # of a run of an older version
+    ],
+)
+@pytest.mark.parametrize("ahead_ms", [0, 2 * DAY_MS, -2 * DAY_MS])
+def test_files_that_may_be_old_are_looked_for_before_they_are_added(old: Ages, ahead_ms: int) -> None:
     """Others may have removed them as orphans. If so the table is blocked and names one; younger files are not looked
-    for."""
+    for, whatever the clock of their writer says."""
     seat = Seat()
-    for batch, age_ms in ((1, DAY_MS + 1), (2, 60_000)):
-        for event in (written("a", batch), complete("a", batch)):
-            seat.feed(Read(seat.offset, event, seat.now - age_ms))
+    seat.now = 2_000_000_000_000
+    for batch, age in ((1, old), (2, Ages(ahead_ms=ahead_ms))):
+        told_ms = seat.now - (age.waited_ms or 0) + age.ahead_ms
+        begun_ms = None if age.took_ms is None else told_ms - age.took_ms
+        after_ms = None if age.waited_ms is None else seat.now - age.waited_ms
+        for event in (replace(written("a", batch), begun_ms=begun_ms), complete("a", batch)):
+            seat.feed(Read(seat.offset, event, told_ms, None, after_ms))
             seat.offset += 1
     seat.tick()
     (effect,) = commits(seat.load())

@@ -24,7 +24,7 @@ from framework.commit.offsets import (
     plan_ends,
 )
 from framework.commit.read_back import AnnounceState, check_owner, read_back
-from framework.errors import DataLossError, FencedError, StateDisagreement
+from framework.errors import DataLossError, FencedError, FloeError, StateDisagreement
 
 KEYS = st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 3))
 T = "topic-id-1"
@@ -117,6 +117,29 @@ def test_a_missing_offset_of_a_named_partition_stops_the_start() -> None:
     assert "floe offsets set p --from-log" in caught.value.remedy
 
 
+@pytest.mark.parametrize("group", [{}, {("a", 1): 3}])
+@pytest.mark.parametrize(
+    ("fact", "code"),
+    [
+        (None, "FLOE-R315"),  # deleted, or taken out of the file
+        (PartitionFacts("another-id", 0, 9), "FLOE-R316"),
+        (facts(7, 9), None),  # retention has passed it
+        (facts(0, 4), "FLOE-R317"),  # the log ends in front of it
+    ],
+)
+def test_the_log_is_named_as_a_remedy_only_where_its_offset_can_be_written_back(
+    group: dict[tuple[str, int], int], fact: PartitionFacts | None, code: str | None
+) -> None:
+    """`floe offsets set --from-log` would refuse it; so the start names what is wrong with the partition itself."""
+    chain = [SourceRange("a", T, 0, 0, 20), SourceRange("a", T, 1, 0, 5)]
+    now = {("a", 0): facts(0, 50)} | ({} if fact is None else {("a", 1): fact})
+    held = {("a", 0): safe(20)} | {key: safe(offset) for key, offset in group.items()}
+    with pytest.raises(FloeError) as caught:
+        decide_start("p", held, now, chain, "earliest")
+    assert caught.value.code not in ("FLOE-R314", "FLOE-R105")
+    assert code in (None, caught.value.code)
+
+
 def test_a_group_that_disagrees_with_the_chain_stops_the_start() -> None:
     """Group offsets that were moved by hand are refused, with both values."""
     with pytest.raises(StateDisagreement, match=r"10.*20"):
@@ -157,7 +180,7 @@ def test_skip_and_record_goes_on_behind_what_retention_removed() -> None:
 
 def test_a_vanished_partition_stops() -> None:
     """A partition that was read and is gone is refused, not forgotten."""
-    with pytest.raises(StateDisagreement, match="no longer exists"):
+    with pytest.raises(StateDisagreement, match="taken out of the file"):
         decide_start("p", {("a", 0): safe(20), ("a", 1): safe(2)}, {("a", 0): facts(0, 50)}, None, "earliest")
 
 

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from framework.adapters.iceberg.files import path_key
-from framework.commit.recovery.orphans import StoredFile, inside, sort_out
+from framework.commit.recovery.orphans import (
+    DAY_MS,
+    SAFETY_AGE_MS,
+    YOUNG_MS,
+    Moment,
+    StoredFile,
+    inside,
+    may_be_gone,
+    now_for_orphans_ms,
+    sort_out,
+)
 
 keys = st.sampled_from(
     [f"/t/data/{n}.parquet" for n in range(6)]
@@ -56,3 +66,47 @@ def test_a_location_inside_another_is_noticed() -> None:
     assert inside("/w/t", "/w/t/inner")
     assert inside("/w/t", "/w/t")
     assert not inside("/w/t", "/w/t2")
+
+
+HOUR_MS = 3_600_000
+spans = st.integers(0, 2 * HOUR_MS) | st.integers(0, 2 * DAY_MS) | st.integers(0, 40 * DAY_MS)
+skews = st.integers(-40 * DAY_MS, 40 * DAY_MS)
+ages = st.integers(SAFETY_AGE_MS, 5 * DAY_MS)
+
+
+@settings(report_multiple_bugs=False)
+@example(4 * DAY_MS, 0, 3 * DAY_MS, 0, 0, 0, 0, DAY_MS)  # a driver that slept
+@example(0, 2 * DAY_MS, 2 * DAY_MS, 0, 0, 2 * DAY_MS, 0, DAY_MS)  # and one whose clock is ahead by what it waited
+@example(0, 0, HOUR_MS, HOUR_MS, 0, 0, 2 * DAY_MS, DAY_MS)  # somebody who looks with a clock that is ahead
+@given(spans, spans, spans, spans, skews, skews, skews, ages)
+def test_no_clock_and_no_sleep_lets_a_missing_file_be_committed(
+    took: int, waited: int, looked: int, slept: int, store: int, driver: int, coordinator: int, older_than_ms: int
+) -> None:
+    """A file is begun at 0, announced after `took`, seen after `waited` and committed `slept` later without a look if it
+    seems young; somebody who does not know the log looks for orphans after `looked`. All clocks are off. What was not
+    looked for is there: nothing young for the store is removed, and nothing old is added unseen."""
+    told, committed = took, took + waited + slept
+    unseen = slept < YOUNG_MS and not may_be_gone(
+        took + waited + coordinator, told + coordinator, told + driver, driver, YOUNG_MS
+    )
+    file = StoredFile("file://x", "/t/data/0.parquet", 1, store)
+    now_ms = now_for_orphans_ms(looked + coordinator, looked + store)
+    assert now_ms is not None
+    gone = bool(sort_out([file], (), (), now_ms, older_than_ms).orphans) and looked <= committed
+    assert not (unseen and gone)
+    assert looked >= older_than_ms or not sort_out([file], (), (), now_ms, older_than_ms).orphans
+
+
+@given(spans, spans, skews)
+def test_a_moment_is_as_long_ago_as_any_clock_says(slept: int, awake: int, set_to: int) -> None:
+    """A clock that is set, forth or back, hides no sleep."""
+    then = Moment(10**12, 5_000)
+    now = Moment(10**12 + slept + awake + set_to, 5_000 + slept + awake)
+    assert then.elapsed_ms(now) >= slept + awake
+
+
+@given(st.integers(0, HOUR_MS), st.integers(0, HOUR_MS), skews)
+def test_what_is_young_by_each_clock_needs_no_look(waited: int, took: int, driver: int) -> None:
+    """However far the clocks of two machines are apart: the store is asked for nothing on the usual way."""
+    now = 10**12
+    assert not may_be_gone(now, now - waited, now + driver, now + driver - took, YOUNG_MS)

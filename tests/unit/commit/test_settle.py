@@ -45,7 +45,7 @@ def test_where_all_agree_nothing_moves() -> None:
         (place(announced=None), "knows no announcement"),
         (place(recorded={"db.t": 60}), "table db.t holds records up to 60, announced is 50"),
         (place(announced_topic_id="old"), "recreated"),
-        (place(topic_id=None), "no longer exists"),
+        (place(topic_id=None), "taken out of the file"),
         (place(log_start=60), "records 50 to 59 were removed by retention"),
         (place(log_end=40), "the log ends at 40"),
     ],
@@ -102,7 +102,7 @@ def test_a_recreated_topic_is_crossed_by_name_only() -> None:
 def test_a_partition_that_is_gone_is_forgotten_by_consent() -> None:
     """The others go on from the log."""
     some = places(place(0), place(1, topic_id=None))
-    with pytest.raises(DataLossError, match="src:1, which no longer exists"):
+    with pytest.raises(DataLossError, match="src:1, which was deleted"):
         settle(some, Origin.LOG, {})
     found = settle(some, Origin.LOG, {}, allow_loss=True)
     assert ([m.partition for m in found.moves], found.forgotten) == ([0], ("src:1",))
