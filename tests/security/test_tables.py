@@ -54,7 +54,7 @@ ALL_LOADS = {
     "missing_files": lambda tables, name: tables.missing_files(name, ["file:///etc/passwd"]),
     "opened": lambda tables, name: tables.opened(name),
     "foreign_metadata": lambda tables, name: tables.foreign_metadata(name, []),
-    "note_filled_from": lambda tables, name: tables.note_filled_from(name, TOPIC),
+    "note_filled_from": lambda tables, name: tables.note_filled_from(name, "", TOPIC, "p"),
     "store_now_ms": lambda tables, name: tables.store_now_ms(name),
     "owned": lambda tables, name: tables.owned(name, ["file:///etc/passwd"]),
     "remove_files": lambda tables, name: list(tables.remove_files(name, ["file:///tmp/floe-no-such-file"])),
