@@ -17,7 +17,7 @@ from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control import ControlReader
 from framework.adapters.kafka.control_topic import check_control_topic
 from framework.commit.events.event_types import DataWritten, Deployed
-from framework.commit.recovery.orphans import StoredFile, inside, now_for_orphans_ms, sort_out
+from framework.commit.recovery.orphans import PathKeys, StoredFile, inside, now_for_orphans_ms, sort_out
 from framework.config.table_names import name_matches
 from framework.diagnose.counted import counted
 from framework.errors import FloeError
@@ -53,18 +53,18 @@ class Announced:
         admin = KafkaAdmin(kafka)
         facts = [check_control_topic(admin, name) for name in control_topics]
         self.control_topic_ids = frozenset(each.topic_id for each in facts)
-        self.keys: set[str] = set()
+        self.keys = PathKeys()
         self.plans: dict[str, dict[str, object]] = {}
         self._readers = [ControlReader(kafka, name) for name in control_topics]
         for reader, each in zip(self._readers, facts, strict=True):
             reader.seek(each.log_start)
 
-    def read_on(self) -> set[str]:
+    def read_on(self) -> PathKeys:
         """Everything that is announced by now."""
         for reader in self._readers:
             for _, event in reader.read_until(reader.end_offset()):
                 if isinstance(event, DataWritten):
-                    self.keys |= {path_key(path) for path in event.paths}
+                    self.keys.add(path_key(path) for path in event.paths)
                 elif isinstance(event, Deployed):
                     self.plans[event.pipeline] = event.plan
         return self.keys

@@ -17,9 +17,12 @@ from pyiceberg.table.update import RemoveSnapshotsUpdate
 from framework.adapters import table_care
 from framework.adapters.iceberg import expiry
 from framework.adapters.table_care import TableCare
+from framework.commit.machine.effects import PipelineProgress
+from framework.commit.machine.progress import PROGRESS_PROPERTY, merge
+from framework.commit.recovery.held import taken_over, without_elsewhere
 from framework.config.maintenance import CompactionPolicy, ExpirePolicy, MaintenancePolicy
 from framework.runtime.maintenance import expire_once
-from tests.iceberg.conftest import Lake
+from tests.iceberg.conftest import TOPIC, Lake
 from tests.iceberg.lineage import avro, local, raw
 from tests.iceberg.rest_server import RestServer
 from tests.iceberg.spark_server import IcebergSpark
@@ -276,3 +279,26 @@ def test_the_head_of_a_moment_ago_is_inside_the_window(lake: Lake, monkeypatch: 
     expire_all(lake, name, policy)
     assert lake.plain(name).snapshots()[0].snapshot_id == before[-1]
     whole(lake, name)
+
+
+@pytest.mark.parametrize("moved", [True, False])
+def test_a_control_topic_without_pipelines_keeps_no_snapshot(lake: Lake, moved: bool) -> None:
+    """`floe rebase` takes a table's pipelines over to another control topic: the newest snapshot of the former one, and all
+    behind the head up to it, no longer stay for ever. While one of its pipelines is left they do."""
+    name = filled(lake, 3)
+    text = lake.plain(name).properties[PROGRESS_PROPERTY]
+    here = taken_over(text, "p", "new-topic-id", PipelineProgress(3, {"t": {"0": 3}}, {"t": "id"}), None)
+    after = without_elsewhere(text, "p", here) if moved else merge(text, here)
+    with lake.plain(name).transaction() as transaction:
+        transaction.set_properties({PROGRESS_PROPERTY: after})
+    for number in range(4, 8):
+        effect = lake.effect(name, lake.files(name, [{"id": number}]), number, topic="new-topic-id")
+        ok(lake.tables.commit(effect))
+    expire_all(lake, name)
+    assert len(lake.plain(name).snapshots()) == (1 if moved else 5)
+    for topic in (TOPIC, "new-topic-id"):
+        view = lake.view(name, topic=topic)
+        assert view.progress is not None
+        assert view.snapshot_control_offset in (None, view.progress.control_offset)
+    whole(lake, name)
+    assert lake.rows(name) == [1, 2, 3, 4, 5, 6, 7]

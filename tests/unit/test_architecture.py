@@ -60,6 +60,19 @@ def circle_of_imports(package: str) -> list[str]:
     return []
 
 
+@pytest.mark.parametrize("verb", ["maintain", "clean", "rollback", "replay", "discard", "rebase"])
+def test_each_verb_says_what_it_may_remove_and_names_tests_that_are_there(verb: str) -> None:
+    """What may be removed, what never, and the tests that say so: they are renamed on the page as well."""
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    section = page.split(f"#### `floe {verb}`\n", 1)[1].split("\n#", 1)[0]
+    assert "Never: " in section
+    named = re.findall(r"^- `([\w/]+\.py)::(\w+)`$", section, re.MULTILINE)
+    assert len(named) >= 3
+    for path, name in named:
+        text = (ROOT / "tests" / path).read_text(encoding="utf-8")
+        assert re.search(rf"^(def|class) {name}\b", text, re.MULTILINE), f"{path}::{name}"
+
+
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """Each module can be read after those that it needs: nowhere do two of them need each other."""
     assert circle_of_imports("framework") == []

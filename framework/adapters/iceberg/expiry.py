@@ -38,7 +38,7 @@ from framework.commit.machine.progress import (
     SUMMARY_CONTROL_TOPIC_ID,
     SUMMARY_MAINTENANCE,
     SUMMARY_RECOVERY,
-    topic_ids_of,
+    topic_ids_in_use,
 )
 from framework.commit.maintenance.expire import Reference, SnapshotAge, is_end_of_line
 
@@ -72,7 +72,7 @@ def facts_of(metadata: TableMetadata) -> ExpiryFacts:
             )
             for name, ref in metadata.refs.items()
         ),
-        tuple(topic_ids_of(metadata.properties.get(PROGRESS_PROPERTY))),
+        tuple(topic_ids_in_use(metadata.properties.get(PROGRESS_PROPERTY))),
     )
 
 

@@ -99,6 +99,13 @@ def topic_ids_of(property_text: str | None) -> tuple[str, ...]:
     return tuple(sorted(_entries(property_text)))
 
 
+def topic_ids_in_use(property_text: str | None) -> tuple[str, ...]:
+    """Those by which some pipeline fills it still: `floe rebase` leaves the entry of the former topic without any. All,
+    where none has a pipeline. Raises StateDisagreement."""
+    entries = _entries(property_text)
+    return tuple(sorted(name for name, entry in entries.items() if _pipelines_of(entry))) or tuple(sorted(entries))
+
+
 def pipelines_of(property_text: str | None) -> frozenset[str]:
     """The pipelines whose records are in the table, by whatever control topic. Raises StateDisagreement."""
     return frozenset(str(name) for entry in _entries(property_text).values() for name in _pipelines_of(entry))

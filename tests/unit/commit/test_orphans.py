@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from framework.adapters.iceberg.files import path_key
+from framework.commit.recovery import orphans
 from framework.commit.recovery.orphans import (
     DAY_MS,
     SAFETY_AGE_MS,
     YOUNG_MS,
     Moment,
+    PathKeys,
     StoredFile,
     inside,
     may_be_gone,
@@ -110,3 +114,31 @@ def test_what_is_young_by_each_clock_needs_no_look(waited: int, took: int, drive
     """However far the clocks of two machines are apart: the store is asked for nothing on the usual way."""
     now = 10**12
     assert not may_be_gone(now, now - waited, now + driver, now + driver - took, YOUNG_MS)
+
+
+@given(st.lists(st.frozensets(st.text(max_size=20), max_size=30), max_size=6), st.frozensets(st.text(max_size=20)))
+def test_what_was_announced_stays_known(rounds: list[frozenset[str]], others: frozenset[str]) -> None:
+    """Whatever is put in is in it, in however many rounds; and nothing else, as far as 64 bits tell keys apart."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(orphans, "_NEW_KEYS", 4)
+        known = PathKeys()
+        for found in rounds:
+            known.add(found)
+        told = frozenset[str]().union(*rounds)
+        assert all(key in known for key in told)
+        assert not any(key in known for key in others - told)
+
+
+def test_names_take_a_few_bytes_each_however_long_they_are() -> None:
+    """What a control topic of 30 days names fits into memory: some hundred bytes a file before."""
+    tracemalloc.start()
+    try:
+        known = PathKeys()
+        for batch in range(1_000):
+            known.add(f"/warehouse/shop/orders/data/p-run-{batch}-{number}.parquet" for number in range(300))
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 300_000 * 24
+    assert "/warehouse/shop/orders/data/p-run-999-299.parquet" in known
+    assert "/warehouse/shop/orders/data/p-run-1000-0.parquet" not in known
