@@ -42,7 +42,7 @@ class CompactionPolicy:
 @dataclass(frozen=True)
 class ExpirePolicy:
     """A snapshot expires when it is older than `max_snapshot_age_ms` or one of more than `max_snapshots`, but never
-    while it is younger than `rollback_window_ms` or `reader_lease_ms`."""
+    sooner than `rollback_window_ms` and `reader_lease_ms` after a newer one came."""
 
     enabled: bool = True
     max_snapshot_age_ms: int = 5 * DAY_MS

@@ -20,6 +20,7 @@ import pytest
 
 import framework
 from framework.adapters.spark.sql_allowed import ALLOWED, REFUSED
+from framework.adapters.spark.sql_lengths import LENGTHS
 from framework.adapters.spark.sql_patterns import FUNCTIONS
 from framework.errors import ConfigError
 from framework.task.sql import HIDDEN, HIDDEN_TYPE, transform_table
@@ -143,6 +144,33 @@ ATTACKS = {
     "percent signs from the record among others": "SELECT a FROM source WHERE 'aaaaaaaa' LIKE ALL ('a%', b)",
     "a column that floe takes for its own": "SELECT a, 'no' AS __floe_failed FROM source",
     "such a column in other letters": "SELECT a, 'no' AS `__FLOE_Failed` FROM source",
+    "a value of 500 MB by padding": "SELECT lpad('a', 500000000, 'b') AS x FROM source",
+    "a length from the record": "SELECT rpad(b, CAST(a * 300000000 AS int), 'x') AS x FROM source",
+    "a length that is computed": "SELECT lpad(b, 5000 * 100000, 'x') AS x FROM source",
+    "a width in a format": "SELECT format_string('%400000000d', 1) AS x FROM source",
+    "a precision in a format": "SELECT printf('%.400000000f', 1.5D) AS x FROM source",
+    "a format from the record": "SELECT format_string(b, a) AS x FROM source",
+    "many widths in a format": "SELECT printf('%9000d%9000d%9000d', 1, 2, 3) AS x FROM source",
+    "digits behind the point": "SELECT format_number(1.5D, 400000000) AS x FROM source",
+    "an element far away": "SELECT array_insert(arr, 400000000, 1) AS x FROM source",
+    "an element far before": "SELECT array_insert(arr, -400000000, 1) AS x FROM source",
+    "doubling by elements": "SELECT aggregate(arr, 'a', (acc, x) -> concat(acc, acc)) AS x FROM source",
+    "doubling by elements in a condition": "SELECT reduce(arr, 'a', (acc, x) -> if(x > 0, acc || acc, acc)) AS x FROM source",
+    "doubling by elements and replacing": "SELECT aggregate(arr, 'a', (acc, x) -> replace(acc, 'a', 'aa')) AS x FROM source",
+    "squares by elements": "SELECT aggregate(arr, 'a', (acc, x) -> replace(acc, 'a', acc)) AS x FROM source",
+    "squares of squares": "SELECT replace(replace(b, 'x', b), 'x', replace(b, 'x', b)) AS x FROM source",
+    "replacing by more and more": "SELECT replace(replace(replace(replace(b, 'a', 'aaaaaaaaaa'), 'a', 'aaaaaaaaaa'), 'a', "
+    "'aaaaaaaaaa'), 'a', 'aaaaaaaaaa') AS x FROM source",
+    "doubling by statements": "SELECT concat(x, x, x, x, x, x, x, x, x, x, x) AS y FROM "
+    "(SELECT concat(y, y, y, y, y, y, y, y, y, y) AS x FROM (SELECT concat(b, b, b, b, b, b, b, b, b, b, b) AS y FROM source))",
+    "doubling by columns without a name": "SELECT concat(`concat(b, b)`, `concat(b, b)`) AS x FROM (SELECT concat(b, b) FROM "
+    "(SELECT replace(replace(b, 'x', repeat_me), 'y', repeat_me) AS b FROM (SELECT b, concat(b, b) AS repeat_me FROM source)))",
+    "growth in a column without a name": "SELECT replace(`replace(b, 'x', b)`, 'x', b) AS x FROM "
+    "(SELECT replace(b, 'x', b) FROM source)",
+    "growth in fields that become columns": "SELECT replace(k, 'x', k) AS x FROM (SELECT s.* FROM (SELECT named_struct('k', "
+    "replace(b, 'x', b)) AS s FROM source))",
+    "growth inside of a number": "SELECT length(replace(replace(b, 'x', b), 'x', b)) AS x FROM source",
+    "growth inside of a condition": "SELECT a FROM source WHERE replace(replace(b, 'x', b), 'x', b) = 'x'",
     "a function that is not Spark's": "SELECT my_udf(a) AS x FROM source",
 }
 ORDINARY = [
@@ -155,6 +183,15 @@ ORDINARY = [
     "SELECT current_timestamp() AS now, current_date AS today, * EXCEPT (arr) FROM source",
     "SELECT regexp_replace(b, '[^0-9]+', '') AS c, split(b, ',') AS d, regexp_extract(b, '^(\\\\w+)-', 1) AS e FROM source",
     "SELECT str_to_map(b) AS c, parse_url(b, 'HOST') AS d, regexp_like(b, NULL) AS e, b LIKE ALL ('x%', '%y') AS f FROM source",
+    "SELECT replace(replace(replace(b, ' ', ''), ',', '.'), 'a', 'ae') AS c, format_string('%s-%05d', b, a) AS d FROM source",
+    "SELECT aggregate(arr, 0L, (acc, x) -> acc + x) AS c, aggregate(arr, '', (acc, x) -> concat(acc, ',', x)) AS d FROM source",
+    "SELECT reduce(arr, named_struct('n', 0L, 's', 0L), (c, x) -> named_struct('n', c.n + 1, 's', c.s + x), c -> c.s / c.n) AS c "
+    "FROM source",
+    "SELECT transform(filter(transform(arr, x -> x + 1), x -> x > 0), x -> named_struct('a', a, 'x', x)) AS c FROM source",
+    "SELECT array_join(transform(arr, x -> CAST(x AS string)), ', ') AS c, concat_ws('-', b, b, b) AS d FROM source",
+    "SELECT lpad(b, 100, ' ') AS c, format_number(a, 2) AS d, array_insert(arr, 2, 7) AS e, concat(b, b, 'x') AS f FROM source",
+    "SELECT aggregate(arr, CAST(array() AS array<bigint>), "
+    "(acc, x) -> if(array_contains(acc, x), acc, array_append(acc, x))) AS c FROM source",
     "SELECT trim(both 'x' FROM b) AS c, substring(b FROM 1 FOR 1) AS d, lpad(b, 5, '0') AS e FROM source",
 ]
 
@@ -196,6 +233,13 @@ def test_every_function_that_takes_a_pattern_was_judged(session: SparkSession) -
         said = " ".join(row[0] for row in session.sql(f"DESCRIBE FUNCTION EXTENDED `{name}`").collect()).lower()
         assert "regex" not in said, said
         assert "regular expression" not in said, said
+
+
+def test_it_is_said_of_every_function_how_long_its_result_can_be() -> None:
+    """Each that is allowed stands on one list of lengths, and none on two: the next one cannot be forgotten."""
+    said = [name for names in LENGTHS.values() for name in names]
+    assert sorted(said) == sorted(set(said))
+    assert set(said) == ALLOWED
 
 
 def test_every_function_of_this_spark_was_judged(session: SparkSession) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from framework.adapters.spark.sql_lengths import endless
 from framework.adapters.spark.sql_patterns import refused_pattern
 
 
@@ -123,7 +124,7 @@ def refusal(parsed: Any, columns: frozenset[str]) -> str | None:
         columns: the names of the columns of `source`, in lower case.
     """
     try:
-        return _first_refusal(parsed, columns)
+        return _first_refusal(parsed, columns) or endless(parsed)
     except RecursionError:
         return "it is nested too deeply"
 
