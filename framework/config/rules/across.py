@@ -5,7 +5,10 @@ In: the tree and the spec of each file, in order. Out: the findings of each file
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from framework.config.spec import PipelineSpec
 from framework.config.table_names import identifier_of, matches_glob, template_glob
@@ -26,18 +29,106 @@ def findings_between(
         findings[0] += [unknown_variable(name, known) for name in unknown_variables]
     names: dict[str, Span] = {}
     tables: dict[str, tuple[object, Span]] = {}
-    dead_letter_tables: dict[str, Span] = {}
+    written = _written(files)
     for (tree, spec), found in zip(files, findings, strict=True):
         if tree is None or spec is None:
             continue
         found += _names(tree, spec, names)
-        found += _policies(tree, spec, tables, dead_letter_tables)
-        if spec.errors.dead_letter_table:
-            dead_letter_tables.setdefault(spec.tables.full_name(spec.errors.dead_letter_table), tree.span)
+        found += _policies(tree, spec, tables, written)
+        found += _templates(tree, spec, written)
     for (tree, spec), found in zip(files, findings, strict=True):
         if tree is not None and spec is not None:
             found += _histories(tree, spec, files)
     return findings
+
+
+@dataclass(frozen=True)
+class _Named:
+    """A table that a file names: its full name, the file's spec, and where it stands."""
+
+    table: str
+    spec: PipelineSpec
+    span: Span
+
+
+@dataclass(frozen=True)
+class _Written:
+    """What the files name by whole names: `records` in the order of their names in small letters, which are
+    `record_names`, and who has each dead-letter table."""
+
+    records: tuple[_Named, ...]
+    record_names: tuple[str, ...]
+    dead_letters: dict[str, list[Span]]
+
+    def beginning(self, prefix: str) -> Iterator[_Named]:
+        """The tables of records whose names without the catalog begin so, in whatever case."""
+        prefix = prefix.lower()
+        for index in range(bisect_left(self.record_names, prefix), len(self.records)):
+            if not self.record_names[index].startswith(prefix):
+                return
+            yield self.records[index]
+
+
+def _written(files: Sequence[Loaded]) -> _Written:
+    records: list[_Named] = []
+    dead_letters: dict[str, list[Span]] = defaultdict(list)
+    for tree, spec in files:
+        if tree is None or spec is None:
+            continue
+        for index, rule in enumerate(spec.routes.rules):
+            if "{" not in rule.table:
+                node = find(tree, ("routes", "rules", index, "table")) or tree
+                records.append(_Named(spec.tables.full_name(rule.table), spec, node.span))
+        if spec.errors.dead_letter_table:
+            dead_letters[spec.tables.full_name(spec.errors.dead_letter_table)].append(tree.span)
+    records.sort(key=lambda each: identifier_of(each.table).lower())
+    return _Written(tuple(records), tuple(identifier_of(each.table).lower() for each in records), dict(dead_letters))
+
+
+def _templates(tree: Mapping, spec: PipelineSpec, written: _Written) -> list[Diagnostic]:
+    """A name that a record takes part in leads into no upsert table of another file, upserts no table of another
+    file, and is nobody's dead-letter table."""
+    findings = []
+    for index, rule in enumerate(spec.routes.rules):
+        if "{" not in rule.table:
+            continue
+        node = find(tree, ("routes", "rules", index, "table")) or tree
+        path = f"routes.rules[{index}].table"
+        for other in written.beginning(rule.table.partition("{")[0]):
+            upserts = other.spec.tables.policy_for(other.table).write.is_upsert
+            if (
+                other.spec is spec
+                or not (upserts or spec.tables.policy_for(other.table).write.is_upsert)
+                or not _leads_to(spec, rule.table, other.table)
+            ):
+                continue
+            where = f"{other.span.file}:{other.span.line}"
+            message = (
+                f"a record may lead `{rule.table}` to `{other.table}`, which {where} upserts"
+                if upserts
+                else f"a record may lead `{rule.table}` to `{other.table}`, to be upserted; {where} appends to it"
+            )
+            remedy = f"let no glob of `allow_tables` match `{identifier_of(other.table)}`, or write it by one pipeline"
+            findings.append(Diagnostic("FLOE-C462", message, node.span, path=path, remedy=remedy))
+            break
+        for table, homes in written.dead_letters.items():
+            home = next((each for each in homes if each.file != node.span.file), None)
+            if home is not None and _leads_to(spec, rule.table, table):
+                message = f"a record may lead `{rule.table}` to `{table}`, the dead-letter table of {home.file}"
+                remedy = f"let no glob of `allow_tables` match `{identifier_of(table)}`"
+                findings.append(Diagnostic("FLOE-C416", message, node.span, path=path, remedy=remedy))
+                break
+    return findings
+
+
+def _leads_to(spec: PipelineSpec, template: str, table: str) -> bool:
+    """Whether a record may take the template to this full name."""
+    tables, bare = spec.tables, identifier_of(table)
+    return (
+        matches_glob(tables.fold(bare), tables.fold(template_glob(template)))
+        and any(matches_glob(tables.fold(bare), tables.fold(glob)) for glob in spec.routes.allow_tables)
+        and tables.fold(tables.full_name(bare)) == tables.fold(table)
+    )
 
 
 def _histories(tree: Mapping, spec: PipelineSpec, files: Sequence[Loaded]) -> list[Diagnostic]:
@@ -62,10 +153,7 @@ def _may_write(spec: PipelineSpec, table: str) -> bool:
     named += [spec.errors.dead_letter_table] if spec.errors.dead_letter_table else []
     if tables.fold(table) in (tables.fold(tables.full_name(name)) for name in named):
         return True
-    bare = identifier_of(table)
-    patterns = [template_glob(rule.table) for rule in spec.routes.rules if "{" in rule.table]
-    is_there = tables.fold(tables.full_name(bare)) == tables.fold(table)
-    return is_there and any(matches_glob(tables.fold(bare), tables.fold(pattern)) for pattern in patterns)
+    return any(_leads_to(spec, rule.table, table) for rule in spec.routes.rules if "{" in rule.table)
 
 
 def _history_node(tree: Mapping, history: str) -> Node | None:
@@ -88,7 +176,7 @@ def _names(tree: Mapping, spec: PipelineSpec, names: dict[str, Span]) -> list[Di
 
 
 def _policies(
-    tree: Mapping, spec: PipelineSpec, tables: dict[str, tuple[object, Span]], dead_letter_tables: dict[str, Span]
+    tree: Mapping, spec: PipelineSpec, tables: dict[str, tuple[object, Span]], written: _Written
 ) -> list[Diagnostic]:
     """One table has one policy, whoever writes it; otherwise its interval and its shape hang on which batch comes
     first."""
@@ -112,8 +200,9 @@ def _policies(
             findings.append(
                 Diagnostic("FLOE-C462", message, node.span, path=f"routes.rules[{index}].table", remedy=remedy)
             )
-        if table in dead_letter_tables:
-            message = f"`{table}` is the dead-letter table of {dead_letter_tables[table].file}"
+        home = next((each for each in written.dead_letters.get(table, ()) if each.file != node.span.file), None)
+        if home is not None:
+            message = f"`{table}` is the dead-letter table of {home.file}"
             findings.append(
                 Diagnostic(
                     "FLOE-C416", message, node.span, path=f"routes.rules[{index}].table", remedy="choose another table"
