@@ -77,7 +77,13 @@ class Files:
 
     def _line(self, span: Span) -> str | None:
         source = self.sources.get(span.file)
-        return masked_line(source.line(span.line)) if source else None
+        return _masked(source.line(span.line)) if source else None
+
+
+@lru_cache(maxsize=4)
+def _masked(line: str) -> str:
+    """Many findings of one long line, as those of a file without line ends, take the time of one."""
+    return masked_line(line)
 
 
 def _without_secrets(finding: Diagnostic) -> Diagnostic:

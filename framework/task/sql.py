@@ -179,6 +179,8 @@ def _selected(source: DataFrame, sql: str) -> DataFrame:
         raise sql_error("it must begin with SELECT, without DISTINCT")
     if "${" in sql:  # Spark would put a variable of the machine there, before anything is parsed
         raise sql_error("it holds `${`")
+    if HIDDEN in sql.lower():
+        raise sql_error(f"names that begin with `{HIDDEN}` are floe's own")
     text = SELECT.sub(f"SELECT {HIDDEN} AS {_CARRIED}, ", sql, count=1)
     session = source.sparkSession
     source.createOrReplaceTempView("source")

@@ -64,6 +64,10 @@ def read_body(content_type: str, body: bytes) -> dict[str, str]:
         raise Refused(400, "the body is not JSON") from None
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
         raise Refused(400, "the body is not an object of settings, each a text")
+    try:  # JSON can say half a character, and nothing that reads a text can
+        "".join((*found, *found.values())).encode("utf-8")
+    except UnicodeEncodeError:
+        raise Refused(400, "the body holds half a character (a lone surrogate)") from None
     return found
 
 

@@ -142,6 +142,26 @@ def test_a_body_that_does_not_come_is_an_answer(monkeypatch: pytest.MonkeyPatch)
         close()
 
 
+@pytest.mark.parametrize(
+    "body", ['{"file": "\\ud800"}', '{"\\udfff": "x"}', '{"name": "a\\ud83d"}', '{"file": "\\udc00\\ud800"}']
+)
+@pytest.mark.parametrize("plugin", ["floe", "iceberg"])
+def test_half_a_character_is_no_bug(body: str, plugin: str) -> None:
+    """400 for texts that JSON can say and UTF-8 cannot, and none of 500."""
+    address, close = page()
+    host, _, port = address.rpartition(":")
+    try:
+        assert ask(host, int(port), "/v1/openapi.json") == 200
+        with closing(socket.create_connection((host, int(port)), timeout=10)) as made:
+            head = (
+                f"PUT /connector-plugins/{plugin}/config/validate HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+            )
+            made.sendall(f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+            assert made.recv(12) == b"HTTP/1.1 400"
+    finally:
+        close()
+
+
 def test_who_times_out_is_not_printed(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """No traceback for a client that says nothing, or leaves in the middle."""
     monkeypatch.setattr(metrics_server._Quiet, "timeout", 0.2)

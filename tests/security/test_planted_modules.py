@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pyspark
 import pytest
+import yaml
 
 import framework
 from framework.adapters.process import SAFE_PATH, python, python_in_shell
@@ -261,3 +262,10 @@ def test_every_start_of_a_process_was_judged() -> None:
         body = next(n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == function)
         called = {ast.unparse(node.func) for node in ast.walk(body) if isinstance(node, ast.Call)}
         assert {"python", "python_environment"} <= called, file
+
+
+def test_what_teams_copy_fetches_no_hooks() -> None:
+    """The pre-commit file runs hooks of the team's own repository: no address of anybody's is in it."""
+    text = (SOURCES.parent / "docs" / "ci" / "pre-commit-config.yaml").read_text(encoding="utf-8")
+    assert [each["repo"] for each in yaml.safe_load(text)["repos"]] == ["local"]
+    assert "://" not in text

@@ -164,7 +164,9 @@ class SliceFetcher:
                 progress_at = time.monotonic()
             if held >= block_records or polled.nbytes >= BLOCK_BYTES:
                 held = 0
+                handed_over_at = time.monotonic()
                 yield reader.take(piece)
+                progress_at += time.monotonic() - handed_over_at  # what is done with a block is no time of the broker's
             if time.monotonic() - progress_at > self._stall_timeout_s:
                 self._check_topic_id(connection, piece)
                 raise self._stalled(reader, piece, position)

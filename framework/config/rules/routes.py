@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -44,28 +45,33 @@ def reachable(document: Document) -> Iterator[Diagnostic]:
     """With first_match, a rule after one without `when`, or with the same `when` as an earlier one, is never used."""
     if document.text("routes", "mode") not in (None, "first_match"):
         return
-    seen: list[tuple[object, int]] = []
+    seen: dict[str, int] = {}
+    everything: int | None = None
     for path, rule in document.items("routes", "rules"):
         if not isinstance(rule, Mapping):
             continue
         when = rule.get("when")
         if not document.sound(*path, "when"):
             continue
-        condition = plain(when) if when else None
-        for earlier, line in seen:
-            if earlier is None or earlier == condition:
-                why = "takes every record" if earlier is None else "has the same condition"
-                remedy = "move it before that rule" if earlier is None else "remove one of them"
-                yield at(
-                    "FLOE-C402",
-                    f"this rule is never used: the rule on line {line} {why}",
-                    rule,
-                    path,
-                    f"{remedy}, or use `mode: all_match`",
-                )
-                break
+        # A text of it, so that each rule is looked up and not compared with all before.
+        condition = json.dumps(plain(when), sort_keys=True, default=repr) if when else None
+        if condition in seen:
+            line, why, remedy = seen[condition], "has the same condition", "remove one of them"
+        elif everything is not None:
+            line, why, remedy = everything, "takes every record", "move it before that rule"
+        elif condition is None:
+            everything = rule.span.line
+            continue
         else:
-            seen.append((condition, rule.span.line))
+            seen[condition] = rule.span.line
+            continue
+        yield at(
+            "FLOE-C402",
+            f"this rule is never used: the rule on line {line} {why}",
+            rule,
+            path,
+            f"{remedy}, or use `mode: all_match`",
+        )
 
 
 def confined(document: Document) -> Iterator[Diagnostic]:
