@@ -233,7 +233,7 @@ ENTRIES = (
     Code(
         "FLOE-D203",
         "The table is not allowed",
-        "The record leads to a table name outside `allow_tables`.",
+        "The record leads to a table name outside `allow_tables`, or to the dead-letter table, which holds no records.",
         transcript=_stopped(
             "route",
             "the table 'shop.orders_test' is outside routes.allow_tables",

@@ -108,7 +108,7 @@ def unreadable_tables(tables: IcebergTables, catalog: str, target: str) -> Itera
             message = (
                 f"{counted(count, 'manifest')} with partition values of double in single precision: readers miss rows"
             )
-            yield error(f"table {name}", message, f"floe maintain {name} -t {target}")
+            yield error(f"table {name}", message, f"floe maintain {argument(name)} -t {argument(target)}")
     yield ok(check, f"{counted(sound, 'table')} can be read by Spark and Iceberg's Java library")
     if len(names) > MOST_TABLES:
         more = counted(len(names) - MOST_TABLES, "more table")

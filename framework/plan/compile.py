@@ -76,6 +76,7 @@ def compile_plan(loaded: LoadedPipeline) -> Plan:
     kafka = spec.source.kafka
     group = group_id(target.prefix, spec.name)
     dead_letters = spec.errors.dead_letter_table
+    letters = spec.tables.full_name(dead_letters) if dead_letters else None
     slices = parallelism(target.spark_master, target.spark_conf)
     return Plan(
         pipeline=spec.name,
@@ -109,11 +110,12 @@ def compile_plan(loaded: LoadedPipeline) -> Plan:
             allow_tables=spec.routes.allow_tables,
             max_new_tables_per_hour=spec.routes.max_new_tables_per_hour,
             catalogs=spec.tables.catalogs,
+            dead_letter_table=letters if any("{" in rule.table for rule in spec.routes.rules) else None,
         ),
         write=WriteFiles(
             tables=spec.tables,
             errors=spec.errors.policy,
-            dead_letter_table=spec.tables.full_name(dead_letters) if dead_letters else None,
+            dead_letter_table=letters,
             max_error_ratio=spec.errors.max_ratio,
             max_error_count=spec.errors.max_count,
             target_file_bytes=TARGET_FILE_BYTES,

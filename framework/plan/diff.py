@@ -48,6 +48,7 @@ _LEFT_OUT = (
     "route.refused_tables",
     "route.rules",
     "route.catalogs",
+    "route.dead_letter_table",
     "commit.catalog",
     "commit.tables.append_only",
     "write.tables.append_only",

@@ -79,6 +79,14 @@ def render(rule: RouteRule, values: tuple[Scalar, ...], route: Route, lower: boo
             actual=name,
         )
     name = placed(name, route.catalogs, fold_case)
+    if route.dead_letter_table is not None and fold_case(name) == fold_case(route.dead_letter_table):
+        raise RecordFailure(
+            "route",
+            "FLOE-D203",
+            f"the table {name!r} holds dead letters and no records",
+            expected="a table of records",
+            actual=name,
+        )
     for refused, reason in route.refused_tables:
         if name == refused:
             raise not_now(name, reason)

@@ -398,11 +398,11 @@ class Named(Pipeline):
 
 @pytest.mark.parametrize("version", ["2", "3"])
 def test_columns_may_be_called_as_floe_calls_its_own(lake: Lake, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What floe adds to rows on their way is found by its place: a record may have fields of any name."""
+    """What floe adds to rows on their way is found by its place: a table that others made may have columns of any name."""
     monkeypatch.setattr(key_index, "LEAST_RUN_ROWS", 1)
     more = (NestedField(10 + n, name, StringType(), required=False) for n, name in enumerate(OURS))
     schema = Schema(*SCHEMA.fields, *more, identifier_field_ids=[1, 2])
-    name = lake.create(f"shop.t{uuid.uuid4().hex[:8]}", schema, format_version=version)
+    name = lake.made_by_others(f"shop.t{uuid.uuid4().hex[:8]}", schema, (), version)
     pipeline = Named(lake, name, KeyIndexUse.ALWAYS)
     pipeline.do([(0, (1, "a"), (1, "x")), (1, (2, "b"), (1, "y"))])
     pipeline.do([(0, (1, "a"), (2, "z")), (1, (2, "b"), None), (1, (3, "c"), (1, "new"))])

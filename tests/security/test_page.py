@@ -12,8 +12,9 @@ CITED = re.compile(
     r"`((?:tests/)?(?:unit|security|fuzz|kafka|iceberg|spark|acceptance|registry|chaos)/[\w./-]+(?:::\w+)?)`"
 )
 ACTORS = (
-    "pipeline author", "template author", "producer", "somebody with ALTER on a table",
-    "somebody with write on the control topic", "a REST catalog's server", "another user of the machine",
+    "pipeline author", "a pull request's author", "template author", "producer", "somebody with ALTER on a table",
+    "somebody with write on the control topic", "a REST catalog's server", "a visitor of page or metrics",
+    "another user of the machine",
 )  # fmt: skip
 
 

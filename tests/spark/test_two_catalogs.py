@@ -176,7 +176,7 @@ def down_under_a_live_run(project: TwoCatalogs, broker: Broker, topic: str, file
     finally:
         kill_group(process)
     assert process.returncode == 0, output
-    assert "tables of catalog cold are written as they were known" in output
+    assert "tables of catalog cold are written as this run knew them" in output
 
 
 def rolled_back_and_read_again(project: TwoCatalogs, file: Path) -> None:
