@@ -57,7 +57,8 @@ def plan_value(plan: Plan) -> dict[str, object]:
 def step_value(step: Plan | Step) -> dict[str, object]:
     """A step as JSON values. What is said of upsert tables and of maintenance is left out where nothing is said, so that
     such a file has the value and the hash that it had before these words existed."""
-    return {key: _without_unused(plain(item)) for key, item in asdict(step).items()}
+    said = {key: item for key, item in asdict(step).items() if key not in _SAID_ELSEWHERE}
+    return {key: _without_unused(plain(item)) for key, item in said.items()}
 
 
 def _without_unused(value: object) -> object:
@@ -65,7 +66,7 @@ def _without_unused(value: object) -> object:
         return [_without_unused(item) for item in value]
     if not isinstance(value, dict):
         return value
-    used = {key: item for key, item in value.items() if _UNUSED.get(key, _USED) != item}
+    used = {key: item for key, item in value.items() if _UNUSED.get(key, _USED) != item and key not in _SAID_ELSEWHERE}
     if used.get("order_field", _USED) is None:  # of a table by the order of its source, which remembers no deletes
         used.pop("remember_deletes_ms", None)
     return {key: _without_unused(item) for key, item in used.items()}
@@ -107,6 +108,8 @@ def plain(value: object) -> object:
 
 
 _USED = object()
+# What `write` says of the dead-letter table, as routing needs it.
+_SAID_ELSEWHERE = ("not_for_records",)
 _UNUSED: dict[str, object] = {
     "write": plain(asdict(WritePolicy())),
     "append_only": [],

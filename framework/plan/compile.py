@@ -110,7 +110,7 @@ def compile_plan(loaded: LoadedPipeline) -> Plan:
             allow_tables=spec.routes.allow_tables,
             max_new_tables_per_hour=spec.routes.max_new_tables_per_hour,
             catalogs=spec.tables.catalogs,
-            dead_letter_table=letters if any("{" in rule.table for rule in spec.routes.rules) else None,
+            not_for_records=letters if any("{" in rule.table for rule in spec.routes.rules) else None,
         ),
         write=WriteFiles(
             tables=spec.tables,

@@ -48,7 +48,6 @@ _LEFT_OUT = (
     "route.refused_tables",
     "route.rules",
     "route.catalogs",
-    "route.dead_letter_table",
     "commit.catalog",
     "commit.tables.append_only",
     "write.tables.append_only",

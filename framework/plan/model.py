@@ -73,7 +73,7 @@ class Route:
     refused_tables: tuple[tuple[str, str], ...] = ()  # while running: (table that cannot be written now, why)
     only_tables: tuple[str, ...] = ()  # what goes to other tables is dropped: they hold it already; (): all of them
     catalogs: Catalogs = ()  # where tables live, by their names; records are routed to full names
-    dead_letter_table: str | None = None  # where names depend on records: the one that no record may name
+    not_for_records: str | None = None  # the dead-letter table, where names depend on records: none may name it
 
 
 @dataclass(frozen=True)

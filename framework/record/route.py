@@ -79,7 +79,7 @@ def render(rule: RouteRule, values: tuple[Scalar, ...], route: Route, lower: boo
             actual=name,
         )
     name = placed(name, route.catalogs, fold_case)
-    if route.dead_letter_table is not None and fold_case(name) == fold_case(route.dead_letter_table):
+    if route.not_for_records is not None and fold_case(name) == fold_case(route.not_for_records):
         raise RecordFailure(
             "route",
             "FLOE-D203",

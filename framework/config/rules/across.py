@@ -86,8 +86,8 @@ def _written(files: Sequence[Loaded]) -> _Written:
 
 
 def _templates(tree: Mapping, spec: PipelineSpec, written: _Written) -> list[Diagnostic]:
-    """A name that a record takes part in leads into no upsert table of another file, upserts no table of another
-    file, and is nobody's dead-letter table."""
+    """A name that a record takes part in leads into no upsert table of another file, and upserts no table of
+    another file."""
     findings = []
     for index, rule in enumerate(spec.routes.rules):
         if "{" not in rule.table:
@@ -111,13 +111,6 @@ def _templates(tree: Mapping, spec: PipelineSpec, written: _Written) -> list[Dia
             remedy = f"let no glob of `allow_tables` match `{identifier_of(other.table)}`, or write it by one pipeline"
             findings.append(Diagnostic("FLOE-C462", message, node.span, path=path, remedy=remedy))
             break
-        for table, homes in written.dead_letters.items():
-            home = next((each for each in homes if each.file != node.span.file), None)
-            if home is not None and _leads_to(spec, rule.table, table):
-                message = f"a record may lead `{rule.table}` to `{table}`, the dead-letter table of {home.file}"
-                remedy = f"let no glob of `allow_tables` match `{identifier_of(table)}`"
-                findings.append(Diagnostic("FLOE-C416", message, node.span, path=path, remedy=remedy))
-                break
     return findings
 
 

@@ -126,7 +126,7 @@ def test_an_object_or_list_is_no_value_for_a_name(value: object) -> None:
 def test_a_record_cannot_name_the_dead_letter_table() -> None:
     """A table of dead letters has columns of its own; a record that names it is one of them, in whatever case."""
     base = plan([RouteRule("ns.t_{kind}")])
-    letters = replace(base, route=replace(base.route, dead_letter_table="ns.T_lost"))
+    letters = replace(base, route=replace(base.route, not_for_records="ns.T_lost"))
     result = run(letters, [{"kind": "a"}, {"kind": "LOST"}], ["ns.t_a"])
     assert counts(result) == {"ns.t_a": 1}
     assert [(d.offset, d.code) for d in result.dead_letters] == [(1, "FLOE-D203")]
