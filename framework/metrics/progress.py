@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from framework.commit.events.event_types import Health
 from framework.commit.machine.condition import Condition
-from framework.commit.machine.health import STALLED_BATCH
+from framework.commit.machine.health import STALLED_BATCH, STALLED_BATCH_REMEDY
 from framework.metrics.figures import Phase, Stall
 
 _WHERE = {
@@ -23,10 +23,6 @@ _WHERE = {
     Phase.ANNOUNCING: "a batch is being announced",
     Phase.RETRYING: "a batch failed, and the next attempt does not begin",
 }
-STALLED_REMEDY = (
-    "look at `spark.log` and at what the phase needs (broker, catalog, store, executors); `floe doctor` asks each; "
-    "killing the run is safe: the next one repeats the batch"
-)
 
 
 @dataclass(frozen=True)
@@ -65,4 +61,4 @@ def stalled_condition(progress: Progress, stall: Stall, since_ms: int) -> Condit
     """The stall as `floe status` says it; `since_ms`: when it began, by the clock on the wall."""
     batch = f"batch {progress.batch}, " if progress.batch and stall.phase not in (Phase.STARTING, Phase.WAITING) else ""
     reason = f"no progress: {batch}phase {stall.phase.value}: {_WHERE[stall.phase]}"
-    return Condition(Health.STALLED, reason, STALLED_REMEDY, STALLED_BATCH, since_ms)
+    return Condition(Health.STALLED, reason, STALLED_BATCH_REMEDY, STALLED_BATCH, since_ms)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from framework.commit.events.event_types import Health, PauseChanged, StateChanged, Subject
 from framework.commit.machine.blocked_remedies import FAILING_REMEDY, blocked_remedy
-from framework.commit.machine.health import STALLED_BATCH, STALLED_COMMIT, STALLED_COMMIT_REMEDY
+from framework.commit.machine.health import STALLED_BATCH, STALLED_BATCH_REMEDY, STALLED_COMMIT, STALLED_COMMIT_REMEDY
 from framework.commit.machine.pauses import describe, resume_command
 from framework.commit.watch import Waiting, hold_reason
 from framework.diagnose.counted import counted
@@ -120,9 +120,12 @@ def _made(report: StateChanged) -> str | None:
     """The remedy of a code, from nothing but its subject's name and the words by which a reason is known."""
     if report.subject is Subject.TABLE and report.code == "FLOE-R110":
         return blocked_remedy(report.name, report.reason)
-    return {STALLED_COMMIT: STALLED_COMMIT_REMEDY, "FLOE-R135": FAILING_REMEDY, "FLOE-R136": FAILING_REMEDY}.get(
-        report.code
-    )
+    return {
+        STALLED_BATCH: STALLED_BATCH_REMEDY,
+        STALLED_COMMIT: STALLED_COMMIT_REMEDY,
+        "FLOE-R135": FAILING_REMEDY,
+        "FLOE-R136": FAILING_REMEDY,
+    }.get(report.code)
 
 
 def reading_hold(pause: PauseChanged | None, waiting: Waiting, max_batches: int, max_bytes: int) -> Condition | None:

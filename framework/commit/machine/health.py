@@ -16,6 +16,10 @@ from framework.commit.machine.pauses import describe, holding, resume_command
 from framework.commit.machine.step_draft import Turn
 
 STALLED_BATCH, STALLED_COMMIT = "FLOE-R150", "FLOE-R151"
+STALLED_BATCH_REMEDY = (
+    "look at `spark.log` and at what the phase needs (broker, catalog, store, executors); `floe doctor` asks each; "
+    "killing the run is safe: the next one repeats the batch"
+)
 STALLED_COMMIT_REMEDY = (
     "the catalog or the store does not answer: `floe doctor` asks both; ending the process is safe, since the next "
     "coordinator finds out what became of the commit"
