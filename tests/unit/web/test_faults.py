@@ -18,7 +18,7 @@ from framework.cli.top_text import screen
 from framework.commit.dangers import Held, coordinator_flaps, retention_near
 from framework.commit.events.event_types import CommitComplete, ControlEvent, Health, StateChanged, Subject
 from framework.commit.machine.blocked_remedies import FAILING_REMEDY, blocked_remedy
-from framework.commit.machine.health import STALLED_COMMIT_REMEDY
+from framework.commit.machine.health import STALLED_BATCH_REMEDY, STALLED_COMMIT_REMEDY
 from framework.overview.build import Built, overview
 from framework.overview.fold import LogFold
 from framework.overview.values import BrokerSeen, Overview, PartitionView, PipelineFactsSeen
@@ -74,8 +74,8 @@ FAULTS: dict[str, tuple[tuple[ControlEvent, ...], PipelineFactsSeen, str]] = {
     "hung-task": (
         of_run(Health.DEGRADED, "batch 12 makes no progress in writing", "`floe stop orders`", "FLOE-R150"),
         PipelineFactsSeen(("run-1",)),
-        f"STALLED orders pipeline {SINCE} FLOE-R150 batch 12 makes no progress in writing Do `floe stop orders` "
-        "floe explain FLOE-R150 Copy",
+        f"STALLED orders pipeline {SINCE} FLOE-R150 batch 12 makes no progress in writing Do {{batch}} "
+        "floe doctor -t prod Copy",
     ),
     "hung-commit": (
         of_table(Health.DEGRADED, "the commit makes no progress", STALLED_COMMIT_REMEDY, "FLOE-R151"),
@@ -147,7 +147,7 @@ def test_the_first_screen_names_the_part_since_when_and_what_to_do(fault: str) -
     """For each planted fault the first trouble says what is wrong with what, since when, why, and the remedy."""
     events, facts, expected = FAULTS[fault]
     shown = first_screen(events, facts)
-    remedies = {"failing": FAILING_REMEDY, "stalled": STALLED_COMMIT_REMEDY}
+    remedies = {"failing": FAILING_REMEDY, "stalled": STALLED_COMMIT_REMEDY, "batch": STALLED_BATCH_REMEDY}
     first = text_of(re.findall(r"<article.*?</article>", shown, re.DOTALL)[0])
     plain = {name: " ".join(text.replace("`", " ").split()) for name, text in remedies.items()}
     assert first.startswith(expected.format(**plain)), first
