@@ -95,12 +95,10 @@ def _templates(tree: Mapping, spec: PipelineSpec, written: _Written) -> list[Dia
         node = find(tree, ("routes", "rules", index, "table")) or tree
         path = f"routes.rules[{index}].table"
         for other in written.beginning(rule.table.partition("{")[0]):
+            if other.spec is spec or not _leads_to(spec, rule.table, other.table):
+                continue
             upserts = other.spec.tables.policy_for(other.table).write.is_upsert
-            if (
-                other.spec is spec
-                or not (upserts or spec.tables.policy_for(other.table).write.is_upsert)
-                or not _leads_to(spec, rule.table, other.table)
-            ):
+            if not upserts and not spec.tables.policy_for(other.table).write.is_upsert:
                 continue
             where = f"{other.span.file}:{other.span.line}"
             message = (
