@@ -2,8 +2,8 @@
 
 In: how many tables and rounds. Out: a line for each round, and with `--json FILE` the same figures for machines.
 Broker, catalog (SQLite, local files) and `floe coordinator`, a process of its own, are real; what is announced are
-files of which only the metadata exists, since a commit never opens them. In each round every table has one
-announcement; the round ends when the coordinator has answered that all of it is committed.
+files of which only the metadata exists, since a commit neither opens them nor looks for young ones. In each round every
+table has one announcement; the round ends when the coordinator has answered that all of it is committed.
 
     python -m benchmarks.due_at_once --tables 1000 --rounds 5
 """
@@ -51,6 +51,10 @@ connections:
 """
 
 
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
 def announce(kafka: dict[str, str], uuids: dict[str, str], batch: int) -> None:
     """One batch with a file for each table."""
     rows = 100_000
@@ -58,7 +62,9 @@ def announce(kafka: dict[str, str], uuids: dict[str, str], batch: int) -> None:
     ranges = (SourceRange("orders", "id-of-orders", 0, (batch - 1) * per_batch, batch * per_batch, 1_000),)
     policy = TableCommitPolicy(1_000, 1 << 40, 1 << 40)
     events: list[ControlEvent] = [
-        DataWritten("bench", "run", batch, name, table_uuid, 0, data_files(1, batch), ranges, policy)
+        DataWritten(
+            "bench", "run", batch, name, table_uuid, 0, data_files(1, batch), ranges, policy, begun_ms=_now_ms()
+        )
         for name, table_uuid in uuids.items()
     ]
     line = Accounting(per_batch, per_batch, rows=per_batch)

@@ -13,10 +13,6 @@ from collections import Counter
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from enum import Enum
-from hashlib import blake2b
-
-import numpy as np
-import numpy.typing as npt
 
 from framework.commit.tombstones import FOLDER
 from framework.config.maintenance import ORPHAN_SAFETY_AGE_MS
@@ -33,9 +29,6 @@ SUFFIXES = (".parquet", ".avro", ".puffin")
 _TOMBSTONES = re.compile(rf"/{FOLDER}/[^/]+\.arrow$")
 
 
-_NEW_KEYS = 4_096
-
-
 @dataclass(frozen=True)
 class StoredFile:
     """`key` is what its names have in common; `modified_ms` None where the store does not tell."""
@@ -44,32 +37,6 @@ class StoredFile:
     key: str
     size: int
     modified_ms: int | None
-
-
-class PathKeys:
-    """Keys of files, eight bytes each however long they are: a log names millions. What was put in is always in it; two
-    keys of one hash are in it together, which spares a file too many."""
-
-    def __init__(self) -> None:
-        self._sorted: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
-        self._new: set[int] = set()
-
-    def add(self, keys: Iterable[str]) -> None:
-        self._new.update(map(_hash, keys))
-        if len(self._new) >= max(_NEW_KEYS, len(self._sorted) // 8):
-            self._sorted = np.union1d(self._sorted, np.fromiter(self._new, np.uint64, len(self._new))).astype(np.uint64)
-            self._new = set()
-
-    def __contains__(self, key: object) -> bool:
-        found = _hash(str(key))
-        if found in self._new:
-            return True
-        at = int(np.searchsorted(self._sorted, np.uint64(found)))
-        return at < len(self._sorted) and int(self._sorted[at]) == found
-
-
-def _hash(key: str) -> int:
-    return int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "big")
 
 
 class Verdict(str, Enum):

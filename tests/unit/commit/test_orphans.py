@@ -9,19 +9,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from framework.adapters.iceberg.files import path_key
-from framework.commit.recovery import orphans
+from framework.commit.recovery import path_keys
 from framework.commit.recovery.orphans import (
     DAY_MS,
     SAFETY_AGE_MS,
     YOUNG_MS,
     Moment,
-    PathKeys,
     StoredFile,
     inside,
     may_be_gone,
     now_for_orphans_ms,
     sort_out,
 )
+from framework.commit.recovery.path_keys import PathKeys
 
 keys = st.sampled_from(
     [f"/t/data/{n}.parquet" for n in range(6)]
@@ -120,7 +120,7 @@ def test_what_is_young_by_each_clock_needs_no_look(waited: int, took: int, drive
 def test_what_was_announced_stays_known(rounds: list[frozenset[str]], others: frozenset[str]) -> None:
     """Whatever is put in is in it, in however many rounds; and nothing else, as far as 64 bits tell keys apart."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(orphans, "_NEW_KEYS", 4)
+        patch.setattr(path_keys, "_NEW_KEYS", 4)
         known = PathKeys()
         for found in rounds:
             known.add(found)
