@@ -32,7 +32,7 @@ from framework.commit.events.event_types import (
 )
 from framework.commit.offsets import Gaps, PartitionKey, SafeOffset, add_gap, current_offsets, encode_metadata
 from framework.commit.read_back import AnnounceState, check_owner, read_back
-from framework.commit.recovery.orphans import YOUNG_MS, Moment
+from framework.commit.recovery.orphans import Moment, stood_still
 from framework.config.table_names import catalog_of
 from framework.diagnose.counted import counted
 from framework.diagnose.log_lines import Level, Line
@@ -279,7 +279,7 @@ class Announcer:
     ) -> None:
         """One transaction; the dead letters for a topic are read from the files that it announces for their table."""
         # Invariant 12: files that are not announced yet are orphans once they are old, so a run that slept looks first.
-        if begun is not None and begun.elapsed_ms(moment()) >= YOUNG_MS:
+        if begun is not None and stood_still(begun, moment()):
             self._check_files(result)
         write = self._plan.write
         letters: Iterable[LetterMessage] = ()

@@ -29,7 +29,7 @@ from framework.commit.machine.effects import (
     TableLoaded,
     TableMissing,
 )
-from framework.commit.recovery.orphans import YOUNG_MS, Moment
+from framework.commit.recovery.orphans import Moment, stood_still
 from framework.config.table_names import catalog_of
 from framework.diagnose.counted import counted
 from framework.diagnose.log_lines import Level, Line
@@ -158,7 +158,7 @@ class CatalogRequests:
 
     def _commit(self, asked: Moment, effect: CommitTable) -> Input:
         reach("before-commit")
-        if asked.elapsed_ms(moment()) >= YOUNG_MS:  # what was young when it was decided may be gone by now
+        if stood_still(asked, moment()):  # what was young when it was decided may be gone by now
             effect = replace(effect, examine=tuple(file.path for file in effect.files))
         outcome = self._catalog.commit(effect, copies_without)
         reach("committed")

@@ -16,6 +16,7 @@ from framework.adapters.iceberg.files import path_key
 from framework.adapters.iceberg.tables import IcebergTables, TablePlace
 from framework.adapters.table_care import Compacted, Expired, MaintainedTable, TableCare
 from framework.commit.maintenance.expire import Stay, decide_expiry
+from framework.commit.maintenance.one_by_one import one_by_one
 from framework.commit.maintenance.others import OtherMaintainer
 from framework.config.maintenance import MaintenanceMode, MaintenancePolicy
 from framework.config.spec import TablesSpec
@@ -93,23 +94,26 @@ def maintain(
         ]
         care = TableCare(catalog)
         reports = [TableReport(name, skipped=error.message) for name, error in silent.items()]
-        for number, name in enumerate(wanted, start=1):
-            try:
-                table = care.look(name) if goes_on() else None
-                if table is None or (files is not None and table.pipelines.isdisjoint(files)):
-                    continue
-                say(f"{name} ({number} of {len(wanted)})")
-                policy = policy_of(name, table.pipelines, told)
-                skipped = why_left_alone(table, name, places) or _refused(table, policy)
-                if skipped or policy is None:
-                    reports.append(TableReport(name, skipped=skipped))
-                    continue
-                unclear = why_not(name, places, announced.control_topic_ids)
-                found = maintain_table(name, care, policy, announced, places[name], unclear, dry_run, say, goes_on)
-                reports.append(found)
-            except FloeError as error:  # one table that cannot be loaded keeps nobody from the others
-                reports.append(TableReport(name, skipped=error.message))
-        return reports
+
+        def look_after(numbered: tuple[int, str]) -> TableReport | None:
+            number, name = numbered
+            table = care.look(name) if goes_on() else None
+            if table is None or (files is not None and table.pipelines.isdisjoint(files)):
+                return None
+            say(f"{name} ({number} of {len(wanted)})")
+            policy = policy_of(name, table.pipelines, told)
+            skipped = why_left_alone(table, name, places) or _refused(table, policy)
+            if skipped or policy is None:
+                return TableReport(name, skipped=skipped)
+            unclear = why_not(name, places, announced.control_topic_ids)
+            return maintain_table(name, care, policy, announced, places[name], unclear, dry_run, say, goes_on)
+
+        def skip(numbered: tuple[int, str], error: FloeError) -> TableReport | None:
+            return TableReport(numbered[1], skipped=error.message)
+
+        # One table that cannot be loaded keeps nobody from the others.
+        found = one_by_one(enumerate(wanted, start=1), look_after, skip)
+        return [*reports, *(each for each in found if each is not None)]
     finally:
         announced.close()
 

@@ -17,6 +17,7 @@ from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control import ControlReader
 from framework.adapters.kafka.control_topic import check_control_topic
 from framework.commit.events.event_types import DataWritten, Deployed
+from framework.commit.maintenance.one_by_one import one_by_one
 from framework.commit.recovery.orphans import StoredFile, inside, now_for_orphans_ms, sort_out
 from framework.commit.recovery.path_keys import PathKeys
 from framework.config.table_names import name_matches
@@ -103,16 +104,19 @@ def clean(
             if place.control_topic_ids and (not patterns or any(name_matches(name, p) for p in patterns))
         ]
         reports = [TableOrphans(name, skipped=error.message) for name, error in silent.items()]
-        for number, name in enumerate(wanted, start=1):
+
+        def look_at(numbered: tuple[int, str]) -> TableOrphans:
+            number, name = numbered
             say(f"{name} ({number} of {len(wanted)})")
-            skipped = why_not(name, known, announced.control_topic_ids)
-            if skipped:
-                reports.append(TableOrphans(name, skipped=skipped))
-                continue
-            try:
-                reports.append(look(name, catalog, known[name], announced, older_than_ms, delete, say))
-            except FloeError as error:  # whatever is wrong with its store or its manifests: the others have theirs
-                reports.append(TableOrphans(name, skipped=error.message))
+            if skipped := why_not(name, known, announced.control_topic_ids):
+                return TableOrphans(name, skipped=skipped)
+            return look(name, catalog, known[name], announced, older_than_ms, delete, say)
+
+        def skip(numbered: tuple[int, str], error: FloeError) -> TableOrphans:
+            return TableOrphans(numbered[1], skipped=error.message)
+
+        # Whatever is wrong with a table's store or its manifests: the others have theirs.
+        reports += one_by_one(enumerate(wanted, start=1), look_at, skip)
         return reports
     finally:
         announced.close()

@@ -70,7 +70,7 @@ from framework.commit.machine.progress import (
     merge,
     summary,
 )
-from framework.commit.recovery.orphans import YOUNG_MS, Moment
+from framework.commit.recovery.orphans import Moment, stood_still
 from framework.commit.tombstones import (
     TOMBSTONES_PROPERTY,
     text_of,
@@ -180,7 +180,7 @@ class TableCommits:
             Exception: whatever the catalog raises; the outcome is then unknown to the caller (invariant 7).
         """
         # Invariant 12: nobody refers to these files yet, so a process that slept for days finds them removed as orphans.
-        if began is not None and began.elapsed_ms(moment()) >= YOUNG_MS:
+        if began is not None and stood_still(began, moment()):
             raise CommitFailedException("this process stood still until its files may have gone as orphans")
         response = self._catalog.commit_table(table, tuple(requirements), tuple(updates))
         if isinstance(self._catalog, MetastoreCatalog):

@@ -9,9 +9,8 @@ PyIceberg's `expire_snapshots` has no such conditions, and removes no file.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from pyiceberg.catalog import MetastoreCatalog
@@ -40,7 +39,14 @@ from framework.commit.machine.progress import (
     SUMMARY_RECOVERY,
     topic_ids_in_use,
 )
-from framework.commit.maintenance.expire import Reference, SnapshotAge, is_end_of_line
+from framework.commit.maintenance.expire import Reference, SnapshotAge, with_left_ms, with_words_of_table
+from framework.commit.maintenance.removed_files import (
+    ExpiringSnapshot,
+    ListedFile,
+    ListedManifest,
+    gone_and_stays,
+    only_theirs,
+)
 
 _MIN_SNAPSHOTS, _MAX_AGE = "history.expire.min-snapshots-to-keep", "history.expire.max-snapshot-age-ms"
 
@@ -57,45 +63,33 @@ class ExpiryFacts:
 def facts_of(metadata: TableMetadata) -> ExpiryFacts:
     """Reads nothing but the metadata that is loaded. What the table's own properties say of snapshots counts for each
     branch that says nothing of itself."""
-    fewest = property_as_int(metadata.properties, _MIN_SNAPSHOTS)
-    age_ms = property_as_int(metadata.properties, _MAX_AGE)
-    left = _left_ms(metadata)
+    references = (
+        Reference(
+            name,
+            ref.snapshot_id,
+            ref.snapshot_ref_type == SnapshotRefType.BRANCH,
+            ref.max_snapshot_age_ms,
+            ref.min_snapshots_to_keep,
+        )
+        for name, ref in metadata.refs.items()
+    )
     return ExpiryFacts(
-        tuple(_age(each, left.get(each.snapshot_id)) for each in metadata.snapshots),
-        tuple(
-            Reference(
-                name,
-                ref.snapshot_id,
-                ref.snapshot_ref_type == SnapshotRefType.BRANCH,
-                age_ms if ref.max_snapshot_age_ms is None else ref.max_snapshot_age_ms,
-                fewest if ref.min_snapshots_to_keep is None else ref.min_snapshots_to_keep,
-            )
-            for name, ref in metadata.refs.items()
+        with_left_ms(
+            map(_age, metadata.snapshots), ((each.snapshot_id, each.timestamp_ms) for each in metadata.snapshot_log)
+        ),
+        with_words_of_table(
+            references,
+            property_as_int(metadata.properties, _MAX_AGE),
+            property_as_int(metadata.properties, _MIN_SNAPSHOTS),
         ),
         tuple(topic_ids_in_use(metadata.properties.get(PROGRESS_PROPERTY))),
     )
 
 
-def _left_ms(metadata: TableMetadata) -> dict[int, int]:
-    """When each snapshot ceased to be a head: when the next one became it, by the log of main's heads and by what was
-    built on it, whichever is later."""
-    found: dict[int, int] = {}
-    for earlier, later in pairwise(metadata.snapshot_log):
-        found[earlier.snapshot_id] = max(found.get(earlier.snapshot_id, 0), later.timestamp_ms)
-    for each in metadata.snapshots:
-        if (parent := each.parent_snapshot_id) is not None:
-            found[parent] = max(found.get(parent, 0), each.timestamp_ms)
-    return found
-
-
-def _age(snapshot: Snapshot, left_ms: int | None = None) -> SnapshotAge:
+def _age(snapshot: Snapshot) -> SnapshotAge:
     said = snapshot.summary.additional_properties if snapshot.summary else {}
     return SnapshotAge(
-        snapshot.snapshot_id,
-        snapshot.parent_snapshot_id,
-        snapshot.timestamp_ms,
-        said.get(SUMMARY_CONTROL_TOPIC_ID),
-        left_ms,
+        snapshot.snapshot_id, snapshot.parent_snapshot_id, snapshot.timestamp_ms, said.get(SUMMARY_CONTROL_TOPIC_ID)
     )
 
 
@@ -128,12 +122,9 @@ def went_with(before: Table, after: TableMetadata) -> list[str]:
         return []
     is_seen = last == before.metadata_location
     just_before = before.metadata if is_seen else FromInputFile.table_metadata(before.io.new_input(last))
-    left = {each.snapshot_id for each in after.snapshots}
-    # A REST server takes a tag away with its snapshot, also one that was set after the look: its files stay.
-    lost = {ref.snapshot_id for name, ref in just_before.refs.items() if name not in after.refs}
-    gone = [each for each in just_before.snapshots if each.snapshot_id not in left | lost]
-    stays = [*after.snapshots, *(each for each in just_before.snapshots if each.snapshot_id in lost - left)]
-    return only_theirs(before.io, gone, stays, just_before, after)
+    return _only_theirs(
+        before.io, just_before, after, {each.snapshot_id for each in after.snapshots}, frozenset(after.refs)
+    )
 
 
 def would_go(table: Table, expired: Collection[int]) -> list[str]:
@@ -143,80 +134,54 @@ def would_go(table: Table, expired: Collection[int]) -> list[str]:
         Exception: a manifest cannot be read; each store has exceptions of its own.
     """
     metadata, gone = table.metadata, set(expired)
-    theirs = [each for each in metadata.snapshots if each.snapshot_id in gone]
-    stays = [each for each in metadata.snapshots if each.snapshot_id not in gone]
     slim = metadata.model_copy(
         update={
             "statistics": [each for each in metadata.statistics if each.snapshot_id not in gone],
             "partition_statistics": [each for each in metadata.partition_statistics if each.snapshot_id not in gone],
         }
     )
-    return only_theirs(table.io, theirs, stays, metadata, slim)
+    left = {each.snapshot_id for each in metadata.snapshots} - gone
+    return _only_theirs(table.io, metadata, slim, left, frozenset(metadata.refs))
 
 
-def only_theirs(
-    io: FileIO, gone: Sequence[Snapshot], stays: Sequence[Snapshot], before: TableMetadata, after: TableMetadata
+def _only_theirs(
+    io: FileIO, before: TableMetadata, after: TableMetadata, left: Collection[int], names: Collection[str]
 ) -> list[str]:
-    """The files that some snapshots refer to, and none that stays: manifest lists, manifests, data files and files of
-    deletes, statistics.
-
-    Raises:
-        Exception: a manifest cannot be read; each store has exceptions of its own.
-    """
-    if not gone:
-        return []
+    """See `only_theirs`; `left` are the ids of the snapshots that are left, and `names` those of branches and tags."""
+    references = {name: ref.snapshot_id for name, ref in before.refs.items()}
+    gone, stays = gone_and_stays([_expiring(each) for each in before.snapshots], left, references, names)
     went = {each.snapshot_id for each in gone}
-    # On one line of floe's own commits a manifest that was dropped never comes back, and neither does a file: names are
-    # made once. So the oldest snapshot that stays says what is still listed. A rollback brings files back, and others
-    # may add again what they removed: then every snapshot that stays is asked.
-    is_own = all(map(_is_own, (*gone, *stays))) and is_end_of_line(list(map(_age, gone)), list(map(_age, stays)))
-    listed = _manifests(io, [each for each in stays if not is_own or each.parent_snapshot_id in went])
-    theirs = {path: each for path, each in _manifests(io, gone).items() if path not in listed}
-    if is_own:
-        data = _removed_by(io, _manifests(io, gone).values(), went)
-        # A Puffin file holds many deletion vectors: it goes with the last of them.
-        deletes = [each for each in listed.values() if each.content == ManifestContent.DELETES] if data else []
-        data -= _named(io, deletes, went)
-    else:
-        # What an expired snapshot removed, too: its entries may be those of a manifest that stays.
-        data = _named(io, _manifests(io, gone).values()) - _named(io, listed.values(), went)
     old = (*before.statistics, *before.partition_statistics)
     named = {each.statistics_path for each in (*after.statistics, *after.partition_statistics)}
     statistics = {each.statistics_path for each in old if each.snapshot_id in went} - named
-    still = {path_key(each.manifest_list) for each in stays}
-    return [
-        *sorted(data),
-        *sorted(statistics),
-        *sorted(theirs),
-        *(each.manifest_list for each in gone if path_key(each.manifest_list) not in still),
-    ]
+    return only_theirs(gone, stays, _Manifests(io, before.snapshots), statistics)
 
 
-def _is_own(snapshot: Snapshot) -> bool:
+def _expiring(snapshot: Snapshot) -> ExpiringSnapshot:
     said = snapshot.summary.additional_properties if snapshot.summary else {}
-    return (SUMMARY_COMMIT_ID in said or SUMMARY_MAINTENANCE in said) and SUMMARY_RECOVERY not in said
+    is_own = (SUMMARY_COMMIT_ID in said or SUMMARY_MAINTENANCE in said) and SUMMARY_RECOVERY not in said
+    return ExpiringSnapshot(_age(snapshot), is_own, snapshot.manifest_list, path_key(snapshot.manifest_list))
 
 
-def _manifests(io: FileIO, snapshots: Iterable[Snapshot]) -> dict[str, ManifestFile]:
-    return {each.manifest_path: each for snapshot in snapshots for each in snapshot.manifests(io)}
+class _Manifests:
+    """What snapshots refer to, read from the store."""
 
+    def __init__(self, io: FileIO, snapshots: Iterable[Snapshot]) -> None:
+        self._io = io
+        self._snapshots = {each.snapshot_id: each for each in snapshots}
+        self._read: dict[str, ManifestFile] = {}
 
-def _removed_by(io: FileIO, manifests: Iterable[ManifestFile], snapshot_ids: Collection[int]) -> set[str]:
-    """The files that these snapshots took out of the table: on one line, nothing that stays can read them."""
-    return {
-        entry.data_file.file_path
-        for manifest in manifests
-        if manifest.added_snapshot_id in snapshot_ids and manifest.deleted_files_count != 0
-        for entry in manifest.fetch_manifest_entry(io, discard_deleted=False)
-        if entry.status == ManifestEntryStatus.DELETED
-    }
+    def manifests(self, snapshot_id: int) -> Iterable[ListedManifest]:
+        for each in self._snapshots[snapshot_id].manifests(self._io):
+            self._read[each.manifest_path] = each
+            yield ListedManifest(
+                each.manifest_path,
+                each.added_snapshot_id,
+                each.deleted_files_count != 0,
+                each.content == ManifestContent.DELETES,
+            )
 
-
-def _named(io: FileIO, manifests: Iterable[ManifestFile], without_deleted_by: Collection[int] = ()) -> set[str]:
-    """The files of some manifests, without those that were removed by one of these snapshots."""
-    return {
-        entry.data_file.file_path
-        for manifest in manifests
-        for entry in manifest.fetch_manifest_entry(io, discard_deleted=False)
-        if entry.status != ManifestEntryStatus.DELETED or entry.snapshot_id not in without_deleted_by
-    }
+    def entries(self, manifest: ListedManifest) -> Iterable[ListedFile]:
+        for entry in self._read[manifest.path].fetch_manifest_entry(self._io, discard_deleted=False):
+            is_removed = entry.status == ManifestEntryStatus.DELETED
+            yield ListedFile(entry.data_file.file_path, (entry.snapshot_id or 0) if is_removed else None)

@@ -44,12 +44,11 @@ from framework.commit.machine.progress import (
     SUMMARY_MAINTENANCE,
 )
 from framework.commit.maintenance.others import ForeignReplace, engine_of
-from framework.commit.recovery.orphans import YOUNG_MS, Moment
+from framework.commit.recovery.orphans import Moment, Presence, presence_of_unnamed
 from framework.commit.tombstones import SUMMARY_TOMBSTONES
 
 CONFLICTS = 8
 FIRST_PAUSE_S = 0.05
-LONG_MS = 600_000
 
 
 @dataclass(frozen=True)
@@ -143,10 +142,10 @@ def replace_files(
 def _is_there(io: FileIO, replacement: Replacement) -> bool:
     """Invariant 12: whether its new files can be added. Nothing names them before, so who looks for orphans takes them
     once they are old; those that took long are looked for, and none that may be taken at any moment is added."""
-    age_ms = replacement.begun.elapsed_ms(moment())
-    if age_ms < LONG_MS:
-        return True
-    return age_ms < YOUNG_MS and not missing_of(io, (file.path for file in replacement.files))
+    known = presence_of_unnamed(replacement.begun, moment())
+    if known is Presence.UNCLEAR:
+        return not missing_of(io, (file.path for file in replacement.files))
+    return known is Presence.THERE
 
 
 def _deleted_since(

@@ -8,9 +8,10 @@ behind the head up to it, so that a rollback by others is still seen (invariant 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import pairwise
 
 from framework.config.maintenance import ExpirePolicy
 
@@ -60,6 +61,39 @@ class Expiry:
 
     expired: tuple[int, ...]
     kept: Mapping[int, Stay]
+
+
+def with_left_ms(snapshots: Iterable[SnapshotAge], heads: Iterable[tuple[int, int]]) -> tuple[SnapshotAge, ...]:
+    """The snapshots with when each ceased to be a head: when the next one became it, by the log of main's heads and by
+    what was built on it, whichever is later.
+
+    Args:
+        heads: the ids of main's heads and since when they were it, oldest first.
+    """
+    known = tuple(snapshots)
+    left: dict[int, int] = {}
+    for (earlier, _), (_, since_ms) in pairwise(heads):
+        left[earlier] = max(left.get(earlier, 0), since_ms)
+    for each in known:
+        if each.parent_id is not None:
+            left[each.parent_id] = max(left.get(each.parent_id, 0), each.timestamp_ms)
+    return tuple(replace(each, left_ms=left.get(each.snapshot_id)) for each in known)
+
+
+def with_words_of_table(
+    references: Iterable[Reference], max_snapshot_age_ms: int | None, min_snapshots_to_keep: int | None
+) -> tuple[Reference, ...]:
+    """The references with what the table's own properties say of snapshots, for each that says nothing of itself."""
+    return tuple(
+        replace(
+            each,
+            max_snapshot_age_ms=max_snapshot_age_ms if each.max_snapshot_age_ms is None else each.max_snapshot_age_ms,
+            min_snapshots_to_keep=min_snapshots_to_keep
+            if each.min_snapshots_to_keep is None
+            else each.min_snapshots_to_keep,
+        )
+        for each in references
+    )
 
 
 def decide_expiry(

@@ -80,6 +80,26 @@ class Moment:
         return max(abs(now.wall_ms - self.wall_ms), now.boot_ms - self.boot_ms)
 
 
+def stood_still(begun: Moment, now: Moment) -> bool:
+    """Whether so long has passed by any clock that files which nobody named at `begun` may have gone as orphans."""
+    return begun.elapsed_ms(now) >= YOUNG_MS
+
+
+class Presence(str, Enum):
+    """What is known of files that nobody names: whether somebody has removed them as orphans."""
+
+    THERE = "there"
+    UNCLEAR = "unclear"  # they have to be looked for
+    UNSAFE = "unsafe"  # they may be removed at any moment, so that looking for them shows nothing
+
+
+def presence_of_unnamed(begun: Moment, now: Moment) -> Presence:
+    """By how long ago, by any clock, the first of the files was begun."""
+    if stood_still(begun, now):
+        return Presence.UNSAFE
+    return Presence.THERE if begun.elapsed_ms(now) < CLOCKS_APART_MS else Presence.UNCLEAR
+
+
 def now_for_orphans_ms(machine_ms: int, store_ms: int | None) -> int | None:
     """The time by which files of a store are old; None: it is not known, and no file is old enough.
 
