@@ -1,0 +1,133 @@
+"""The end of a history: trouble is over, people settle what is left, and every record must be where it belongs.
+
+In: a `World` after its acts. Out: nothing, or a `Fault`. What floe refuses to do for good must be for a reason that a
+person can see, such as a topic that is no more.
+"""
+
+from __future__ import annotations
+
+from framework.commit.machine.progress import MISSING_PROPERTY
+from framework.commit.recovery.missing import gaps_of
+from framework.commit.recovery.settle_offsets import Origin
+from framework.errors import FloeError
+from tests.simulator import drivers, shells, verbs
+from tests.simulator.drivers import ROUTED
+from tests.simulator.invariants import Fault
+from tests.simulator.picks import Picks
+from tests.simulator.ports import MINUTE_MS
+from tests.simulator.world import PIPELINES, TABLES, World
+
+ROUNDS = 4
+
+
+def settle_everything(world: World) -> None:
+    """Mend what is broken outside of floe, let floe work, settle, and look."""
+    world.lake.late.clear()
+    for machine in world.machines.values():
+        machine.ahead_ms = 0
+    world.say(lambda: "the end: all clocks are right, coordinators begin anew")
+    _coordinate(world)
+    _alone(world)
+    world.lake.unloadable.clear()
+    for name in TABLES:
+        if name not in world.catalog.tables:
+            world.catalog.tables[name] = world.catalog.tables.pop(f"{name}_renamed")
+    world.catalog.versions += 1
+    for _ in range(ROUNDS):
+        _settle(world)
+    world.oracle.check()
+    for name in TABLES:
+        if not world.oracle.truth(world.catalog.tables[name].uuid).unsettled:
+            world.oracle.whole(name, _never(world, name))
+
+
+def _coordinate(world: World) -> None:
+    for name, group in world.coordinators.items():
+        world.time.now_ms += 10 * MINUTE_MS
+        group[0].assign()
+        for _ in range(4):
+            world.time.now_ms += 10 * MINUTE_MS
+            shells.work_until_quiet(world, name)
+
+
+def _alone(world: World) -> None:
+    """A table that nothing is wrong with holds what was announced for it, whatever is wrong with others."""
+    for name, group in world.coordinators.items():
+        state = group[0].state
+        for table in state.tables.values():
+            loaded = world.catalog.tables.get(table.table)
+            is_fine = loaded is not None and table.table not in world.lake.unloadable and table.blocked is None
+            first = table.pending.first
+            if not is_fine or first is None or group[0].stopped is not None:
+                continue
+            pipeline = state.pipelines.get(first.event.pipeline)
+            if pipeline is not None and pipeline.broken is None and first.offset < pipeline.confirmed_below:
+                raise Fault(f"{table.table}: it waits for nothing, and log {name} has {len(table.pending)} announcements for it")
+
+
+def _settle(world: World) -> None:
+    picks = Picks(0)
+    for name in PIPELINES:
+        if name in world.unrebased:
+            verbs.rebase_pipeline(world, name, False)
+        if name in world.unrebased:
+            verbs.rebase_pipeline(world, name, True)
+    _coordinate(world)
+    for name in TABLES:
+        for log in ("one", "two"):
+            head = world.catalog.tables[name].head
+            if head is not None and _is_behind(world, name, log):
+                if not verbs.roll_back_to(world, name, head.snapshot_id, True, log):
+                    verbs.roll_back_to(world, name, head.snapshot_id, False, log)
+        verbs.discard_of(world, name, picks)
+    for name, driver in world.drivers.items():
+        driver.die()
+        _catch_up(world, name)
+    _coordinate(world)
+    for name, (tables, _) in PIPELINES.items():
+        for table in tables:
+            verbs.replay_noted(world, name, table, [STEP], [])
+    _coordinate(world)
+
+
+STEP = 1_000
+
+
+def _is_behind(world: World, name: str, log: str) -> bool:
+    view = world.lake.load_view(name, "main", world.logs[log].topic_id)
+    if view is None or view.progress is None or view.snapshot_control_offset is None:
+        return False
+    return view.snapshot_control_offset < view.progress.control_offset
+
+
+def _catch_up(world: World, name: str) -> None:
+    """A driver reads everything that its topics hold."""
+    driver = world.drivers[name]
+    world.lake.machine = driver.machine
+    for attempt in range(2):
+        try:
+            drivers.begin(driver, world.broker, world.lake)
+            world.told[driver.log.name].add(name)
+            for _ in range(40):
+                facts = driver.facts(world.broker)
+                counts = [max(0, facts[key].log_end - driver.positions.get(key, 0)) for key in sorted(facts)]
+                if not any(counts) or drivers.write(driver, world.broker, world.lake, world.positions, counts) is None:
+                    return
+                world.announced(drivers.announce(driver, world.broker, world.lake))
+        except FloeError as error:
+            driver.die()
+            said = f"{name}: {error.code} {error.message}"
+            world.say(lambda: said)  # noqa: B023
+            if attempt == 0:
+                verbs.settle_offsets(world, name, Origin.LOG, {}, True, False)
+
+
+def _never(world: World, table: str) -> int:
+    """What is on the table's list and cannot be read again: its topic is no more, or its replay began in a control topic
+    that is no more."""
+    found = 0
+    for gap in gaps_of(world.catalog.tables[table].properties.get(MISSING_PROPERTY)):
+        topics = {topic.topic_id for topic in world.broker.topics.values()}
+        if gap.replay_pipeline in world.stranded or any(r.topic_id not in topics for r in gap.ranges):
+            found |= world.gap_rows(gap, table, False) & ROUTED[table]
+    return found

@@ -1,0 +1,288 @@
+"""What people do to recover: floe's verbs, and what the oracle is to expect of each.
+
+In: a `World` and the act's own numbers. Out: the verb, done, refused or killed on its way. After each the oracle knows
+which records were given up by name, which were wanted again, and which may be there twice by consent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from framework.commit.events.event_types import SourceRange
+from framework.commit.offsets import PartitionKey
+from framework.commit.recovery.rebase import RebaseChoice, RebaseFacts, RebasePlan, plan_rebase
+from framework.commit.recovery.settle_offsets import Origin, Places, Settlement, settle
+from framework.errors import FloeError, StateDisagreement
+from framework.recovery import discard, rebase, rollback, source_offsets, table_replay
+from framework.recovery.discard import ControlPlace
+from framework.recovery.recover_table import untold
+from framework.recovery.source_offsets import Where
+from framework.recovery.table_replay import Named
+from tests.simulator.catalog import MAIN, Metadata, Snapshot
+from tests.simulator.drivers import ROUTED
+from tests.simulator.picks import Picks
+from tests.simulator.shells import PREFIX, Killed
+from tests.simulator.world import PIPELINES, World, at_work
+
+UPSERTS: Any = SimpleNamespace(policy_for=lambda table: SimpleNamespace(write=SimpleNamespace(is_upsert=False)))
+
+
+class PlanStub:
+    """As much of a plan as recovery asks for; `kills` counts batches until a replay is killed, `counts` sizes them."""
+
+    def __init__(self, world: World, pipeline: str, counts: list[int], kills: list[int]) -> None:
+        log = world.drivers[pipeline].log
+        self.pipeline = pipeline
+        self.announce = SimpleNamespace(control_topic=log.name)
+        self.commit = SimpleNamespace(coordinator_group="")
+        self.write = SimpleNamespace(dead_letter_table=None, tables=UPSERTS)
+        self._counts, self._kills = counts, kills
+
+    def of(self, gap: object, tables: tuple[str, ...]) -> SimpleNamespace:
+        return SimpleNamespace(gap=gap, tables=tables, counts=self._counts, kills=self._kills)
+
+
+def recovery_at(world: World, pipeline: str, counts: list[int], kills: list[int]) -> Any:
+    plan = PlanStub(world, pipeline, counts, kills)
+    return SimpleNamespace(
+        plan=plan, prefix=PREFIX, kafka={}, catalog=world.lake, say=lambda text: None, told=untold,
+        exclusive=lambda doing: rebase.exclusive({}, PREFIX, pipeline, plan.announce.control_topic, doing),
+        where=Where(pipeline, PREFIX, {}, plan.announce.control_topic),
+    )  # fmt: skip
+
+
+def attempted(world: World, text: str, do: Callable[[], str]) -> bool:
+    """Do it, by the clock of the person's machine; whether it was done."""
+    with at_work(world, world.machines["person"]):
+        try:
+            said = do()
+        except FloeError as error:
+            world.say(lambda: f"{text}: refused, {error.code} {error.message}")
+            return False
+        except Killed:
+            world.say(lambda: f"{text}: killed")
+            return False
+        world.say(lambda: f"{text}: {said}")
+        return True
+
+
+# ---- rollback
+
+
+def roll_back(world: World, picks: Picks) -> None:
+    """`floe rollback --to SNAPSHOT --replay` or `--skip`, once or twice."""
+    table = picks.of(world.main_names())
+    metadata = world.catalog.tables.get(table)
+    if metadata is None or metadata.head is None:
+        return
+    line = metadata.line(metadata.head.snapshot_id)
+    target = line[min(picks.below(6), len(line) - 1)]
+    replay, twice = picks.below(2) == 0, picks.below(4) == 0
+    for _ in range(1 + twice):
+        roll_back_to(world, table, target.snapshot_id, replay, world.log_of_table(table, picks))
+
+
+def roll_back_to(world: World, table: str, target: int, replay: bool, log: str) -> bool:
+    at = ControlPlace(PREFIX, {}, log, world.lake)  # type: ignore[arg-type]
+
+    def do() -> str:
+        plan = rollback.decide_rollback(at, table, target, False, replay)
+        if plan.settled:
+            world.oracle.truth(world.catalog.tables[table].uuid).unsettled = False
+            return "nothing to do"
+        world.reach("rollback decided")
+        before = world.catalog.tables[table]
+        world.before_rollback = before
+        rollback.perform_rollback(at, plan)
+        rolled_back(world, table, world.catalog.tables[table], target, replay)
+        return f"gaps {[(g.gap_id, g.pipeline, [(r.partition, r.start, r.end) for r in g.ranges]) for g in plan.gaps]}"
+
+    how = "--replay" if replay else "--skip"
+    return attempted(world, f"floe rollback --table {table} --to {target} {how}", do)
+
+
+def rolled_back(world: World, table: str, after: Metadata, target: int, replay: bool) -> None:
+    """What the oracle expects from here on."""
+    truth = world.oracle.truth(after.uuid)
+    snapshot = after.snapshots[target] if target in after.snapshots else world.before_rollback.snapshots[target]
+    before = world.before_rollback
+    line = {each.snapshot_id for each in before.line(target)}
+    lost_line = [each for each in world.had_line(table, before) if each.snapshot_id not in line]
+    lost = truth.had & ~snapshot.rows if truth.unsettled else (before.head.rows if before.head else 0) & ~snapshot.rows
+    truth.given_up &= ~snapshot.rows
+    if replay:
+        for each in lost_line:
+            truth.given_up &= ~truth.added.get(each.snapshot_id, 0)
+        truth.given_up &= ~lost
+    else:
+        truth.given_up |= lost
+    truth.unsettled = False
+
+
+# ---- replay
+
+
+def replay(world: World, picks: Picks) -> None:
+    """`floe replay FILE --table TABLE`: everything that is on the table's list of this pipeline; perhaps killed."""
+    pipeline = picks.of(tuple(PIPELINES))
+    table = picks.of(PIPELINES[pipeline][0])
+    counts = [1 + picks.below(4), 1 + picks.below(4)]
+    kills = [picks.below(3)] if picks.below(3) == 0 else []
+    replay_noted(world, pipeline, table, counts, kills)
+
+
+def replay_noted(world: World, pipeline: str, table: str, counts: list[int], kills: list[int]) -> bool:
+    at = recovery_at(world, pipeline, counts, kills)
+
+    def do() -> str:
+        plan = table_replay.decide_replay(at, table, None)
+        if plan.settled:
+            return "nothing to do"
+        world.reach("replay decided")
+        table_replay.perform_replay(at, None, plan, lambda text: None)  # type: ignore[arg-type]
+        return f"filled {[gap.gap_id for gap in plan.gaps]}"
+
+    return attempted(world, f"floe replay {pipeline} --table {table}", do)
+
+
+def replay_named(world: World, picks: Picks) -> None:
+    """`floe replay FILE --table TABLE --from --to`: records that a person names."""
+    pipeline = picks.of(tuple(PIPELINES))
+    table = picks.of(PIPELINES[pipeline][0])
+    driver = world.drivers[pipeline]
+    key = picks.of(tuple(sorted(driver.facts(world.broker))))
+    topic = world.broker.topics[key[0]]
+    end = topic.ends[key[1]]
+    start = picks.below(end + 1)
+    stop = min(end, start + 1 + picks.below(6))
+    number, allow = picks.below(1 << 16), picks.below(4) == 0
+    at = recovery_at(world, pipeline, [1 + picks.below(4)], [picks.below(2)] if picks.below(4) == 0 else [])
+    named = Named({key: start}, {key: stop}, f"n{number:x}", allow)
+    metadata = world.catalog.tables.get(table)
+    if metadata is None:
+        return
+    truth = world.oracle.truth(metadata.uuid)
+    rows = world.positions.rows(pipeline, (SourceRange(key[0], topic.topic_id, key[1], start, stop),)) & ROUTED[table]
+    given_up = truth.given_up
+
+    def do() -> str:
+        plan = table_replay.decide_replay(at, table, named)
+        world.reach("replay decided")
+        if allow:
+            truth.consented |= rows
+        truth.given_up &= ~rows
+        table_replay.perform_replay(at, None, plan, lambda text: None)  # type: ignore[arg-type]
+        return "done"
+
+    attempted(world, f"floe replay {pipeline} --table {table} --from {key}={start} --to {stop} {allow}", do)
+    now = world.catalog.tables.get(table)
+    if now is not None and now.head is not None:  # what did not come onto the list is as it was
+        truth.given_up |= rows & given_up & ~(now.head.rows | world.lacking(now) | truth.under_way)
+
+
+# ---- discard
+
+
+def give_up_waiting(world: World, picks: Picks) -> None:
+    """`floe discard --table TABLE`."""
+    discard_of(world, picks.of(world.main_names()), picks)
+
+
+def discard_of(world: World, table: str, picks: Picks) -> None:
+    log = world.log_of_table(table, picks)
+    at = ControlPlace(PREFIX, {}, log, world.lake)  # type: ignore[arg-type]
+
+    def do() -> str:
+        plan = discard.decide_discard(at, table)
+        if plan.settled:
+            return "nothing to do"
+        world.reach("discard decided")
+        first_of = world.logs[log].end
+        discard.perform_discard(at, plan)
+        for offset, entry in world.logs[log].since(plan.first, min(plan.below, first_of)):
+            world.discarded(offset, entry.event, plan.table_uuids)
+        return f"{plan.announcements} announcements, {plan.reason}"
+
+    attempted(world, f"floe discard --table {table}", do)
+
+
+# ---- offsets
+
+
+def set_offsets(world: World, picks: Picks) -> None:
+    """`floe offsets set`: from the log, from the tables, or a partition moved by hand; with consent or without."""
+    pipeline = picks.of(tuple(PIPELINES))
+    driver = world.drivers[pipeline]
+    origin = picks.of((Origin.LOG, Origin.TABLES, Origin.GIVEN, Origin.GIVEN))
+    given: dict[PartitionKey, int] = {}
+    if origin is Origin.GIVEN:
+        key = picks.of(tuple(sorted(driver.facts(world.broker))))
+        given = {key: max(0, driver.positions.get(key, 0) + picks.below(9) - 4)}
+    settle_offsets(world, pipeline, origin, given, picks.below(2) == 0, picks.below(2) == 0)
+
+
+def settle_offsets(
+    world: World, pipeline: str, origin: Origin, given: dict[PartitionKey, int], loss: bool, twice: bool
+) -> bool:
+    driver = world.drivers[pipeline]
+    where = Where(pipeline, PREFIX, {}, driver.log.name, tuple(driver.topics), driver.tables)
+
+    def decide(places: Places) -> Settlement:
+        return settle(places, origin, given, loss, twice)
+
+    def do() -> str:
+        expected = decide(source_offsets.read_places(where, world.lake))  # type: ignore[arg-type]
+        world.reach("offsets decided")
+        source_offsets.perform(where, world.lake, decide, expected, "floe offsets set")  # type: ignore[arg-type]
+        for move in expected.moves:
+            again = (SourceRange(move.topic, move.topic_id, move.partition, move.after, move.after + move.repeated),)
+            rows = world.positions.rows(pipeline, again)
+            for table in driver.tables:
+                if (metadata := world.catalog.tables.get(table)) is not None:
+                    truth = world.oracle.truth(metadata.uuid)
+                    truth.consented |= rows & world.routed(table)
+                    truth.given_up &= ~rows
+        return f"{[(m.topic, m.partition, m.before, m.after) for m in expected.moves]}"
+
+    text = f"floe offsets set {pipeline} {origin.value} {given} loss={loss} twice={twice}"
+    return attempted(world, text, do)
+
+
+# ---- rebase
+
+
+def take_over(world: World, picks: Picks) -> None:
+    """`floe rebase FILE`."""
+    rebase_pipeline(world, picks.of(tuple(PIPELINES)), picks.below(3) == 0)
+
+
+def rebase_pipeline(world: World, pipeline: str, from_start: bool) -> bool:
+    at = recovery_at(world, pipeline, [3], [])
+    complete = tuple(name for name in PIPELINES[pipeline][0] if not world.was_announced(pipeline, name))
+
+    def decide(facts: RebaseFacts) -> RebasePlan:
+        return plan_rebase(facts, RebaseChoice(complete=complete, from_log_start=from_start))
+
+    def do() -> str:
+        facts = rebase.read_facts(at, True)
+        try:
+            expected = decide(facts)
+        except StateDisagreement as error:
+            if error.code != "FLOE-R351":
+                raise
+            return str(error)
+        if expected.settled:
+            world.unrebased.discard(pipeline)
+            return "nothing to do"
+        world.reach("rebase decided")
+        rebase.perform_rebase(at, decide, expected, "floe rebase")
+        world.unrebased.discard(pipeline)
+        world.drivers[pipeline].die()
+        return f"{[(p.topic, p.partition, p.after) for p in expected.partitions]}"
+
+    return attempted(world, f"floe rebase {pipeline} {'--from-log-start' if from_start else ''}", do)
+
+
+__all__ = ["MAIN", "Metadata", "Snapshot"]
