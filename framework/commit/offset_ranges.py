@@ -56,10 +56,18 @@ class OffsetRanges:
         return sum(each.end - each.start for each in self.ranges)
 
     def layers(self) -> Iterator[tuple[SourceRange, ...]]:
-        """The set in as few parts as have one range of each partition: what a run can read at once."""
-        by_partition = [[SourceRange(*key, *span) for span in spans] for key, spans in sorted(self._spans().items())]
-        for layer in zip_longest(*by_partition):
-            yield tuple(each for each in layer if each is not None)
+        """The set in as few parts as have one range of each partition and one id of each topic: what a run can read at
+        once."""
+        spans = sorted(self._spans().items())
+        ids: dict[str, list[str]] = defaultdict(list)
+        for (topic, topic_id, _), _ in spans:
+            if topic_id not in ids[topic]:
+                ids[topic].append(topic_id)
+        for number in range(max(map(len, ids.values()), default=0)):
+            of_these = [(key, each) for key, each in spans if ids[key[0]].index(key[1]) == number]
+            by_partition = [[SourceRange(*key, *span) for span in each] for key, each in of_these]
+            for layer in zip_longest(*by_partition):
+                yield tuple(each for each in layer if each is not None)
 
     def _spans(self) -> dict[_Key, _Spans]:
         spans: dict[_Key, _Spans] = defaultdict(list)

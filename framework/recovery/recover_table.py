@@ -18,8 +18,10 @@ from framework.commit.machine.effects import (
     RecordedTable,
     RecoverTable,
     TableProgress,
+    TableView,
 )
 from framework.config.table_names import DEFAULT_CATALOG, identifier_of
+from framework.diagnose.shown import argument
 from framework.errors import FloeError, TableBlocked
 
 CONFLICTS = 10
@@ -41,7 +43,14 @@ def recover_table(
     notes: dict[str, str],
     onto: int | None = None,
 ) -> RecoverTable:
+    """The commit that a verb asks for.
+
+    Raises:
+        TableBlocked: somebody else moved the table back, and this commit would hide it.
+    """
     view = found.view
+    if onto is None:
+        check_not_rolled_back(view)
     return RecoverTable(
         table=view.table,
         view=view,
@@ -52,6 +61,26 @@ def recover_table(
         properties=properties,
         onto=onto,
         notes=notes,
+    )
+
+
+def check_not_rolled_back(view: TableView) -> None:
+    """Invariant 10: a snapshot with the table's progress on top of an older one would say that the table holds what it
+    lacks.
+
+    Raises:
+        TableBlocked: FLOE-R361, the branch is older than what the table records.
+    """
+    reached, progress = view.snapshot_control_offset, view.progress
+    if progress is None or reached is None or reached >= progress.control_offset:
+        return
+    raise TableBlocked(
+        f"table {view.table} was rolled back: progress {progress.control_offset} is recorded, its branch {view.branch} holds "
+        f"{reached}",
+        code="FLOE-R361",
+        place=view.table,
+        remedy=f"`floe rollback --table {argument(view.table)} --to {view.snapshot_id}` with --replay or --skip settles it; "
+        "then run this command again",
     )
 
 

@@ -13,13 +13,20 @@ from dataclasses import dataclass, replace
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control import ControlReader
 from framework.adapters.kafka.control_topic import check_control_topic
-from framework.commit.events.event_types import DataWritten
+from framework.commit.events.event_types import (
+    CommitComplete,
+    ControlEvent,
+    DataComplete,
+    DataWritten,
+    Heartbeat,
+    OffsetsSet,
+)
 from framework.commit.machine.effects import RecordedTable, RecoverTable
 from framework.commit.machine.progress import MISSING_PROPERTY, SUMMARY_RECOVERY
-from framework.commit.offset_ranges import OffsetRanges
+from framework.commit.offset_ranges import NO_OFFSETS, OffsetRanges
 from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset
-from framework.commit.recovery.missing import Gap, gaps_of, gaps_text
-from framework.commit.recovery.table_replay import ReplayPlan, named_gap, plan_replay, without_replay
+from framework.commit.recovery.missing import REPLAY, Gap, gaps_of, gaps_text
+from framework.commit.recovery.table_replay import ReplayPlan, comes_by_itself, named_gap, plan_replay, without_replay
 from framework.config.spec import ErrorPolicy, LoadedPipeline
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument
@@ -78,6 +85,7 @@ def decide_replay(at: Recovery, table: str, named: Named | None) -> ReplayPlan:
     noted = gaps_of(found.missing_text)
     gap: Gap | None = None
     held: int | None = 0
+    coming = NO_OFFSETS
     if named is not None:
         gap = named_gap(at.plan.pipeline, facts, named.begin, named.end, named.gap_id)
         again = next((each for each in noted if each.ranges == gap.ranges and each.pipeline == gap.pipeline), None)
@@ -85,18 +93,50 @@ def decide_replay(at: Recovery, table: str, named: Named | None) -> ReplayPlan:
             # Named before, and killed since: it is on the list already.
             return plan_replay(table, at.plan.pipeline, (again,), None, 0, facts, False)
         held = at.catalog.rows_in(table, gap.ranges)
+        coming = _coming(at, found, facts)
     else:
-        _check_noted(at, table, noted)
+        noted = _not_held(at, table, noted)
     allowed = named is not None and named.allow_duplicates
-    return plan_replay(table, at.plan.pipeline, noted, gap, held, facts, allowed)
+    return plan_replay(table, at.plan.pipeline, noted, gap, held, facts, allowed, coming)
 
 
-def _check_noted(at: Recovery, table: str, noted: tuple[Gap, ...]) -> None:
-    """That the table does not hold what its list says it lacks: somebody may have moved it to an older snapshot since.
+def _links(event: ControlEvent, pipeline: str) -> bool:
+    """Whether an event shows where the pipeline's chain stands. In a control topic that was made anew none does before
+    `floe rebase`, which may read everything again."""
+    if isinstance(event, CommitComplete):
+        return pipeline in event.chain
+    return isinstance(event, DataComplete | Heartbeat | OffsetsSet) and event.pipeline == pipeline
+
+
+def _coming(at: Recovery, found: RecordedTable, facts: Mapping[PartitionKey, PartitionFacts]) -> OffsetRanges:
+    """What comes into the table by itself. What a person gave up is not told apart from what waits, so that nothing is
+    read twice."""
+    name, progress = at.plan.pipeline, found.view.progress
+    events: list[tuple[int, DataWritten]] = []
+    is_known = False
+    reader = ControlReader(at.kafka, at.plan.announce.control_topic)
+    try:
+        reader.seek(reader.start_offset())
+        for offset, event in reader.read_until(reader.end_offset()):
+            is_known = is_known or _links(event, name)
+            if isinstance(event, DataWritten) and event.table_uuid == found.view.table_uuid:
+                if event.pipeline.partition(REPLAY)[0] == name:
+                    events.append((offset, event))
+    finally:
+        reader.close()
+    stored = KafkaAdmin(at.kafka).group_offsets(group_id(at.prefix, name)) if is_known else {}
+    safe = {key: read.offset for key, value in stored.items() if (read := own_offset(key, value)) is not None}
+    return comes_by_itself(events, 0 if progress is None else progress.control_offset, safe, facts)
+
+
+def _not_held(at: Recovery, table: str, noted: tuple[Gap, ...]) -> tuple[Gap, ...]:
+    """The list without the gaps of which the table holds rows: somebody may have moved it to another snapshot since.
 
     Raises:
-        StateDisagreement: FLOE-R359, it does.
+        StateDisagreement: FLOE-R359, nothing is left of what the pipeline is to read.
     """
+    found: list[Gap] = []
+    held_rows = 0
     for gap in noted:
         if gap.pipeline != at.plan.pipeline:
             continue
@@ -106,14 +146,19 @@ def _check_noted(at: Recovery, table: str, noted: tuple[Gap, ...]) -> None:
             for r in gap.ranges
         )
         if held := at.catalog.rows_in(table, unread.ranges):
-            raise StateDisagreement(
-                f"table {table} holds {counted(held, 'row')} of what its own list says it lacks: somebody moved it to another "
-                "snapshot since",
-                code="FLOE-R359",
-                place=table,
-                remedy=f"`floe rollback --table {argument(table)} --to SNAPSHOT --replay`, "
-                "with its present one, brings the list in line",
-            )
+            held_rows += held
+        else:
+            found.append(gap)
+    if held_rows and not found:
+        raise StateDisagreement(
+            f"table {table} holds {counted(held_rows, 'row')} of what its own list says it lacks: somebody moved it to another "
+            "snapshot since",
+            code="FLOE-R359",
+            place=table,
+            remedy=f"`floe rollback --table {argument(table)} --to SNAPSHOT --replay`, "
+            "with its present one, brings the list in line",
+        )
+    return tuple(found)
 
 
 def _safe_offsets(at: Recovery, gap: Gap) -> dict[PartitionKey, SafeOffset | None]:

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
+from framework.adapters.iceberg.expiry import ExpiryFacts
 from framework.adapters.iceberg.files import path_key
 from framework.adapters.iceberg.tables import IcebergTables, TablePlace
 from framework.adapters.table_care import Compacted, Expired, MaintainedTable, TableCare
-from framework.commit.maintenance.expire import Stay, decide_expiry
+from framework.commit.maintenance.expire import Expiry, Stay, decide_expiry
 from framework.commit.maintenance.one_by_one import one_by_one
 from framework.commit.maintenance.others import OtherMaintainer
+from framework.commit.recovery.orphans import now_for_orphans_ms
 from framework.config.maintenance import MaintenanceMode, MaintenancePolicy
 from framework.config.spec import TablesSpec
 from framework.config.table_names import name_matches
@@ -211,14 +214,22 @@ def maintain_table(
 
 
 def expire_once(name: str, care: TableCare, policy: MaintenancePolicy, dry_run: bool) -> Expired | None:
-    """One commit's worth of snapshots; their files are still there. A dry run looks at all of them at once."""
+    """One commit's worth of snapshots; their files are still there. A dry run looks at all of them at once, and goes by
+    this machine's clock alone, since it writes nothing."""
     now_ms = int(time.time() * 1000)
-    most = {"most": 2**31} if dry_run else {}
-    return care.expire(
-        name,
-        lambda facts: decide_expiry(facts.snapshots, facts.references, facts.topic_ids, policy.expire, now_ms, **most),
-        dry_run,
-    )
+
+    def decide(facts: ExpiryFacts) -> Expiry:
+        asked = partial(decide_expiry, facts.snapshots, facts.references, facts.topic_ids)
+        if dry_run:
+            return asked(policy.expire, now_ms, most=2**31)
+        found = asked(policy.expire, now_ms)
+        if not found.expired:
+            return found
+        # A machine that is ahead would let go what readers opened a minute ago: the store's clock is asked as well.
+        told_ms = now_for_orphans_ms(now_ms, care.tables.store_now_ms(name))
+        return asked(policy.expire if told_ms is not None else replace(policy.expire, enabled=False), told_ms or now_ms)
+
+    return care.expire(name, decide, dry_run)
 
 
 def _reasons(done: Expired) -> dict[str, int]:

@@ -135,7 +135,7 @@ class Care:
 
     def remove(self, table: str, paths: tuple[str, ...]) -> int:
         removed = 0
-        for _ in self.tables.remove_files(table, paths):
+        for _ in self.tables.remove_files(table, paths, "expired"):
             removed += 1
             self._reach("file removed")
         return removed

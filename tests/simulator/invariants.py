@@ -35,7 +35,7 @@ class Truth:
     had: int = 0  # while unsettled: what was in it before, and its head then
     had_head: int | None = None
     unsettled: bool = False
-    fillers: set[str] = field(default_factory=set)
+    fillers: dict[str, int] = field(default_factory=dict)  # pipelines whose records are in it, and since when
     deleted: list[tuple[int, int]] = field(default_factory=list)  # by others: in which snapshot, which records
     added: dict[int, int] = field(default_factory=dict)  # by floe: in which snapshot, which records
     born_ms: dict[int, int] = field(default_factory=dict)  # of snapshots, true times
@@ -60,6 +60,11 @@ class Work:
     began_ms: int
     known: frozenset[str]  # pipelines whose plans are known to whoever does it
     orphans: bool = False
+
+
+def writer_of(path: str) -> str:
+    """The pipeline that wrote a file, by its name."""
+    return path.rpartition("/")[2].split("-")[1].partition(".")[0]
 
 
 class Oracle:
@@ -117,8 +122,12 @@ class Oracle:
         added = snapshot.live - (parent.live if parent is not None else frozenset())
         rows = 0
         for path in added:
-            rows |= truth.waiting.pop(path, 0)
+            if path in truth.waiting:
+                rows |= truth.waiting.pop(path)
+                truth.fillers.setdefault(writer_of(path), self.time.now_ms)
         truth.added[snapshot.snapshot_id] = rows
+        if truth.unsettled:
+            truth.had |= rows
         if snapshot.operation == "replace" and parent is not None and parent.rows != snapshot.rows:
             raise Fault(f"{name}: a compaction changed {self.positions.names(parent.rows ^ snapshot.rows)}")
         if twice := snapshot.twice & ~truth.consented:
@@ -129,9 +138,10 @@ class Oracle:
             return
         work = self.work
         assert work is not None
-        now, policies = self.time.now_ms, [self.policies[each] for each in truth.fillers]
-        if not truth.fillers <= work.known:
-            raise Fault(f"{name}: snapshots expired although {truth.fillers - work.known} may want to keep them")
+        now, fillers = self.time.now_ms, {each for each, since in truth.fillers.items() if since < work.began_ms}
+        policies = [self.policies[each] for each in fillers]
+        if not fillers <= work.known:
+            raise Fault(f"{name}: snapshots expired although {fillers - work.known} may want to keep them")
         if any(p.mode is MaintenanceMode.NEVER or not p.expire.enabled for p in policies):
             raise Fault(f"{name}: snapshots expired although a pipeline says that they stay")
         if truth.shared_since_ms is not None and truth.shared_since_ms < work.began_ms:
@@ -167,7 +177,8 @@ class Oracle:
         metadata, work = self.catalog.tables.get(name), self.work
         if metadata is None or work is None:
             return
-        fillers = self.truth(metadata.uuid).fillers
+        known = self.truth(metadata.uuid).fillers
+        fillers = {each for each, since in known.items() if since < work.began_ms}
         if any(not self.policies[each].orphans.enabled for each in fillers) or not fillers <= work.known:
             raise Fault(f"{name}: orphans are removed although a pipeline may want to keep them")
 
@@ -207,7 +218,7 @@ class Oracle:
             if truth is None or truth.unsettled or name in self.clones:
                 continue
             rows = 0 if head is None else head.rows
-            if back := rows & truth.given_up:
+            if back := rows & truth.given_up & ~truth.consented:
                 raise Fault(f"{name}: given up, and there again: {self.positions.names(back)}")
             missing = truth.announced & ~(rows | truth.given_up)
             if missing:

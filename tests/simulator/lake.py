@@ -105,7 +105,7 @@ class Lake:
             return None
         line = loaded.line(loaded.head.snapshot_id) if loaded.head is not None else []
         ids = {each.snapshot_id for each in line}
-        headed = dict(loaded.log)
+        headed = {snapshot_id: (at, ms) for at, (snapshot_id, ms) in enumerate(loaded.log)}
         return RollbackFacts(
             table,
             control_topic_id,
@@ -186,7 +186,7 @@ class Lake:
     def forget_places(self) -> None:
         self._places = (-PLACES_FOR_MS, {})
 
-    def remove_files(self, table: str, locations: Iterable[str]) -> Iterator[str]:
+    def remove_files(self, table: str, locations: Iterable[str], why: str = "orphan") -> Iterator[str]:
         """As the adapter: files that lie in another table's place, too, stay."""
         loaded = self.load(table)
         if loaded is None:
@@ -197,7 +197,7 @@ class Lake:
         for path in locations:
             if shared or root_of(path) != loaded.location:
                 continue
-            self.witness.removing(table, path, "orphan")
+            self.witness.removing(table, path, why)
             try:
                 self.store.remove(path)
             except FileNotFoundError:
@@ -230,6 +230,7 @@ class Lake:
         """
         if began is not None and stood_still(began, self.machine.moment()):
             raise Refused("this process stood still")
+        self.store.time.now_ms += 1
         before = self.catalog.tables.get(name)
         after = self.catalog.commit(name, asserted, update)
         assert before is not None
@@ -313,7 +314,7 @@ class Lake:
         return CommitConflict(effect.table, effect.commit_id, "it has changed")
 
 
-def _facts(snapshot: Snapshot, headed_ms: int | None) -> SnapshotFacts:
+def _facts(snapshot: Snapshot, headed: tuple[int, int] | None) -> SnapshotFacts:
     mark = mark_of(snapshot)
     said = snapshot.summary
     return SnapshotFacts(
@@ -325,7 +326,8 @@ def _facts(snapshot: Snapshot, headed_ms: int | None) -> SnapshotFacts:
         None if mark is None else mark[1],
         None if mark is None else mark[0],
         said.get("floe.recovery") or said.get("floe.maintenance"),
-        headed_ms,
+        None if headed is None else headed[1],
+        -1 if headed is None else headed[0],
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from framework.commit.recovery.settle_offsets import Origin
 from tests.simulator import verbs
-from tests.simulator.catalog import MAIN, Asserted, Metadata, Ref, Refused, Update, all_reach
+from tests.simulator.catalog import MAIN, Asserted, Metadata, Ref, Refused, Update, all_reach, mark_of
 from tests.simulator.picks import Picks
 from tests.simulator.ports import DAY_MS, HOUR_MS, MINUTE_MS, Log, Topic
 from tests.simulator.world import PIPELINES, World, at_work
@@ -141,13 +141,14 @@ def move_branch(world: World, picks: Picks) -> None:
     """Another engine moves the branch back; sideways it is settled at once by floe's verb, which is told to."""
     name, metadata = some_table(world, picks)
     head, truth = metadata.head, world.oracle.truth(metadata.uuid)
-    if head is None:
-        return
+    if head is None or world.unrebased:
+        return  # a table that is moved behind what a former control topic filled shows that to nobody
     line = [each.snapshot_id for each in metadata.line(head.snapshot_id)]
     held = world.held_heads(name)
     sideways = picks.below(4) == 0
     choices = sorted(metadata.snapshots) if sideways else line[1:5]
     choices = [number for number in choices if number not in held and number != head.snapshot_id]
+    choices = [number for number in choices if any(map(mark_of, metadata.line(number)))]
     if not choices:
         return
     to = picks.of(choices)
@@ -156,9 +157,10 @@ def move_branch(world: World, picks: Picks) -> None:
         return
     if not truth.unsettled:
         truth.had, truth.had_head = head.rows, head.snapshot_id
+    was = truth.unsettled
     if not changed(world, name, Update(set_refs={MAIN: replace(metadata.refs[MAIN], snapshot_id=to)})):
         return
-    truth.unsettled = True
+    truth.unsettled = was or metadata.snapshots[to].rows != head.rows
     world.say(lambda: f"others: main of {name} is moved to snapshot {to}")
     if to in line:
         return
@@ -177,6 +179,7 @@ def expire_by_others(world: World, picks: Picks) -> None:
         return
     kept = {each.snapshot_id for ref in metadata.refs.values() for each in metadata.line(ref.snapshot_id)[: 1 + picks.below(3)]}
     kept |= {ref.snapshot_id for ref in metadata.refs.values()}
+    kept |= _known_by(metadata)
     gone = sorted(metadata.snapshots.keys() - kept)
     gone = gone[: 1 + picks.below(8)]
     if not gone:
@@ -191,6 +194,22 @@ def expire_by_others(world: World, picks: Picks) -> None:
         if world.store.holds(path):
             world.store.remove(path)
     world.say(lambda: f"others: snapshots {gone} of {name} expire")
+
+
+def _known_by(metadata: Metadata) -> set[int]:
+    """The snapshots by which floe sees that a branch was moved back. Where others let them expire it sees nothing, which
+    docs/operations.md names."""
+    found: set[int] = set()
+    for name in metadata.refs:
+        line, topics = metadata.line(metadata.refs[name].snapshot_id), set()
+        marks = [(each.snapshot_id, mark_of(each)) for each in line]
+        last = 0
+        for number, (_, mark) in enumerate(marks):
+            if mark is not None and mark[0] not in topics:
+                topics.add(mark[0])
+                last = number
+        found |= {snapshot_id for snapshot_id, _ in marks[: last + 1]} if topics else {each for each, _ in marks}
+    return found
 
 
 def orphans_by_others(world: World, picks: Picks) -> None:
@@ -223,7 +242,7 @@ def register(world: World, picks: Picks) -> None:
         del world.catalog.tables[clone]
         world.oracle.clones.pop(clone, None)
         world.say(lambda: f"others: {clone} is dropped without its files")
-    else:
+    elif not world.lake.unloadable:
         world.catalog.tables[clone] = metadata
         world.oracle.clones[clone] = metadata.uuid, world.time.now_ms
         world.say(lambda: f"others: {clone} is registered with the metadata of {name}")
@@ -274,7 +293,7 @@ def unloadable(world: World, picks: Picks) -> None:
     name, _ = some_table(world, picks)
     if name in world.lake.unloadable:
         world.lake.unloadable.discard(name)
-    elif not world.lake.unloadable:
+    elif not world.lake.unloadable and not world.oracle.clones:
         world.lake.unloadable.add(name)
     world.say(lambda: f"unloadable: {sorted(world.lake.unloadable)}")
 
@@ -285,7 +304,7 @@ def unloadable(world: World, picks: Picks) -> None:
 def topic_out(world: World, picks: Picks) -> None:
     """A topic is taken out of a file, or put back; offsets are settled."""
     driver = world.drivers["a"]
-    if driver.written is not None:
+    if driver.written is not None or world.remakes != "sources":
         return
     driver.die()
     if "more-a" in driver.topics:
@@ -300,7 +319,7 @@ def topic_anew(world: World, picks: Picks) -> None:
     """A source topic is deleted and made again; a person says where to begin."""
     pipeline = picks.of(tuple(PIPELINES))
     driver = world.drivers[pipeline]
-    if driver.written is not None or world.made_anew > 3:
+    if driver.written is not None or world.made_anew > 3 or world.remakes != "sources":
         return
     world.made_anew += 1
     name = picks.of(driver.topics)
@@ -317,7 +336,7 @@ def control_anew(world: World, picks: Picks) -> None:
     """The control topic is deleted and made again: what was announced and not committed is read again."""
     name = picks.of(tuple(world.logs))
     old = world.logs[name]
-    if world.made_anew > 3:
+    if world.made_anew > 3 or world.remakes != "control":
         return
     world.made_anew += 1
     stem, _, number = old.topic_id.rpartition("-")

@@ -6,7 +6,7 @@ time: there is one true time, which is the store's; each machine has a clock of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from framework.adapters.kafka.admin import GroupOffset
@@ -153,6 +153,24 @@ class Positions:
         """Every record of a pipeline that was ever read."""
         whole = (1 << STRIDE) - 1
         return sum(whole << base for (name, _, _), base in self._bases.items() if name == pipeline)
+
+    def of_partitions(self, pipeline: str, partitions: Collection[tuple[str, int]]) -> int:
+        """Every record of some partitions, whatever the ids of their topics are."""
+        whole = (1 << STRIDE) - 1
+        return sum(
+            whole << base
+            for (name, topic_id, partition), base in self._bases.items()
+            if name == pipeline and (topic_id.rpartition("-")[0], partition) in partitions
+        )
+
+    def of_former(self, pipeline: str, topic: str, topic_id: str) -> int:
+        """Every record of the topics that had a topic's name before."""
+        whole = (1 << STRIDE) - 1
+        return sum(
+            whole << base
+            for (name, known, _), base in self._bases.items()
+            if name == pipeline and known != topic_id and known.rpartition("-")[0] == topic
+        )
 
     def names(self, rows: int) -> str:
         """Some records in words."""

@@ -58,12 +58,16 @@ def play(seed: int, acts: Sequence[Act], trace: list[str] | None = None) -> str:
     """What must not be and was; "" where nothing was."""
     world = World(seed, trace)
     shells.Current.world, world.perform = world, perform
+    doing = "the end"
     try:
         for act in acts:
+            doing = act.kind
             perform(world, act)
             world.oracle.check()
+        doing = "the end"
         settle_everything(world)
     except AssertionError as fault:
+        world.say(lambda: f"-> {doing}: {fault}")  # noqa: B023
         return str(fault) or traceback.format_exc(limit=-3)
     except (FloeError, Exception) as error:  # an error that nobody foresaw
         return f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-6)}"

@@ -14,7 +14,7 @@ from framework.commit.events.event_types import SourceRange
 from framework.commit.offsets import PartitionKey
 from framework.commit.recovery.rebase import RebaseChoice, RebaseFacts, RebasePlan, plan_rebase
 from framework.commit.recovery.settle_offsets import Origin, Places, Settlement, settle
-from framework.errors import FloeError, StateDisagreement
+from framework.errors import FloeError
 from framework.recovery import discard, rebase, rollback, source_offsets, table_replay
 from framework.recovery.discard import ControlPlace
 from framework.recovery.recover_table import untold
@@ -27,6 +27,9 @@ from tests.simulator.shells import PREFIX, Killed
 from tests.simulator.world import PIPELINES, World, at_work
 
 UPSERTS: Any = SimpleNamespace(policy_for=lambda table: SimpleNamespace(write=SimpleNamespace(is_upsert=False)))
+
+
+NOTHING = "nothing to do"
 
 
 class PlanStub:
@@ -59,12 +62,17 @@ def attempted(world: World, text: str, do: Callable[[], str]) -> bool:
         try:
             said = do()
         except FloeError as error:
-            world.say(lambda: f"{text}: refused, {error.code} {error.message}")
+            said = f"{text}: refused, {error.code} {error.message}"
+            if said not in world.refused:
+                world.say(lambda: said)
+            if world.is_ending:
+                world.refused.add(said)
             return False
         except Killed:
             world.say(lambda: f"{text}: killed")
             return False
-        world.say(lambda: f"{text}: {said}")
+        if said != NOTHING or not world.is_ending:
+            world.say(lambda: f"{text}: {said}")
         return True
 
 
@@ -90,35 +98,43 @@ def roll_back_to(world: World, table: str, target: int, replay: bool, log: str) 
     def do() -> str:
         plan = rollback.decide_rollback(at, table, target, False, replay)
         if plan.settled:
-            world.oracle.truth(world.catalog.tables[table].uuid).unsettled = False
-            return "nothing to do"
+            return NOTHING
         world.reach("rollback decided")
         before = world.catalog.tables[table]
         world.before_rollback = before
         rollback.perform_rollback(at, plan)
-        rolled_back(world, table, world.catalog.tables[table], target, replay)
+        rolled_back(world, table, world.catalog.tables[table], target, replay, log)
         return f"gaps {[(g.gap_id, g.pipeline, [(r.partition, r.start, r.end) for r in g.ranges]) for g in plan.gaps]}"
 
     how = "--replay" if replay else "--skip"
     return attempted(world, f"floe rollback --table {table} --to {target} {how}", do)
 
 
-def rolled_back(world: World, table: str, after: Metadata, target: int, replay: bool) -> None:
-    """What the oracle expects from here on."""
-    truth = world.oracle.truth(after.uuid)
-    snapshot = after.snapshots[target] if target in after.snapshots else world.before_rollback.snapshots[target]
-    before = world.before_rollback
+def rolled_back(world: World, table: str, after: Metadata, target: int, replay: bool, log: str) -> None:
+    """What the oracle expects from here on. A verb settles what came by its own control topic; what came by another
+    waits until it is settled there."""
+    truth, before = world.oracle.truth(after.uuid), world.before_rollback
+    snapshot = after.snapshots.get(target) or before.snapshots[target]
     line = {each.snapshot_id for each in before.line(target)}
-    lost_line = [each for each in world.had_line(table, before) if each.snapshot_id not in line]
-    lost = truth.had & ~snapshot.rows if truth.unsettled else (before.head.rows if before.head else 0) & ~snapshot.rows
+    lost_line = [each for each in world.had_line(before) if each.snapshot_id not in line]
+    had = truth.had if truth.unsettled else (before.head.rows if before.head else 0)
+    own = sum(world.positions.all_of(name) for name, (_, theirs) in PIPELINES.items() if theirs == log)
+    lost, others = had & ~snapshot.rows & own, had & ~snapshot.rows & ~own
     truth.given_up &= ~snapshot.rows
     if replay:
+        wanted = 0
         for each in lost_line:
-            truth.given_up &= ~truth.added.get(each.snapshot_id, 0)
-        truth.given_up &= ~lost
+            wanted |= truth.added.get(each.snapshot_id, 0) & own
+        # What others deleted again further down counts as held by its announcement, which docs/operations.md names.
+        for each in before.line(target):
+            wanted &= ~truth.added.get(each.snapshot_id, 0)
+        # Rows that others added are in no announcement, which the plan says; all else comes back.
+        truth.given_up = (truth.given_up | lost) & ~wanted
     else:
         truth.given_up |= lost
-    truth.unsettled = False
+    if not truth.unsettled:
+        truth.had_head = before.head.snapshot_id if before.head else None
+    truth.had, truth.unsettled = snapshot.rows | others, bool(others)
 
 
 # ---- replay
@@ -139,7 +155,7 @@ def replay_noted(world: World, pipeline: str, table: str, counts: list[int], kil
     def do() -> str:
         plan = table_replay.decide_replay(at, table, None)
         if plan.settled:
-            return "nothing to do"
+            return NOTHING
         world.reach("replay decided")
         table_replay.perform_replay(at, None, plan, lambda text: None)  # type: ignore[arg-type]
         return f"filled {[gap.gap_id for gap in plan.gaps]}"
@@ -187,17 +203,17 @@ def replay_named(world: World, picks: Picks) -> None:
 
 def give_up_waiting(world: World, picks: Picks) -> None:
     """`floe discard --table TABLE`."""
-    discard_of(world, picks.of(world.main_names()), picks)
+    table = picks.of(world.main_names())
+    discard_of(world, table, world.log_of_table(table, picks))
 
 
-def discard_of(world: World, table: str, picks: Picks) -> None:
-    log = world.log_of_table(table, picks)
+def discard_of(world: World, table: str, log: str) -> None:
     at = ControlPlace(PREFIX, {}, log, world.lake)  # type: ignore[arg-type]
 
     def do() -> str:
         plan = discard.decide_discard(at, table)
         if plan.settled:
-            return "nothing to do"
+            return NOTHING
         world.reach("discard decided")
         first_of = world.logs[log].end
         discard.perform_discard(at, plan)
@@ -214,6 +230,8 @@ def discard_of(world: World, table: str, picks: Picks) -> None:
 def set_offsets(world: World, picks: Picks) -> None:
     """`floe offsets set`: from the log, from the tables, or a partition moved by hand; with consent or without."""
     pipeline = picks.of(tuple(PIPELINES))
+    if pipeline in world.unrebased:
+        return  # whose control topic was made anew is taken over by `floe rebase`
     driver = world.drivers[pipeline]
     origin = picks.of((Origin.LOG, Origin.TABLES, Origin.GIVEN, Origin.GIVEN))
     given: dict[PartitionKey, int] = {}
@@ -236,18 +254,32 @@ def settle_offsets(
         expected = decide(source_offsets.read_places(where, world.lake))  # type: ignore[arg-type]
         world.reach("offsets decided")
         source_offsets.perform(where, world.lake, decide, expected, "floe offsets set")  # type: ignore[arg-type]
-        for move in expected.moves:
-            again = (SourceRange(move.topic, move.topic_id, move.partition, move.after, move.after + move.repeated),)
-            rows = world.positions.rows(pipeline, again)
-            for table in driver.tables:
-                if (metadata := world.catalog.tables.get(table)) is not None:
-                    truth = world.oracle.truth(metadata.uuid)
-                    truth.consented |= rows & world.routed(table)
-                    truth.given_up &= ~rows
+        consents(world, pipeline, expected)
         return f"{[(m.topic, m.partition, m.before, m.after) for m in expected.moves]}"
 
     text = f"floe offsets set {pipeline} {origin.value} {given} loss={loss} twice={twice}"
     return attempted(world, text, do)
+
+
+def consents(world: World, pipeline: str, made: Settlement) -> None:
+    """What a person has agreed to by name: records that are read again, and records that are never read."""
+    lost = 0
+    for move in made.moves:
+        again = SourceRange(move.topic, move.topic_id, move.partition, move.after, move.after + move.repeated)
+        rows = world.positions.rows(pipeline, (again,))
+        for table in PIPELINES[pipeline][0]:
+            truth = world.truth_of(table)
+            truth.consented |= rows & ROUTED[table]
+            truth.given_up &= ~rows
+        skipped = SourceRange(move.topic, move.topic_id, move.partition, move.after - move.lost, move.after)
+        lost |= world.positions.rows(pipeline, (skipped,))
+    world.are_read_again(pipeline, {(m.topic, m.partition): (m.topic_id, m.after) for m in made.moves})
+    left = {(*name.rpartition(":")[::2],) for name in made.forgotten}
+    partitions = {(topic, int(number)) for topic, number in left} | {(r.topic, r.partition) for r in made.given_up}
+    lost |= world.positions.of_partitions(pipeline, partitions)
+    for topic in made.recreated:
+        lost |= world.positions.of_former(pipeline, topic, world.broker.topics[topic].topic_id)
+    world.are_lost(pipeline, lost)
 
 
 # ---- rebase
@@ -258,27 +290,26 @@ def take_over(world: World, picks: Picks) -> None:
     rebase_pipeline(world, picks.of(tuple(PIPELINES)), picks.below(3) == 0)
 
 
-def rebase_pipeline(world: World, pipeline: str, from_start: bool) -> bool:
+def rebase_pipeline(world: World, pipeline: str, from_start: bool, begin: bool = False) -> bool:
+    """`begin`: with `--begin-at earliest`, where the topics hold other records."""
+    if any(name not in world.catalog.tables for name in PIPELINES[pipeline][0]):
+        return False  # what was announced for a table that is not there is in no place that could be asked
     at = recovery_at(world, pipeline, [3], [])
     complete = tuple(name for name in PIPELINES[pipeline][0] if not world.was_announced(pipeline, name))
 
     def decide(facts: RebaseFacts) -> RebasePlan:
-        return plan_rebase(facts, RebaseChoice(complete=complete, from_log_start=from_start))
+        begin_at = {key: fact.log_start for key, fact in facts.partitions.items()} if begin else None
+        return plan_rebase(facts, RebaseChoice(begin=begin_at, complete=complete, from_log_start=from_start))
 
     def do() -> str:
-        facts = rebase.read_facts(at, True)
-        try:
-            expected = decide(facts)
-        except StateDisagreement as error:
-            if error.code != "FLOE-R351":
-                raise
-            return str(error)
+        expected = decide(rebase.read_facts(at, True))
         if expected.settled:
             world.unrebased.discard(pipeline)
-            return "nothing to do"
+            return NOTHING
         world.reach("rebase decided")
         rebase.perform_rebase(at, decide, expected, "floe rebase")
         world.unrebased.discard(pipeline)
+        world.are_read_again(pipeline, {(p.topic, p.partition): (p.topic_id, p.after) for p in expected.partitions})
         world.drivers[pipeline].die()
         return f"{[(p.topic, p.partition, p.after) for p in expected.partitions]}"
 

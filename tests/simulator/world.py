@@ -7,7 +7,7 @@ work. It binds the parts together and tells the oracle what happens; it decides 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Iterator
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Iterator
 from framework.commit.events.event_types import DataWritten, SourceRange
 from framework.commit.machine.effects import CommitTable
 from framework.commit.machine.progress import MISSING_PROPERTY
-from framework.commit.recovery.missing import REPLAY, Gap, gaps_of
+from framework.commit.recovery.missing import Gap, gaps_of
 from framework.config.maintenance import (
     CompactionPolicy,
     ExpirePolicy,
@@ -25,12 +25,13 @@ from framework.config.maintenance import (
     OrphansPolicy,
 )
 from framework.config.spec import TablePolicy, TablesSpec
+from framework.commit.offsets import PartitionKey
 from framework.errors import FloeError
 from tests.simulator import drivers
 from tests.simulator.catalog import Catalog, Metadata, Snapshot
 from tests.simulator.coordinators import Coordinator
 from tests.simulator.drivers import ROUTED, Driver
-from tests.simulator.invariants import Oracle
+from tests.simulator.invariants import Oracle, Truth
 from tests.simulator.lake import Lake
 from tests.simulator.picks import Picks
 from tests.simulator.ports import DAY_MS, HOUR_MS, Broker, Log, Machine, Positions, Store, Time, Topic
@@ -85,7 +86,12 @@ class World:
         self.before_rollback = self.catalog.tables["t"]
         self.removed_by_others: list[tuple[str, str]] = []
         self.lost_files: set[str] = set()
+        self.ranges: dict[str, tuple[SourceRange, ...]] = {}  # of the announcement of each file
         self.made_anew = 0
+        # One history makes source topics anew, another one control topics: for both at once floe has no verb.
+        self.remakes = chance.choice(("sources", "control"))
+        self.is_ending = False
+        self.refused: set[str] = set()  # said already
         self.unrebased: set[str] = set()
         self.stranded: set[str] = set()  # replays whose announcements went with their control topic
         self.views: dict[str, tuple[int, Any, Any]] = {}  # by maintainer: since when, places, announcements
@@ -193,12 +199,11 @@ class World:
         uuids = [uuid for uuid, _ in self.oracle.clones.values()]
         return [(name, each.uuid) for name, each in self.catalog.tables.items() if each.uuid in uuids]
 
-    def had_line(self, name: str, metadata: Metadata) -> list[Snapshot]:
+    def had_line(self, metadata: Metadata) -> list[Snapshot]:
         """The snapshots behind what the table is to hold."""
         truth = self.oracle.truth(metadata.uuid)
-        if truth.unsettled:
-            return metadata.line(truth.had_head)
-        return metadata.line(metadata.head.snapshot_id) if metadata.head is not None else []
+        line = metadata.line(metadata.head.snapshot_id) if metadata.head is not None else []
+        return line + metadata.line(truth.had_head) if truth.unsettled else line
 
     def held_heads(self, name: str) -> set[int | None]:
         """Heads on which somebody may still commit: a head that comes back looks unchanged to a conditional commit,
@@ -222,6 +227,36 @@ class World:
         return bool(self.oracle.truth(metadata.uuid).announced & self.positions.all_of(pipeline))
 
     # ---- what the oracle is to know
+
+    def truth_of(self, table: str) -> Truth:
+        """Of a table by its first name."""
+        return self.oracle.truth(f"uuid-{table}")
+
+    def metadata_of(self, table: str) -> Metadata:
+        """Of a table by its first name, whatever it is called now."""
+        return self.catalog.tables.get(table) or self.catalog.tables[f"{table}_renamed"]
+
+    def are_read_again(self, pipeline: str, begins: Mapping[PartitionKey, tuple[str, int]]) -> None:
+        """A person lets a pipeline go on at these offsets: what waits and begins there or later is read again, and
+        counts no more."""
+        for table in PIPELINES[pipeline][0]:
+            truth = self.truth_of(table)
+            for path in list(truth.waiting):
+                busy = [r for r in self.ranges[path] if r.start < r.end]
+                again = all(
+                    begins.get((r.topic, r.partition), ("", r.end)) <= (r.topic_id, r.start)
+                    and begins.get((r.topic, r.partition), ("", r.end))[0] == r.topic_id
+                    for r in busy
+                )
+                if again and path.rpartition("/")[2].split("-")[1] == pipeline:
+                    del truth.waiting[path]
+
+    def are_lost(self, pipeline: str, lost: int) -> None:
+        """A person agreed by name that some records are never read: those that are in no place are given up."""
+        for table in PIPELINES[pipeline][0]:
+            truth, metadata = self.truth_of(table), self.metadata_of(table)
+            held = (metadata.head.rows if metadata.head is not None else 0) | truth.under_way | self.lacking(metadata)
+            truth.given_up |= lost & truth.announced & ~held
 
     def discarded(self, offset: int, event: object, uuids: Collection[str]) -> None:
         if isinstance(event, DataWritten) and event.table_uuid in uuids:
@@ -272,10 +307,9 @@ class World:
         """The oracle learns of announced files."""
         for event in events:
             truth = self.oracle.truth(event.table_uuid)
-            name = event.pipeline.partition(REPLAY)[0]
-            truth.fillers.add(name)
             for file in event.files:
                 rows = self.rows[file.path]
+                self.ranges[file.path] = event.ranges
                 truth.announced |= rows
                 truth.waiting[file.path] = rows
 

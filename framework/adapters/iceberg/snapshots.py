@@ -31,7 +31,8 @@ def facts_of(name: str, table: Table, branch: str, control_topic_id: str) -> Rol
     metadata = table.metadata
     line = tuple(ancestry(metadata, head_of(metadata, branch)))
     ids = {snapshot.snapshot_id for snapshot in line}
-    headed = {entry.snapshot_id: entry.timestamp_ms for entry in metadata.snapshot_log}  # the last time counts
+    # The last time counts.
+    headed = {each.snapshot_id: (at, each.timestamp_ms) for at, each in enumerate(metadata.snapshot_log)}
     return RollbackFacts(
         table=name,
         control_topic_id=control_topic_id,
@@ -43,7 +44,7 @@ def facts_of(name: str, table: Table, branch: str, control_topic_id: str) -> Rol
     )
 
 
-def _facts(snapshot: Snapshot, headed: Mapping[int, int]) -> SnapshotFacts:
+def _facts(snapshot: Snapshot, headed: Mapping[int, tuple[int, int]]) -> SnapshotFacts:
     info = info_of(snapshot)
     said = snapshot.summary.additional_properties if snapshot.summary else {}
     return SnapshotFacts(
@@ -56,7 +57,8 @@ def _facts(snapshot: Snapshot, headed: Mapping[int, int]) -> SnapshotFacts:
         control_topic_id=said.get(SUMMARY_CONTROL_TOPIC_ID),
         # Neither adds rows: what a rollback gives up with such a snapshot is in the ones before it.
         recovery=said.get(SUMMARY_RECOVERY) or said.get(SUMMARY_MAINTENANCE),
-        headed_ms=headed.get(info.snapshot_id),
+        headed_ms=headed[info.snapshot_id][1] if info.snapshot_id in headed else None,
+        headed_at=headed[info.snapshot_id][0] if info.snapshot_id in headed else -1,
     )
 
 

@@ -22,7 +22,8 @@ from framework.errors import StateDisagreement, TableBlocked
 @dataclass(frozen=True)
 class SnapshotFacts:
     """One snapshot. `control_offset` and `control_topic_id` are None where floe did not make it. `headed_ms`: when the
-    branch was last moved to it, as far as the table's own log says."""
+    branch was last moved to it, as far as the table's own log says, and `headed_at` at which place of that log: two
+    commits may have one time, where a clock is behind."""
 
     snapshot_id: int
     parent_id: int | None
@@ -33,6 +34,7 @@ class SnapshotFacts:
     control_topic_id: str | None
     recovery: str | None = None
     headed_ms: int | None = None
+    headed_at: int = -1
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,7 @@ def _former_line(facts: RollbackFacts, recorded: int) -> tuple[tuple[SnapshotFac
     here = (s for s in facts.beside if s.control_topic_id == facts.control_topic_id and s.control_offset == recorded)
     # A rollback of floe's has the progress of the commit that it gave up, and others may go back and forth: where the
     # branch was last is where it came from.
-    at = max(here, key=lambda s: s.headed_ms or s.timestamp_ms, default=None)
+    at = max(here, key=lambda s: (s.headed_at, s.headed_ms or s.timestamp_ms), default=None)
     line: list[SnapshotFacts] = []
     while at is not None:
         line.append(at)

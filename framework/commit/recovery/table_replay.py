@@ -7,17 +7,17 @@ exact also when it is killed and done again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from framework.commit.events.event_types import SourceRange
+from framework.commit.events.event_types import DataWritten, SourceRange
 from framework.commit.machine.effects import TableProgress
-from framework.commit.offset_ranges import OffsetRanges
+from framework.commit.offset_ranges import NO_OFFSETS, OffsetRanges
 from framework.commit.offsets import PartitionFacts, PartitionKey
 from framework.commit.recovery.missing import Gap
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument
-from framework.errors import DataLossError, StateDisagreement
+from framework.errors import DataLossError, FloeError, StateDisagreement
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,7 @@ def plan_replay(
     held: int | None,
     facts: Mapping[PartitionKey, PartitionFacts],
     allow_duplicates: bool,
+    coming: OffsetRanges = NO_OFFSETS,
 ) -> ReplayPlan:
     """Decide, or refuse.
 
@@ -86,15 +87,13 @@ def plan_replay(
         noted: what the table says it lacks, of all pipelines.
         named: what a person names instead; None: everything noted.
         held: rows of the named ranges that the table holds; None where it cannot be told.
+        coming: what comes into the table by itself: announced and not in it yet, or not read yet.
 
     Raises:
         StateDisagreement: FLOE-R359, the table may hold these records; FLOE-R316, the topic is another one now.
         DataLossError: FLOE-R352, retention removed some.
     """
-    gaps = tuple(gap for gap in noted if gap.pipeline == pipeline) if named is None else (named,)
-    for gap in gaps:
-        for r in gap.ranges:
-            _check_source(table, r, facts.get((r.topic, r.partition)))
+    gaps = _readable(table, [gap for gap in noted if gap.pipeline == pipeline] if named is None else [named], facts)
     lacking = OffsetRanges.of(r for gap in noted if gap.pipeline == pipeline for r in gap.ranges)
     if named is not None and (twice := OffsetRanges.of(named.ranges) & lacking) and not allow_duplicates:
         raise StateDisagreement(
@@ -103,6 +102,14 @@ def plan_replay(
             code="FLOE-R359",
             place=table,
             remedy=f"`floe replay FILE --table {argument(table)}`, without --from and --to, reads what is on the list",
+        )
+    if named is not None and (soon := OffsetRanges.of(named.ranges) & coming) and not allow_duplicates:
+        raise StateDisagreement(
+            f"{counted(soon.offsets, 'offset')} of these source ranges come into table {table} by themselves: they are announced "
+            f"for it, or pipeline {pipeline} has not read them yet",
+            code="FLOE-R359",
+            place=table,
+            remedy="name only offsets that the table lacks for good; `floe offsets show` says how far the pipeline has read",
         )
     if named is not None and held != 0 and not allow_duplicates:
         raise StateDisagreement(
@@ -114,6 +121,28 @@ def plan_replay(
             remedy="first delete or roll back what it holds of them; --allow-duplicates adds them anyway",
         )
     return ReplayPlan(table, pipeline, gaps, named is not None, held)
+
+
+def _readable(table: str, gaps: Sequence[Gap], facts: Mapping[PartitionKey, PartitionFacts]) -> tuple[Gap, ...]:
+    """The gaps whose records are still there. One that can never be filled, since its topic is no more, keeps nobody from
+    the others.
+
+    Raises:
+        FloeError: none can be read; why the first cannot.
+    """
+    found: list[Gap] = []
+    refused: FloeError | None = None
+    for gap in gaps:
+        try:
+            for r in gap.ranges:
+                _check_source(table, r, facts.get((r.topic, r.partition)))
+        except FloeError as error:
+            refused = refused or error
+        else:
+            found.append(gap)
+    if refused is not None and not found:
+        raise refused
+    return tuple(found)
 
 
 def _check_source(table: str, r: SourceRange, fact: PartitionFacts | None) -> None:
@@ -141,6 +170,27 @@ def _check_source(table: str, r: SourceRange, fact: PartitionFacts | None) -> No
             place=name,
             remedy="check --to, and bootstrap.servers",
         )
+
+
+def comes_by_itself(
+    events: Iterable[tuple[int, DataWritten]],
+    recorded: int,
+    safe: Mapping[PartitionKey, int],
+    facts: Mapping[PartitionKey, PartitionFacts],
+) -> OffsetRanges:
+    """What comes into a table without a replay.
+
+    Args:
+        events: the announcements for the table of the pipeline and of its replays, with their offsets in the log.
+        recorded: the table's own control offset: everything below it is in the table, or was given up.
+        safe: how far the pipeline has read, by partition; a partition that it does not know is read from its start.
+    """
+    announced = (r for offset, event in events if offset >= recorded for r in event.ranges)
+    unread = (
+        SourceRange(topic, fact.topic_id, partition, safe.get((topic, partition), fact.log_start), fact.log_end)
+        for (topic, partition), fact in facts.items()
+    )
+    return OffsetRanges.of((*announced, *unread))
 
 
 def without_replay(progress: TableProgress, gap: Gap) -> TableProgress:
