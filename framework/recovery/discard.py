@@ -67,11 +67,11 @@ def decide_discard(at: ControlPlace, table: str) -> DiscardPlan:
 
 
 def _gone(catalog: IcebergTables, state: TableState) -> frozenset[str]:
-    """The files that are gone, of the announcements up to the first that has all of its files."""
+    """The files that are gone, of the first announcements that lack some and follow one another."""
     found: set[str] = set()
     for announcement in state.pending:
         missing = catalog.missing_files(state.table, list(announcement.event.paths))
-        if not missing:
+        if found and not missing:
             break
         found.update(missing)
     return frozenset(found)

@@ -71,7 +71,9 @@ def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay
         given_up = given_up_ranges(plan, announced, at.catalog.added_paths(table, plan.own_snapshots))
     held = announced.ranges_of(at.catalog.added_paths(table, plan.kept_snapshots)) if noted else {}
     read = {gap.gap_id: announced.read_by(gap.replay_pipeline) | _committed(at, gap) for gap in noted}
-    gaps = lacking_after(noted, given_up, read, held, format(plan.head_id, "x")[-8:])
+    # Each rollback makes a snapshot, so no two have the same one as the newest; they may well start at the same head.
+    newest = max((*facts.beside, *facts.ancestry), key=lambda each: (each.timestamp_ms, each.headed_at))
+    gaps = lacking_after(noted, given_up, read, held, format(newest.snapshot_id, "x")[-8:])
     # Where somebody moved the table to what it lacked, its list is wrong, and nothing else has to be done.
     return replace(plan, gaps=gaps, settled=plan.settled and gaps == noted)
 

@@ -119,9 +119,10 @@ def _coming(at: Recovery, found: RecordedTable, facts: Mapping[PartitionKey, Par
         reader.seek(reader.start_offset())
         for offset, event in reader.read_until(reader.end_offset()):
             is_known = is_known or _links(event, name)
-            if isinstance(event, DataWritten) and event.table_uuid == found.view.table_uuid:
-                if event.pipeline.partition(REPLAY)[0] == name:
-                    events.append((offset, event))
+            if not isinstance(event, DataWritten) or event.table_uuid != found.view.table_uuid:
+                continue
+            if event.pipeline.partition(REPLAY)[0] == name:
+                events.append((offset, event))
     finally:
         reader.close()
     stored = KafkaAdmin(at.kafka).group_offsets(group_id(at.prefix, name)) if is_known else {}

@@ -32,12 +32,14 @@ class Truth:
     waiting: dict[str, int] = field(default_factory=dict)
     given_up: int = 0
     consented: int = 0
-    had: int = 0  # while unsettled: what was in it before, and its head then
-    had_head: int | None = None
+    had: int = 0  # while unsettled: what was in it before, and its heads then
+    had_heads: list[int] = field(default_factory=list)
+    either: int = 0  # given up with what came by another control topic, where it may be wanted again
+    deleted: int = 0  # by others
     unsettled: bool = False
     fillers: dict[str, int] = field(default_factory=dict)  # pipelines whose records are in it, and since when
-    deleted: list[tuple[int, int]] = field(default_factory=list)  # by others: in which snapshot, which records
     added: dict[int, int] = field(default_factory=dict)  # by floe: in which snapshot, which records
+    parents: dict[int, int | None] = field(default_factory=dict)  # of all snapshots that ever were
     born_ms: dict[int, int] = field(default_factory=dict)  # of snapshots, true times
     left_ms: dict[int, int] = field(default_factory=dict)  # when they ceased to be head
     unsure: set[int] = field(default_factory=set)  # what replaced them was dated by a clock that was behind
@@ -60,6 +62,7 @@ class Work:
     began_ms: int
     known: frozenset[str]  # pipelines whose plans are known to whoever does it
     orphans: bool = False
+    lost: list[Snapshot] = field(default_factory=list)  # whose tags went with them in one of its commits
 
 
 def writer_of(path: str) -> str:
@@ -87,7 +90,6 @@ class Oracle:
         self.clones: dict[str, tuple[str, int]] = {}  # by name: the uuid that they share, and since when
         self.work: Work | None = None
         self._protected: tuple[int, set[str]] = (-1, set())
-        self.behind_ms = 0  # how far the clock of whoever commits now is behind
 
     def truth(self, uuid: str) -> Truth:
         found = self.truths.get(uuid)
@@ -106,13 +108,14 @@ class Oracle:
         old, new = before.refs.get(MAIN), after.refs.get(MAIN)
         if old is not None and new is not None and old.snapshot_id != new.snapshot_id:
             truth.left_ms[old.snapshot_id] = self.time.now_ms
-            if self.behind_ms > 60_000:
+            if after.log[-1][1] < self.time.now_ms - 60_000:
                 truth.unsure.add(old.snapshot_id)
             else:
                 truth.unsure.discard(old.snapshot_id)
 
     def _made(self, name: str, truth: Truth, before: Metadata, snapshot: Snapshot, by_floe: bool) -> None:
         truth.born_ms[snapshot.snapshot_id] = self.time.now_ms
+        truth.parents[snapshot.snapshot_id] = snapshot.parent_id
         for path in snapshot.live:
             if not self.store.holds(path):
                 raise Fault(f"{name}: snapshot {snapshot.snapshot_id} names {path}, which is not in the store")
@@ -150,7 +153,12 @@ class Oracle:
             raise Fault(f"{name}: snapshots expired although another table is registered with its files")
         strict = [p.expire for p in policies]
         lease = max((max(p.reader_lease_ms, p.rollback_window_ms) for p in strict), default=0)
-        branches = [before.line(ref.snapshot_id) for ref in before.refs.values() if ref.is_branch]
+        # A branch's own word is stronger than the table's.
+        branches = [
+            before.line(ref.snapshot_id)
+            for ref in before.refs.values()
+            if ref.is_branch and ref.min_snapshots_to_keep is None
+        ]
         fewest = truth.fewest_since_ms
         for number in gone:
             since = max(truth.born_ms[number], truth.left_ms.get(number, 0))
@@ -159,16 +167,16 @@ class Oracle:
             if fewest is not None and fewest[0] < work.began_ms:
                 if any(number in [each.snapshot_id for each in line[: fewest[1]]] for line in branches):
                     raise Fault(f"{name}: snapshot {number} expired, and {fewest[1]} are to be kept")
-        if self.catalog.checks_here:
-            for tag, kept in truth.tags.items():
-                if kept.snapshot_id in gone and before.refs.get(tag) is not None:
-                    raise Fault(f"{name}: tag {tag} vanished with its snapshot {kept.snapshot_id}")
+        for tag in [tag for tag, kept in truth.tags.items() if kept.snapshot_id in gone]:
+            if self.catalog.checks_here:
+                raise Fault(f"{name}: tag {tag} vanished with its snapshot {truth.tags[tag].snapshot_id}")
+            work.lost.append(truth.tags.pop(tag))
 
     # ---- files
 
     def removing(self, name: str, path: str, why: str) -> None:
         """A file is removed by floe."""
-        if path in self._needed():
+        if path in self._needed(why):
             raise Fault(f"{name}: {path} is removed, and it is needed ({self._who_needs(path)})")
         if why == "orphan" and self.work is not None and self.work.orphans:
             self._orphan_policy(name)
@@ -182,20 +190,21 @@ class Oracle:
         if any(not self.policies[each].orphans.enabled for each in fillers) or not fillers <= work.known:
             raise Fault(f"{name}: orphans are removed although a pipeline may want to keep them")
 
-    def _needed(self) -> set[str]:
+    def _needed(self, why: str) -> set[str]:
         if self._protected[0] != self.catalog.versions:
             found: set[str] = set()
             for metadata in self.catalog.tables.values():
                 for snapshot in metadata.snapshots.values():
-                    found |= snapshot.reach
-            for truth in self.truths.values():
-                for snapshot in truth.tags.values():
                     found |= snapshot.reach
             self._protected = self.catalog.versions, found
         found = self._protected[1]
         for truth in self.truths.values():
             if truth.waiting:
                 found = found | truth.waiting.keys()
+        if why == "expired" and self.work is not None:
+            # A server took the tag away: for as long as no orphans are looked for, it can be registered again.
+            for snapshot in self.work.lost:
+                found = found | snapshot.reach
         return found
 
     def _who_needs(self, path: str) -> str:
@@ -218,9 +227,9 @@ class Oracle:
             if truth is None or truth.unsettled or name in self.clones:
                 continue
             rows = 0 if head is None else head.rows
-            if back := rows & truth.given_up & ~truth.consented:
+            if back := rows & truth.given_up & ~(truth.consented | truth.either):
                 raise Fault(f"{name}: given up, and there again: {self.positions.names(back)}")
-            missing = truth.announced & ~(rows | truth.given_up)
+            missing = truth.announced & ~(rows | truth.given_up | truth.either)
             if missing:
                 missing &= ~truth.under_way
             if missing:
@@ -230,11 +239,19 @@ class Oracle:
             if missing:
                 raise Fault(f"{name}: lost: {self.positions.names(missing)}")
 
+    def line(self, uuid: str, snapshot_id: int | None) -> list[int]:
+        """A snapshot and all of its ancestors, whether they have expired or not."""
+        found: list[int] = []
+        while snapshot_id is not None:
+            found.append(snapshot_id)
+            snapshot_id = self.truth(uuid).parents.get(snapshot_id)
+        return found
+
     def whole(self, name: str, never: int) -> None:
         """After everything was settled: each record that was announced is in the table, unless it was given up, or is
         one of those that can `never` be read again."""
         metadata = self.catalog.tables[name]
         truth = self.truth(metadata.uuid)
         rows = 0 if metadata.head is None else metadata.head.rows
-        if missing := truth.announced & ~(rows | truth.given_up | never):
+        if missing := truth.announced & ~(rows | truth.given_up | truth.either | never):
             raise Fault(f"{name}: never came into it: {self.positions.names(missing)}")

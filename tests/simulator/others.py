@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from framework.commit.machine.progress import PROGRESS_PROPERTY
 from framework.commit.recovery.settle_offsets import Origin
 from tests.simulator import verbs
-from tests.simulator.catalog import MAIN, Asserted, Metadata, Ref, Refused, Update, all_reach, mark_of
+from tests.simulator.catalog import MAIN, Asserted, Metadata, Ref, Refused, Update, all_reach, known_topics, mark_of
 from tests.simulator.picks import Picks
 from tests.simulator.ports import DAY_MS, HOUR_MS, MINUTE_MS, Log, Topic
 from tests.simulator.world import PIPELINES, World, at_work
@@ -108,6 +109,7 @@ def delete_rows(world: World, picks: Picks) -> None:
     if changed(world, name, Update(made)):
         truth = world.oracle.truth(metadata.uuid)
         truth.given_up |= head.rows & ~made.rows
+        truth.deleted |= head.rows & ~made.rows
         world.removed_by_others.append((name, path))
         world.say(lambda: f"others: {path} is deleted from {name}")
 
@@ -148,15 +150,16 @@ def move_branch(world: World, picks: Picks) -> None:
     sideways = picks.below(4) == 0
     choices = sorted(metadata.snapshots) if sideways else line[1:5]
     choices = [number for number in choices if number not in held and number != head.snapshot_id]
-    choices = [number for number in choices if any(map(mark_of, metadata.line(number)))]
+    choices = [number for number in choices if _shows(metadata, number)]
     if not choices:
         return
     to = picks.of(choices)
     replay = picks.below(2) == 0
-    if to not in line and truth.unsettled:
-        return
+    if to not in line and (truth.unsettled or any(".replay." in path for path in truth.waiting)):
+        return  # what a replay has announced comes by itself, whatever the new line holds
     if not truth.unsettled:
-        truth.had, truth.had_head = head.rows, head.snapshot_id
+        truth.had, truth.had_heads = head.rows, [head.snapshot_id]
+    truth.had_heads.append(head.snapshot_id)
     was = truth.unsettled
     if not changed(world, name, Update(set_refs={MAIN: replace(metadata.refs[MAIN], snapshot_id=to)})):
         return
@@ -166,6 +169,8 @@ def move_branch(world: World, picks: Picks) -> None:
         return
     truth.given_up &= ~metadata.snapshots[to].rows
     verbs.roll_back_to(world, name, to, replay, world.log_of_table(name, picks))
+    if not any(world.is_behind(name, log) for log in world.logs):
+        truth.unsettled = False
     world.settled_sideways(name)
 
 
@@ -180,6 +185,8 @@ def expire_by_others(world: World, picks: Picks) -> None:
     kept = {each.snapshot_id for ref in metadata.refs.values() for each in metadata.line(ref.snapshot_id)[: 1 + picks.below(3)]}
     kept |= {ref.snapshot_id for ref in metadata.refs.values()}
     kept |= _known_by(metadata)
+    if world.table_of(name) == "u" and metadata.head is not None:  # two logs fill it, each of which goes by its own
+        kept |= {each.snapshot_id for each in metadata.line(metadata.head.snapshot_id)}
     gone = sorted(metadata.snapshots.keys() - kept)
     gone = gone[: 1 + picks.below(8)]
     if not gone:
@@ -194,6 +201,13 @@ def expire_by_others(world: World, picks: Picks) -> None:
         if world.store.holds(path):
             world.store.remove(path)
     world.say(lambda: f"others: snapshots {gone} of {name} expire")
+
+
+def _shows(metadata: Metadata, snapshot_id: int) -> bool:
+    """Whether floe can see what a line holds: of each log that filled the table a mark is left, or the line is whole."""
+    line = metadata.line(snapshot_id)
+    marks = {mark[0] for each in line if (mark := mark_of(each)) is not None}
+    return line[-1].parent_id is None or marks >= set(known_topics(metadata.properties.get(PROGRESS_PROPERTY)))
 
 
 def _known_by(metadata: Metadata) -> set[int]:
@@ -304,15 +318,16 @@ def unloadable(world: World, picks: Picks) -> None:
 def topic_out(world: World, picks: Picks) -> None:
     """A topic is taken out of a file, or put back; offsets are settled."""
     driver = world.drivers["a"]
-    if driver.written is not None or world.remakes != "sources":
-        return
+    if driver.written is not None or world.remakes != "sources" or world.broker.topics["more-a"].topic_id != "more-a-1":
+        return  # a table whose newest record of a topic is of the one before cannot tell it from this one
     driver.die()
     if "more-a" in driver.topics:
         driver.topics.remove("more-a")
     else:
         driver.topics.append("more-a")
     world.say(lambda: f"the file of a names {driver.topics}")
-    verbs.settle_offsets(world, "a", Origin.LOG, {}, True, False)
+    if not verbs.settle_offsets(world, "a", Origin.LOG, {}, True, False) and "more-a" not in driver.topics:
+        driver.topics.append("more-a")
 
 
 def topic_anew(world: World, picks: Picks) -> None:
@@ -329,6 +344,7 @@ def topic_anew(world: World, picks: Picks) -> None:
     world.broker.topics[name] = Topic(name, f"{stem}-{int(number) + 1}", [0] * size, [0] * size)
     driver.die()
     world.say(lambda: f"topic {name} is made anew")
+    world.are_lost(pipeline, world.positions.of_former(pipeline, name, world.broker.topics[name].topic_id))
     verbs.settle_offsets(world, pipeline, Origin.GIVEN, {(name, n): 0 for n in range(size)}, True, False)
 
 
@@ -336,8 +352,13 @@ def control_anew(world: World, picks: Picks) -> None:
     """The control topic is deleted and made again: what was announced and not committed is read again."""
     name = picks.of(tuple(world.logs))
     old = world.logs[name]
-    if world.made_anew > 3 or world.remakes != "control":
-        return
+    if any(truth.unsettled for truth in world.oracle.truths.values()):
+        return  # whoever moved a table back shows it to the log that filled it, and to no other
+    if any(log == name and pipeline in world.moved_back for pipeline, (_, log) in PIPELINES.items()):
+        return  # what a table records then says nothing of what a person wanted to be read again
+    replays = [path for truth in world.oracle.truths.values() for path in truth.waiting if ".replay." in path]
+    if world.made_anew > 3 or world.remakes != "control" or replays:
+        return  # what a replay announced and nobody committed is lost with its log, and its group says it was read
     world.made_anew += 1
     stem, _, number = old.topic_id.rpartition("-")
     new = Log(name, f"{stem}-{int(number) + 1}")

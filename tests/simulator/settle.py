@@ -75,7 +75,7 @@ def _settle(world: World) -> None:
     for name in TABLES:
         for log in ("one", "two"):
             head = world.catalog.tables[name].head
-            if head is not None and _is_behind(world, name, log):
+            if head is not None and world.is_behind(name, log):
                 if not verbs.roll_back_to(world, name, head.snapshot_id, True, log):
                     verbs.roll_back_to(world, name, head.snapshot_id, False, log)
             verbs.discard_of(world, name, log)
@@ -93,13 +93,6 @@ def _settle(world: World) -> None:
 
 
 STEP = 1_000
-
-
-def _is_behind(world: World, name: str, log: str) -> bool:
-    view = world.lake.load_view(name, "main", world.logs[log].topic_id)
-    if view is None or view.progress is None or view.snapshot_control_offset is None:
-        return False
-    return view.snapshot_control_offset < view.progress.control_offset
 
 
 def _catch_up(world: World, name: str) -> None:

@@ -101,22 +101,24 @@ def roll_back_to(world: World, table: str, target: int, replay: bool, log: str) 
             return NOTHING
         world.reach("rollback decided")
         before = world.catalog.tables[table]
-        world.before_rollback = before
-        rollback.perform_rollback(at, plan)
-        rolled_back(world, table, world.catalog.tables[table], target, replay, log)
+
+        def told(verb: str, effect: object, outcome: object) -> None:
+            rolled_back(world, before, world.catalog.tables[table], target, replay, log)
+
+        rollback.perform_rollback(at, plan, told=told)
         return f"gaps {[(g.gap_id, g.pipeline, [(r.partition, r.start, r.end) for r in g.ranges]) for g in plan.gaps]}"
 
     how = "--replay" if replay else "--skip"
     return attempted(world, f"floe rollback --table {table} --to {target} {how}", do)
 
 
-def rolled_back(world: World, table: str, after: Metadata, target: int, replay: bool, log: str) -> None:
+def rolled_back(world: World, before: Metadata, after: Metadata, target: int, replay: bool, log: str) -> None:
     """What the oracle expects from here on. A verb settles what came by its own control topic; what came by another
     waits until it is settled there."""
-    truth, before = world.oracle.truth(after.uuid), world.before_rollback
+    truth = world.oracle.truth(after.uuid)
     snapshot = after.snapshots.get(target) or before.snapshots[target]
-    line = {each.snapshot_id for each in before.line(target)}
-    lost_line = [each for each in world.had_line(before) if each.snapshot_id not in line]
+    line = set(world.oracle.line(after.uuid, target))
+    lost_line = world.had_line(before) - line
     had = truth.had if truth.unsettled else (before.head.rows if before.head else 0)
     own = sum(world.positions.all_of(name) for name, (_, theirs) in PIPELINES.items() if theirs == log)
     lost, others = had & ~snapshot.rows & own, had & ~snapshot.rows & ~own
@@ -124,16 +126,23 @@ def rolled_back(world: World, table: str, after: Metadata, target: int, replay: 
     if replay:
         wanted = 0
         for each in lost_line:
-            wanted |= truth.added.get(each.snapshot_id, 0) & own
+            wanted |= truth.added.get(each, 0) & own
         # What others deleted again further down counts as held by its announcement, which docs/operations.md names.
-        for each in before.line(target):
-            wanted &= ~truth.added.get(each.snapshot_id, 0)
+        for each in line:
+            wanted &= ~truth.added.get(each, 0)
         # Rows that others added are in no announcement, which the plan says; all else comes back.
         truth.given_up = (truth.given_up | lost) & ~wanted
     else:
         truth.given_up |= lost
+    if not replay:  # the plan names all that goes, and what came by the other log may still be wanted there
+        truth.either |= others
+        for each in lost_line:
+            truth.either |= truth.added.get(each, 0) & ~own & ~snapshot.rows
+        others = 0
     if not truth.unsettled:
-        truth.had_head = before.head.snapshot_id if before.head else None
+        truth.had_heads = []
+    if before.head is not None:
+        truth.had_heads.append(before.head.snapshot_id)
     truth.had, truth.unsettled = snapshot.rows | others, bool(others)
 
 
@@ -182,6 +191,8 @@ def replay_named(world: World, picks: Picks) -> None:
     truth = world.oracle.truth(metadata.uuid)
     rows = world.positions.rows(pipeline, (SourceRange(key[0], topic.topic_id, key[1], start, stop),)) & ROUTED[table]
     given_up = truth.given_up
+    if rows & truth.deleted or pipeline in world.unrebased:
+        return  # what others deleted counts as held by its announcement when the table goes back
 
     def do() -> str:
         plan = table_replay.decide_replay(at, table, named)
@@ -263,6 +274,8 @@ def settle_offsets(
 
 def consents(world: World, pipeline: str, made: Settlement) -> None:
     """What a person has agreed to by name: records that are read again, and records that are never read."""
+    if made.repeated:
+        world.moved_back.add(pipeline)
     lost = 0
     for move in made.moves:
         again = SourceRange(move.topic, move.topic_id, move.partition, move.after, move.after + move.repeated)
@@ -310,6 +323,10 @@ def rebase_pipeline(world: World, pipeline: str, from_start: bool, begin: bool =
         rebase.perform_rebase(at, decide, expected, "floe rebase")
         world.unrebased.discard(pipeline)
         world.are_read_again(pipeline, {(p.topic, p.partition): (p.topic_id, p.after) for p in expected.partitions})
+        again = [SourceRange(p.topic, p.topic_id, p.partition, p.after, p.log_end) for p in expected.partitions]
+        for table in PIPELINES[pipeline][0]:  # what was given up by offsets or by discarding is written nowhere else
+            truth = world.truth_of(table)
+            truth.either |= truth.given_up & world.positions.rows(pipeline, again)
         world.drivers[pipeline].die()
         return f"{[(p.topic, p.partition, p.after) for p in expected.partitions]}"
 

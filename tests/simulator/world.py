@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Iterator
 
 from framework.commit.events.event_types import DataWritten, SourceRange
 from framework.commit.machine.effects import CommitTable
+from framework.commit.machine.model import CoordinatorState
 from framework.commit.machine.progress import MISSING_PROPERTY
 from framework.commit.recovery.missing import Gap, gaps_of
 from framework.config.maintenance import (
@@ -28,7 +29,7 @@ from framework.config.spec import TablePolicy, TablesSpec
 from framework.commit.offsets import PartitionKey
 from framework.errors import FloeError
 from tests.simulator import drivers
-from tests.simulator.catalog import Catalog, Metadata, Snapshot
+from tests.simulator.catalog import Catalog, Metadata, view_of
 from tests.simulator.coordinators import Coordinator
 from tests.simulator.drivers import ROUTED, Driver
 from tests.simulator.invariants import Oracle, Truth
@@ -83,7 +84,6 @@ class World:
         self.coordinators["two"][0].assign()
         # Plans are told when runs begin; those of the second control topic are known to who reads it.
         self.told: dict[str, set[str]] = {"one": set(), "two": set()}
-        self.before_rollback = self.catalog.tables["t"]
         self.removed_by_others: list[tuple[str, str]] = []
         self.lost_files: set[str] = set()
         self.ranges: dict[str, tuple[SourceRange, ...]] = {}  # of the announcement of each file
@@ -93,6 +93,7 @@ class World:
         self.is_ending = False
         self.refused: set[str] = set()  # said already
         self.unrebased: set[str] = set()
+        self.moved_back: set[str] = set()  # whose offsets a person has moved back
         self.stranded: set[str] = set()  # replays whose announcements went with their control topic
         self.views: dict[str, tuple[int, Any, Any]] = {}  # by maintainer: since when, places, announcements
         self.inside: list[tuple[int, Act]] = []
@@ -108,7 +109,6 @@ class World:
     # ---- the witness of the lake
 
     def committed(self, name: str, before: Metadata, after: Metadata, by_floe: bool) -> None:
-        self.oracle.behind_ms = -self.lake.machine.ahead_ms
         self.oracle.committed(name, before, after, by_floe)
 
     def removing(self, name: str, path: str, why: str) -> None:
@@ -199,11 +199,20 @@ class World:
         uuids = [uuid for uuid, _ in self.oracle.clones.values()]
         return [(name, each.uuid) for name, each in self.catalog.tables.items() if each.uuid in uuids]
 
-    def had_line(self, metadata: Metadata) -> list[Snapshot]:
+    def had_line(self, metadata: Metadata) -> set[int]:
         """The snapshots behind what the table is to hold."""
         truth = self.oracle.truth(metadata.uuid)
-        line = metadata.line(metadata.head.snapshot_id) if metadata.head is not None else []
-        return line + metadata.line(truth.had_head) if truth.unsettled else line
+        heads = [metadata.head.snapshot_id if metadata.head is not None else None]
+        heads += truth.had_heads if truth.unsettled else []
+        return {each for head in heads for each in self.oracle.line(metadata.uuid, head)}
+
+    def is_behind(self, name: str, log: str) -> bool:
+        """Whether floe sees that the table was moved back behind what a log recorded."""
+        metadata = self.catalog.tables[name]
+        view = view_of(name, metadata, self.logs[log].topic_id)
+        if view.progress is None or view.snapshot_control_offset is None:
+            return False
+        return view.snapshot_control_offset < view.progress.control_offset
 
     def held_heads(self, name: str) -> set[int | None]:
         """Heads on which somebody may still commit: a head that comes back looks unchanged to a conditional commit,
@@ -287,7 +296,7 @@ class World:
                 replay.log = new
                 self.stranded.add(replay.name)
         for coordinator in self.coordinators[name]:
-            coordinator.log, coordinator.tasks = new, []
+            coordinator.log, coordinator.tasks, coordinator.state = new, [], CoordinatorState()
         self.coordinators[name][0].assign()
         self._forget(old.paths)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 
 from framework.commit.events.event_types import DataWritten, Discarded, SourceRange
 from framework.commit.machine.effects import TableView
@@ -21,7 +21,7 @@ from framework.errors import StateDisagreement
 @dataclass(frozen=True)
 class DiscardPlan:
     """What will be given up: `announcements` at [first, below) of the control log; `rows` by pipeline. `kept` counts
-    announcements behind them that go on waiting. All zero when nothing waits.
+    announcements before and behind them that go on waiting. All zero when nothing waits.
 
     `ranges` are the source offsets of what is given up, by pipeline: where the table is to have their rows after all,
     `floe replay` reads them again. Empty where no table is there that could take them."""
@@ -78,7 +78,9 @@ def plan_discard(
     first = state.pending.first if state is not None else None
     if state is None or first is None:
         return DiscardPlan(table, "", 0, 0, 0, 0, {}, 0)
-    reason = impossible(first.event, view, gone)
+    # What can come stands perhaps in front of what cannot, and is held by it: one commit takes both.
+    waiting = list(dropwhile(lambda a: impossible(a.event, view, gone) is None, iter(state.pending)))
+    reason = impossible(waiting[0].event, view, gone) if waiting else None
     if reason is None:
         raise StateDisagreement(
             f"what waits for table {table} can still be committed"
@@ -88,7 +90,7 @@ def plan_discard(
             remedy=_other_remedy(waits_for),
         )
     given_up: list[Announcement] = list(
-        takewhile(lambda a: impossible(a.event, view, gone) is not None, iter(state.pending))
+        takewhile(lambda a: impossible(a.event, view, gone) is not None, waiting)
     )
     rows: dict[str, int] = {}
     ranges: dict[str, OffsetRanges] = {}

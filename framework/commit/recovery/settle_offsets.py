@@ -65,8 +65,12 @@ class PartitionPlaces:
 
     @property
     def reached(self) -> int | None:
-        """Up to where records are in tables or announced for them, as far as can be told."""
-        return self.announced if self.announced is not None else self.recorded_end
+        """Up to where records are in tables or announced for them, as far as can be told. Where the log does not tell,
+        the lesser of what tables hold and what the group has read: a person may have moved either back."""
+        if self.announced is not None:
+            return self.announced
+        read = self.group if self.group_topic_id is not None and self.group_topic_id == self.topic_id else None
+        return min((at for at in (self.recorded_end, read) if at is not None), default=None)
 
     @property
     def lag(self) -> int | None:
@@ -216,7 +220,9 @@ def settle(
                 forgotten.append(p.name)
                 given_up += _given_up(p)
             continue
-        other = p.announced_topic_id is not None and p.announced_topic_id != p.topic_id
+        # Where retention removed the chain, the group still knows of which topic it read.
+        former_id = p.announced_topic_id or p.group_topic_id
+        other = former_id is not None and former_id != p.topic_id
         after = given.get(p.key, p.reached) if origin is Origin.GIVEN else None
         if origin is Origin.LOG:
             after = p.announced
@@ -227,7 +233,7 @@ def settle(
         if other:
             if origin is not Origin.GIVEN or p.key not in given:
                 raise StateDisagreement(
-                    f"topic {p.topic} was recreated: what is known of its offsets is of id {p.announced_topic_id}, "
+                    f"topic {p.topic} was recreated: what is known of its offsets is of id {former_id}, "
                     f"now it is {p.topic_id}",
                     code="FLOE-R316",
                     place=p.name,

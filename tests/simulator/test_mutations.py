@@ -1,0 +1,261 @@
+"""Each mend of recovery and maintenance is needed: without it, the simulator that finds nothing finds a fault.
+
+Every case puts back what the code once did, in one function, and plays histories of fixed seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from framework.commit.events.event_types import SourceRange
+from framework.commit.machine import prefix
+from framework.commit.maintenance import expire, removed_files
+from framework.commit.maintenance.expire import Expiry
+from framework.commit.maintenance.one_by_one import one_by_one
+from framework.commit.offset_ranges import OffsetRanges
+from framework.commit.recovery import missing, orphans
+from framework.commit.recovery import table_replay as replay_rules
+from framework.commit.recovery.missing import Gap, gaps_from
+from framework.commit.recovery.orphans import Moment, Presence
+from framework.config.maintenance import MaintenancePolicy
+from framework.config.spec import TablesSpec
+from framework.errors import FloeError
+from framework.plan import deployed_policies
+from framework.recovery import recover_table, rollback, table_replay
+from framework.runtime import maintenance, orphans as cleaner
+from tests.simulator import care, coordinators, drivers, lake
+from tests.simulator.catalog import Asserted, Metadata
+from tests.simulator.run import failure_of, first_failure, simulated
+
+STEPS = 200
+Patch = pytest.MonkeyPatch
+Mutation = Callable[[Patch], None]
+
+# ---- 1: what a table lacks is a set
+
+_lacking_after = missing.lacking_after
+
+
+def appended(patch: Patch) -> None:
+    """What is given up is added to the list, whatever stands on it and whatever the table holds."""
+    patch.setattr(
+        rollback, "lacking_after", lambda noted, given_up, read, held, gap_id: (*noted, *gaps_from(given_up, gap_id))
+    )
+
+
+def one_range_around(patch: Patch) -> None:
+    """One range of each partition stands for all that is given up."""
+
+    def around(noted: Any, given_up: dict[str, OffsetRanges], read: Any, held: Any, gap_id: str) -> tuple[Gap, ...]:
+        hulls = {}
+        for name, ranges in given_up.items():
+            spans: dict[tuple[str, str, int], list[int]] = {}
+            for r in ranges.ranges:
+                spans.setdefault((r.topic, r.topic_id, r.partition), []).extend((r.start, r.end))
+            hulls[name] = OffsetRanges.of(SourceRange(*key, min(ends), max(ends)) for key, ends in spans.items())
+        return _lacking_after(noted, hulls, read, held, gap_id)
+
+    patch.setattr(rollback, "lacking_after", around)
+
+
+def unread(patch: Patch) -> None:
+    """As if no replay had read anything yet."""
+    patch.setattr(rollback, "lacking_after", lambda noted, up, read, held, gid: _lacking_after(noted, up, {}, held, gid))
+
+
+# ---- 2, 3, 7: what expiry removes
+
+
+def by_what_was_chosen(patch: Patch) -> None:
+    """What goes is computed from the look, and the oldest snapshot that was to stay says what is still listed."""
+
+    def went_with(look: Metadata, after: Metadata, expiry: Expiry) -> list[str]:
+        gone = set(expiry.expired)
+        every = [care.expiring(each) for each in look.snapshots.values()]
+        went = [each for each in every if each.snapshot_id in gone]
+        oldest = next((each.snapshot_id for each in every if each.snapshot_id not in gone), None)
+        stays = [each for each in every if each.snapshot_id in after.snapshots and each.snapshot_id == oldest]
+        return removed_files.only_theirs(went, stays, care.Files(look), ())
+
+    patch.setattr(care, "went_with", went_with)
+
+
+def tags_of_the_look(patch: Patch) -> None:
+    """The commit of an expiry asks only for the references that were there at the look, and files go with a tag."""
+    asked = care.expiry_conditions
+    patch.setattr(care, "expiry_conditions", lambda look, expiry: replace(asked(look, expiry), as_seen=None))
+    found = removed_files.gone_and_stays
+    patch.setattr(removed_files, "gone_and_stays", lambda before, after, refs, names: found(before, after, {}, names))
+
+
+def every_line_is_floes(patch: Patch) -> None:
+    """What an expired snapshot removed goes, although somebody added it again."""
+    patch.setattr(removed_files, "is_own_line", lambda gone, stays: True)
+
+
+# ---- 4: tables that others need
+
+
+def without_gc(patch: Patch) -> None:
+    """`gc.enabled: false` is not heeded."""
+    look = care.Care.look
+
+    def looked(self: care.Care, table: str) -> Any:
+        found = look(self, table)
+        return None if found is None else replace(found, owns_files=True)
+
+    patch.setattr(care.Care, "look", looked)
+
+
+def without_twins(patch: Patch) -> None:
+    """Tables that are registered with the same files are not looked for."""
+    alone = maintenance.why_left_alone
+    patch.setattr(maintenance, "why_left_alone", lambda table, name, places: alone(table, name, {}))
+
+
+def without_the_tables_word(patch: Patch) -> None:
+    """`history.expire.min-snapshots-to-keep` of a table is not heeded."""
+    patch.setattr(expire, "with_words_of_table", lambda references, age, fewest: tuple(references))
+
+
+# ---- 5: since when
+
+
+def from_their_birth(patch: Patch) -> None:
+    """Readers' leases and rollback windows count from a snapshot's birth."""
+    patch.setattr(expire, "with_left_ms", lambda snapshots, heads: tuple(snapshots))
+
+
+# ---- 6: age by the right clock
+
+
+def age_by_their_clocks(patch: Patch) -> None:
+    """How old announced files are is the difference of two machines' clocks."""
+    patch.setattr(
+        prefix, "may_be_gone", lambda now, after, told, begun, most: told is not None and now - told >= orphans.DAY_MS
+    )
+
+
+def no_one_stands_still(patch: Patch) -> None:
+    """A driver or a coordinator that slept goes on as if nothing had happened."""
+    for module in (coordinators, drivers, lake):
+        patch.setattr(module, "stood_still", lambda begun, now: False)
+
+
+def a_sleeping_compaction(patch: Patch) -> None:
+    """What a compaction wrote before it slept is added."""
+    patch.setattr(orphans, "presence_of_unnamed", lambda begun, now: Presence.THERE)
+    patch.setattr(lake, "stood_still", lambda begun, now: False)
+
+
+def age_by_the_cleaners_clock(patch: Patch) -> None:
+    """Files are old by the clock of whoever looks for orphans."""
+    patch.setattr(cleaner, "now_for_orphans_ms", lambda machine_ms, store_ms: machine_ms)
+
+
+# ---- 9: whose policy
+
+
+def first_by_name(patch: Patch) -> None:
+    """Of several pipelines the first by name decides, and a pipeline whose plan is unknown is not asked."""
+
+    def policy_of(table: str, pipelines: Iterable[str], told: dict[str, TablesSpec]) -> MaintenancePolicy | None:
+        known = [told[name] for name in sorted(pipelines) if name in told]
+        return known[0].policy_for(table).maintenance if known else None
+
+    patch.setattr(maintenance, "policy_of", policy_of)
+
+
+def the_unknown_agree(patch: Patch) -> None:
+    """Where the plan of one pipeline is unknown, the others decide alone."""
+    strict = deployed_policies.policy_of
+    patch.setattr(
+        maintenance, "policy_of", lambda table, names, told: strict(table, [n for n in names if n in told], told)
+    )
+
+
+# ---- 10: one table, and the others
+
+
+def all_or_none(patch: Patch) -> None:
+    """A table that cannot be looked at ends the whole round."""
+
+    def at_once(tables: Any, do: Callable[[Any], Any], skip: Callable[[Any, FloeError], Any]) -> Any:
+        return [do(table) for table in tables]
+
+    for module in (maintenance, cleaner):
+        patch.setattr(module, "one_by_one", at_once)
+    assert at_once is not one_by_one
+
+
+# ---- what the simulator itself has found
+
+
+def by_the_maintainers_clock(patch: Patch) -> None:
+    """Snapshots expire by the clock of whoever maintains the table."""
+    patch.setattr(maintenance, "now_for_orphans_ms", lambda machine_ms, store_ms: machine_ms)
+
+
+def a_replay_of_what_is_coming(patch: Patch) -> None:
+    """A person may name records that are announced, or that the pipeline has not read yet."""
+    patch.setattr(table_replay, "comes_by_itself", lambda events, recorded, safe, facts: OffsetRanges())
+
+
+def a_replay_hides_a_rollback(patch: Patch) -> None:
+    """`floe replay` commits to a table that somebody else moved back."""
+    patch.setattr(recover_table, "check_not_rolled_back", lambda view: None)
+
+
+def two_topics_in_one_gap(patch: Patch) -> None:
+    """Records of a topic and of the one that had its name before stand in one gap."""
+
+    def layers(self: OffsetRanges) -> Sequence[tuple[SourceRange, ...]]:
+        return [self.ranges] if len({(r.topic, r.topic_id, r.partition) for r in self.ranges}) == len(self.ranges) else (
+            [(each,) for each in self.ranges]
+        )  # fmt: skip
+
+    patch.setattr(OffsetRanges, "layers", layers)
+
+
+def one_gap_for_all(patch: Patch) -> None:
+    """A gap that can never be filled keeps a replay from the others."""
+
+    def readable(table: str, gaps: Sequence[Gap], facts: Any) -> tuple[Gap, ...]:
+        for gap in gaps:
+            for r in gap.ranges:
+                replay_rules._check_source(table, r, facts.get((r.topic, r.partition)))
+        return tuple(gaps)
+
+    patch.setattr(replay_rules, "_readable", readable)
+
+
+# Mutation -> within how many histories it is found.
+MUTATIONS: dict[Mutation, int] = {
+    appended: 500,
+    one_range_around: 500,
+    unread: 500,
+    by_what_was_chosen: 500,
+    tags_of_the_look: 500,
+    every_line_is_floes: 500,
+    without_gc: 500,
+    without_twins: 500,
+    without_the_tables_word: 500,
+    from_their_birth: 500,
+    age_by_their_clocks: 500,
+    no_one_stands_still: 500,
+    a_sleeping_compaction: 500,
+    age_by_the_cleaners_clock: 500,
+    first_by_name: 500,
+    the_unknown_agree: 500,
+    all_or_none: 500,
+    by_the_maintainers_clock: 500,
+    a_replay_of_what_is_coming: 500,
+    a_replay_hides_a_rollback: 500,
+    two_topics_in_one_gap: 500,
+    one_gap_for_all: 500,
+}
+_ = (Asserted, Moment)
