@@ -25,11 +25,11 @@ BITS = 96
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """`number` holds its choices. `inside`: other acts, and how many places of this one each lets pass."""
+    """`number` holds its choices. `inside`: what others do meanwhile, and between which of its steps."""
 
     kind: str
     number: int
-    inside: tuple[tuple[int, Act], ...] = ()
+    inside: tuple[tuple[str, Act], ...] = ()
 
 
 # ---- work
@@ -55,7 +55,7 @@ def batch(world: World, picks: Picks) -> None:
             if later:
                 return
         _announce(world, driver)
-    except FloeError as error:
+    except FloeError:
         driver.die()
         world.say(lambda: f"{driver.name}: {error.code} {error.message}")
 
@@ -68,7 +68,7 @@ def announce(world: World, picks: Picks) -> None:
     driver = picks.of(waiting)
     try:
         _announce(world, driver)
-    except FloeError as error:
+    except FloeError:
         driver.die()
         world.say(lambda: f"{driver.name}: {error.code} {error.message}")
 
@@ -216,7 +216,7 @@ def keeper_round(world: World, picks: Picks) -> None:
                     orphans.look(
                         name, world.lake, places[name], announced, policy.orphans.older_than_ms, True, lambda text: None
                     )  # type: ignore[arg-type]
-        except FloeError as error:
+        except FloeError:
             world.say(lambda: f"keeper {machine}: {name}: {error.message}")
         finally:
             world.oracle.work = None
@@ -232,9 +232,10 @@ DO: dict[str, tuple[int, Callable[[World, Picks], None]]] = {
     "take_over": (2, take_over),
     "late_request": (2, late_request),
     "time_passes": (8, others.time_passes),
-    "clock_jumps": (2, others.clock_jumps),
-    "roll_back": (2, verbs.roll_back),
-    "replay": (3, verbs.replay),
+    "sleep": (1, others.sleep),
+    "clock_jumps": (3, others.clock_jumps),
+    "roll_back": (4, verbs.roll_back),
+    "replay": (5, verbs.replay),
     "replay_named": (1, verbs.replay_named),
     "discard": (1, verbs.give_up_waiting),
     "set_offsets": (1, verbs.set_offsets),
@@ -263,25 +264,40 @@ DO: dict[str, tuple[int, Callable[[World, Picks], None]]] = {
 }
 _KINDS = tuple(DO)
 _WEIGHTS = tuple(accumulate(weight for weight, _ in DO.values()))
-# What has several steps between which others may act, and what may happen there.
-_STEPS = frozenset({"roll_back", "replay", "replay_named", "discard", "set_offsets", "rebase", "maintain", "clean", "keeper_round"})
-_BETWEEN = (
-    "batch", "coordinate_all", "tag", "tag", "time_passes", "time_passes", "expire_by_others", "expire_by_others",
-    "other_commit", "kill_driver", "delete_rows", "add_again", "keeper_round", "clean",
+# Between which steps of an act others may act.
+_EXPIRY = ("rewritten", "manifests written", "expiry decided", "expiry decided", "snapshots expired", "file removed")
+_ORPHANS = ("announcements read", "announcements read")
+_COMMIT = ("files looked for", "table-recovered")
+PLACES: dict[str, tuple[str, ...]] = {
+    "maintain": _EXPIRY + _ORPHANS,
+    "keeper_round": _EXPIRY + _ORPHANS,
+    "clean": _ORPHANS,
+    "roll_back": ("rollback decided", *_COMMIT),
+    "replay": ("replay decided", "replay wrote", *_COMMIT),
+    "replay_named": ("replay decided", "replay wrote", *_COMMIT),
+    "discard": ("discard decided", "told"),
+    "set_offsets": ("offsets decided",),
+    "rebase": ("rebase decided", *_COMMIT),
+}
+_MEANWHILE = (
+    "batch", "coordinate_all", "tag", "tag", "tag", "time_passes", "sleep", "sleep", "expire_by_others", "expire_by_others",
+    "other_commit", "kill_driver", "delete_rows", "add_again", "keeper_round", "clean", "unloadable",
 )  # fmt: skip
 
 
 def draw(chance: random.Random, steps: int) -> list[Act]:
     """The acts of one history."""
     kinds = chance.choices(_KINDS, cum_weights=_WEIGHTS, k=steps)
-    return [Act(kind, chance.getrandbits(BITS), _between(chance) if kind in _STEPS else ()) for kind in kinds]
+    return [Act(kind, chance.getrandbits(BITS), _meanwhile(chance, PLACES.get(kind, ()))) for kind in kinds]
 
 
-def _between(chance: random.Random) -> tuple[tuple[int, Act], ...]:
-    if chance.random() < 0.4:
+def _meanwhile(chance: random.Random, places: tuple[str, ...]) -> tuple[tuple[str, Act], ...]:
+    if not places or chance.random() < 0.4:
         return ()
     count = chance.choice((1, 1, 2, 3))
-    return tuple((chance.choice((0, 0, 0, 1, 2)), Act(chance.choice(_BETWEEN), chance.getrandbits(BITS))) for _ in range(count))
+    return tuple(
+        (chance.choice(places), Act(chance.choice(_MEANWHILE), chance.getrandbits(BITS))) for _ in range(count)
+    )
 
 
 def perform(world: World, act: Act) -> None:

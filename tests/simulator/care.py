@@ -10,11 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 
 from framework.adapters.iceberg.expiry import ExpiryFacts
 from framework.adapters.table_care import Compacted, Expired, MaintainedTable
-from framework.commit.maintenance import expire as expiry_rules
-from framework.commit.maintenance import removed_files
-from framework.commit.maintenance.compaction import LiveFileFacts, plan_compaction
-from framework.commit.maintenance.expire import Expiry, Reference, SnapshotAge
-from framework.commit.maintenance.removed_files import ExpiringSnapshot, ListedFile, ListedManifest
 from framework.commit.machine.progress import (
     PROGRESS_PROPERTY,
     SUMMARY_CONTROL_OFFSET,
@@ -22,6 +17,11 @@ from framework.commit.machine.progress import (
     pipelines_of,
     topic_ids_in_use,
 )
+from framework.commit.maintenance import expire as expiry_rules
+from framework.commit.maintenance import removed_files
+from framework.commit.maintenance.compaction import LiveFileFacts, plan_compaction
+from framework.commit.maintenance.expire import Expiry, Reference, SnapshotAge
+from framework.commit.maintenance.removed_files import ExpiringSnapshot, ListedFile, ListedManifest
 from framework.commit.recovery import orphans as orphan_rules
 from framework.commit.recovery.orphans import Moment, Presence
 from framework.config.maintenance import CompactionPolicy, ManifestsPolicy

@@ -162,9 +162,6 @@ class Catalog:
                 raise Refused("references or snapshots have changed")
         if self.checks_here and not set(update.remove_snapshots) <= now.snapshots.keys():
             raise Refused("a snapshot that is to go is not there")
-        parent = None if update.snapshot is None else update.snapshot.parent_id
-        if parent is not None and parent not in now.snapshots and not self.checks_here:
-            raise Refused("the snapshot builds on one that is gone")
         for ref in update.set_refs.values():
             if ref.snapshot_id not in now.snapshots:
                 raise Refused("a reference to a snapshot that is not there")

@@ -288,6 +288,9 @@ class Lake:
         said = summary(effect.progress, effect.commit_id, effect.valid_through_ms)
         text = merge(loaded.properties.get(PROGRESS_PROPERTY), effect.progress)
         properties = {PROGRESS_PROPERTY: text}
+        now = self.catalog.tables[effect.table]
+        if isinstance(effect, RecoverTable) and effect.onto is not None and effect.onto not in now.snapshots:
+            raise Refused("the branch cannot be set to a snapshot that is not there")
         if isinstance(effect, RecoverTable):
             parent = loaded.snapshots[effect.onto] if effect.onto is not None else parent
             said |= effect.notes

@@ -22,7 +22,7 @@ def changed(world: World, table: str, update: Update) -> bool:
     with at_work(world, world.machines["foreign"]):
         try:
             world.lake.apply(table, Asserted(), replace(update, wall_ms=world.lake.machine.wall_ms), None, by_floe=False)
-        except Refused as error:
+        except Refused:
             world.say(lambda: f"others: {table}: refused, {error}")
             return False
     return True
@@ -40,8 +40,7 @@ def tag(world: World, picks: Picks) -> None:
     name, metadata = some_table(world, picks)
     if not metadata.snapshots:
         return
-    ids = sorted(metadata.snapshots)
-    number, label = ids[-1 - picks.below(min(6, len(ids)))], f"tag{picks.below(3)}"
+    number, label = picks.of(sorted(metadata.snapshots)), f"tag{picks.below(3)}"
     truth = world.oracle.truth(metadata.uuid)
     if label in metadata.refs or not changed(world, name, Update(set_refs={label: Ref(number, False)})):
         return
@@ -167,6 +166,7 @@ def move_branch(world: World, picks: Picks) -> None:
     world.say(lambda: f"others: main of {name} is moved to snapshot {to}")
     if to in line:
         return
+    truth.either |= truth.given_up & metadata.snapshots[to].rows
     truth.given_up &= ~metadata.snapshots[to].rows
     verbs.roll_back_to(world, name, to, replay, world.log_of_table(name, picks))
     if not any(world.is_behind(name, log) for log in world.logs):
@@ -240,7 +240,8 @@ def orphans_by_others(world: World, picks: Picks) -> None:
     ]
     for path in gone:
         world.store.remove(path)
-        world.lost_files.add(path)
+    late = world.lake.late  # who looked for the files just before cannot know of it
+    late[:] = [each for each in late if not {file.path for file in each.effect.files} & set(gone)]
     if gone:
         world.say(lambda: f"others: {len(gone)} files of {name} are removed as orphans: {gone[:4]}")
 
@@ -385,6 +386,14 @@ def time_passes(world: World, picks: Picks) -> None:
     span = picks.of(SPANS)
     world.time.now_ms += span
     world.say(lambda: f"{span // MINUTE_MS} minutes pass")
+
+
+def sleep(world: World, picks: Picks) -> None:
+    """Days pass, and others remove what is old by then and named by no snapshot."""
+    world.time.now_ms += picks.of((2 * DAY_MS, 4 * DAY_MS, 4 * DAY_MS))
+    world.say(lambda: "days pass")
+    for _ in world.main_names():
+        orphans_by_others(world, picks)
 
 
 def clock_jumps(world: World, picks: Picks) -> None:

@@ -67,7 +67,7 @@ def play(seed: int, acts: Sequence[Act], trace: list[str] | None = None) -> str:
         doing = "the end"
         settle_everything(world)
     except AssertionError as fault:
-        world.say(lambda: f"-> {doing}: {fault}")  # noqa: B023
+        world.say(lambda: f"-> {doing}: {fault}")
         return str(fault) or traceback.format_exc(limit=-3)
     except (FloeError, Exception) as error:  # an error that nobody foresaw
         return f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-6)}"

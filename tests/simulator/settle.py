@@ -123,10 +123,13 @@ def _never(world: World, table: str) -> int:
     """What is on the table's list and cannot be read again: its topic is no more, its replay began in a control topic
     that is no more, or the table holds some of it."""
     found = 0
-    for gap in gaps_of(world.catalog.tables[table].properties.get(MISSING_PROPERTY)):
-        topics = {topic.topic_id for topic in world.broker.topics.values()}
+    gaps = gaps_of(world.catalog.tables[table].properties.get(MISSING_PROPERTY))
+    topics = {topic.topic_id for topic in world.broker.topics.values()}
+    # The run of a gap whose log is no more does not begin, and the gaps behind it wait for it.
+    stopped = {gap.pipeline for gap in gaps if gap.replay_pipeline in world.stranded}
+    for gap in gaps:
         head = world.catalog.tables[table].head
         held = 0 if head is None else head.rows & world.gap_rows(gap, table, True)
-        if gap.replay_pipeline in world.stranded or held or any(r.topic_id not in topics for r in gap.ranges):
+        if gap.pipeline in stopped or held or any(r.topic_id not in topics for r in gap.ranges):
             found |= world.gap_rows(gap, table, False) & ROUTED[table]
     return found

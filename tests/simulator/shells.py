@@ -23,10 +23,10 @@ from framework.recovery import discard, rebase, recover_table, rollback, source_
 from framework.runtime import maintenance, orphans
 from framework.runtime.control_log import ControlLog
 from tests.simulator import drivers
+from tests.simulator.care import Care
 from tests.simulator.coordinators import assigned
 from tests.simulator.drivers import Driver
 from tests.simulator.ports import Log
-from tests.simulator.care import Care
 from tests.simulator.world import World, spec_of
 
 PREFIX = "floe"

@@ -26,10 +26,10 @@ from framework.config.spec import TablesSpec
 from framework.errors import FloeError
 from framework.plan import deployed_policies
 from framework.recovery import recover_table, rollback, table_replay
-from framework.runtime import maintenance, orphans as cleaner
+from framework.runtime import maintenance
+from framework.runtime import orphans as cleaner
 from tests.simulator import care, coordinators, drivers, lake
 from tests.simulator.catalog import Asserted, Metadata
-from tests.simulator.run import failure_of, first_failure, simulated
 
 STEPS = 200
 Patch = pytest.MonkeyPatch

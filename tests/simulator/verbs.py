@@ -154,7 +154,7 @@ def replay(world: World, picks: Picks) -> None:
     pipeline = picks.of(tuple(PIPELINES))
     table = picks.of(PIPELINES[pipeline][0])
     counts = [1 + picks.below(4), 1 + picks.below(4)]
-    kills = [picks.below(3)] if picks.below(3) == 0 else []
+    kills = [picks.below(3)] if picks.below(2) == 0 else []
     replay_noted(world, pipeline, table, counts, kills)
 
 

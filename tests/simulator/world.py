@@ -7,15 +7,16 @@ work. It binds the parts together and tells the oracle what happens; it decides 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Iterator
+from typing import TYPE_CHECKING, Any
 
 from framework.commit.events.event_types import DataWritten, SourceRange
 from framework.commit.machine.effects import CommitTable
 from framework.commit.machine.model import CoordinatorState
 from framework.commit.machine.progress import MISSING_PROPERTY
+from framework.commit.offsets import PartitionKey
 from framework.commit.recovery.missing import Gap, gaps_of
 from framework.config.maintenance import (
     CompactionPolicy,
@@ -26,7 +27,6 @@ from framework.config.maintenance import (
     OrphansPolicy,
 )
 from framework.config.spec import TablePolicy, TablesSpec
-from framework.commit.offsets import PartitionKey
 from framework.errors import FloeError
 from tests.simulator import drivers
 from tests.simulator.catalog import Catalog, Metadata, view_of
@@ -85,7 +85,6 @@ class World:
         # Plans are told when runs begin; those of the second control topic are known to who reads it.
         self.told: dict[str, set[str]] = {"one": set(), "two": set()}
         self.removed_by_others: list[tuple[str, str]] = []
-        self.lost_files: set[str] = set()
         self.ranges: dict[str, tuple[SourceRange, ...]] = {}  # of the announcement of each file
         self.made_anew = 0
         # One history makes source topics anew, another one control topics: for both at once floe has no verb.
@@ -96,7 +95,7 @@ class World:
         self.moved_back: set[str] = set()  # whose offsets a person has moved back
         self.stranded: set[str] = set()  # replays whose announcements went with their control topic
         self.views: dict[str, tuple[int, Any, Any]] = {}  # by maintainer: since when, places, announcements
-        self.inside: list[tuple[int, Act]] = []
+        self.inside: list[tuple[str, Act]] = []
         self.depth = 0
         self.perform: Callable[[World, Act], None] | None = None
 
@@ -116,21 +115,18 @@ class World:
 
     def reach(self, where: str) -> None:
         """A place between two steps of one act, at which others may act."""
-        if not self.inside or self.depth or self.perform is None:
+        if self.depth or self.perform is None:
             return
-        left, act = self.inside[0]
-        if left > 0:
-            self.inside[0] = left - 1, act
-            return
-        self.inside.pop(0)
-        machine, work = self.lake.machine, self.oracle.work
-        self.depth += 1
-        self.say(lambda: f"meanwhile ({where}):")
-        try:
-            self.perform(self, act)
-        finally:
-            self.depth -= 1
-            self.lake.machine, self.oracle.work = machine, work
+        while (found := next((each for each in self.inside if each[0] == where), None)) is not None:
+            self.inside.remove(found)
+            machine, work = self.lake.machine, self.oracle.work
+            self.depth += 1
+            self.say(lambda: f"meanwhile ({where}):")
+            try:
+                self.perform(self, found[1])
+            finally:
+                self.depth -= 1
+                self.lake.machine, self.oracle.work = machine, work
 
     # ---- what the oracle asks
 
@@ -270,8 +266,9 @@ class World:
     def discarded(self, offset: int, event: object, uuids: Collection[str]) -> None:
         if isinstance(event, DataWritten) and event.table_uuid in uuids:
             truth = self.oracle.truth(event.table_uuid)
+            held = next((t.head.rows for t in self.catalog.tables.values() if t.uuid == event.table_uuid and t.head), 0)
             for file in event.files:
-                truth.given_up |= truth.waiting.pop(file.path, 0)
+                truth.given_up |= truth.waiting.pop(file.path, 0) & ~held
 
     def settled_sideways(self, name: str) -> None:
         """Another engine moved the branch to another line, and floe's verb settled it there: what is nowhere then was

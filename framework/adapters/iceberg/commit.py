@@ -41,7 +41,14 @@ from framework.adapters.iceberg.files import missing_of, moment
 from framework.adapters.iceberg.keyed_rows import rows_to_delete
 from framework.adapters.iceberg.keyed_target import remedy_for_deletes, unread_deletes
 from framework.adapters.iceberg.manifest_lists import ManifestLists
-from framework.adapters.iceberg.new_snapshot import branch_updates, iceberg_files, kinds_of, parent_of, snapshot_of
+from framework.adapters.iceberg.new_snapshot import (
+    branch_to,
+    branch_updates,
+    iceberg_files,
+    kinds_of,
+    parent_of,
+    snapshot_of,
+)
 from framework.adapters.iceberg.private.deletion_vectors import Positions
 from framework.adapters.iceberg.private.live_files import LiveFiles, UnsupportedDeletes, live_files
 from framework.adapters.iceberg.private.manifests import SnapshotFiles, WrittenSnapshot, to_iceberg
@@ -269,10 +276,13 @@ class TableCommits:
             properties[TOMBSTONES_PROPERTY] = text_of(remembered)
         if isinstance(effect, RecoverTable):
             properties |= effect.properties
-        updates = (
+        updates: tuple[TableUpdate, ...] = (
             *branch_updates(metadata, effect.view.branch, attempt.snapshot),
             SetPropertiesUpdate(updates=properties),
         )
+        if isinstance(effect, RecoverTable) and effect.onto is not None:
+            # A catalog takes a snapshot whose parent has expired, and refuses a branch to one: files go with it.
+            updates = (branch_to(metadata, effect.view.branch, effect.onto), *updates)
         try:
             after = self.apply(table, requirements, updates, attempt.began)
         except Exception as error:  # invariant 7: whatever it was, the table says what came of it

@@ -9,7 +9,7 @@ name.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from framework.commit.events.event_types import Accounting, OffsetsSet, SourceRange
@@ -262,6 +262,10 @@ def settle(
             remedy=f"`floe offsets show {argument(places.pipeline)}` says what is known; "
             "offsets can be given as topic:partition=offset",
         )
+    if recreated or forgotten or any(m.lost or m.repeated for m in moves):
+        # What tables record of the batches before counts no more: what they hold of it comes a second time.
+        held = {p.key: p.recorded_end or 0 for p in places.partitions}
+        moves = [replace(m, repeated=max(m.repeated, held[m.topic, m.partition] - m.after)) for m in moves]
     behind = _tables_behind(places) if origin is Origin.TABLES else ()
     _check_consent(places, moves, forgotten, sorted(recreated), behind, allow_loss, allow_duplicates)
     batch = places.batch + 1
