@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 
 from framework.errors import FloeError
@@ -55,9 +56,9 @@ def batch(world: World, picks: Picks) -> None:
             if later:
                 return
         _announce(world, driver)
-    except FloeError:
+    except FloeError as error:
         driver.die()
-        world.say(lambda: f"{driver.name}: {error.code} {error.message}")
+        _refused(world, driver.name, error)
 
 
 def announce(world: World, picks: Picks) -> None:
@@ -68,9 +69,13 @@ def announce(world: World, picks: Picks) -> None:
     driver = picks.of(waiting)
     try:
         _announce(world, driver)
-    except FloeError:
+    except FloeError as error:
         driver.die()
-        world.say(lambda: f"{driver.name}: {error.code} {error.message}")
+        _refused(world, driver.name, error)
+
+
+def _refused(world: World, who: str, error: FloeError) -> None:
+    world.say(lambda: f"{who}: {error.code} {error.message}")
 
 
 def _announce(world: World, driver: drivers.Driver) -> None:
@@ -172,7 +177,7 @@ def _each_table(
         try:
             reports = do(lambda said: None)
         except FloeError as error:
-            world.say(lambda: f"{text}: {error.code} {error.message}")
+            _refused(world, text, error)
             if before - world.lake.unloadable:
                 raise Fault(f"{text}: {error.message}, and nothing was done to {sorted(before)}") from error
             return
@@ -210,14 +215,14 @@ def keeper_round(world: World, picks: Picks) -> None:
                 if went is None or not went.expiry.expired:
                     break
                 care.remove(name, went.paths)
-                world.say(lambda: f"keeper {machine}: {went.expiry.expired} of {name} expire: {went.paths}")
-            if policy.orphans.enabled and name in places:
-                if not orphans.why_not(name, places, announced.control_topic_ids):
-                    orphans.look(
-                        name, world.lake, places[name], announced, policy.orphans.older_than_ms, True, lambda text: None
-                    )  # type: ignore[arg-type]
-        except FloeError:
-            world.say(lambda: f"keeper {machine}: {name}: {error.message}")
+                expired = f"keeper {machine}: {went.expiry.expired} of {name} expire: {went.paths}"
+                world.say(partial(str, expired))
+            clear = name in places and not orphans.why_not(name, places, announced.control_topic_ids)
+            if policy.orphans.enabled and clear:
+                age_ms = policy.orphans.older_than_ms
+                orphans.look(name, world.lake, places[name], announced, age_ms, True, lambda text: None)  # type: ignore[arg-type]
+        except FloeError as error:
+            _refused(world, f"keeper {machine}: {name}", error)
         finally:
             world.oracle.work = None
     world.say(lambda: f"keeper {machine}: a round over {name}")

@@ -84,7 +84,10 @@ class Coordinator:
             return
         began_ms, log, end = self.machine.wall_ms, self.log, self.log.end
         if self.state.position < log.start:
-            self.state, self.tasks = CoordinatorState(limits=LIMITS), []  # the reader gets an error, and the process ends
+            self.state, self.tasks = (
+                CoordinatorState(limits=LIMITS),
+                [],
+            )  # the reader gets an error, and the process ends
             return
         for offset, entry in log.since(self.state.position, end):
             self._feed(Read(offset, entry.event, entry.wall_ms, 0, self.ended_ms))

@@ -50,9 +50,7 @@ from tests.simulator.ports import STRIDE, Broker, Log, Machine, Positions
 POLICY = TableCommitPolicy(60_000, 1 << 40, 1_000_000, MAIN)
 # Records by their offset: three of four go to the first table, two of four to the second, one of them to both.
 _PATTERN = {"t": 0b0111, "u": 0b1100}
-ROUTED = {
-    name: sum(pattern << at for at in range(0, STRIDE * 24, 4)) for name, pattern in _PATTERN.items()
-}
+ROUTED = {name: sum(pattern << at for at in range(0, STRIDE * 24, 4)) for name, pattern in _PATTERN.items()}
 
 
 @dataclass

@@ -163,10 +163,13 @@ class Oracle:
         for number in gone:
             since = max(truth.born_ms[number], truth.left_ms.get(number, 0))
             if number not in truth.unsure and now - since < lease - 120_000:
-                raise Fault(f"{name}: snapshot {number} expired {(now - since) // 1000} s after it was head; {lease} ms are left")
-            if fewest is not None and fewest[0] < work.began_ms:
-                if any(number in [each.snapshot_id for each in line[: fewest[1]]] for line in branches):
-                    raise Fault(f"{name}: snapshot {number} expired, and {fewest[1]} are to be kept")
+                raise Fault(
+                    f"{name}: snapshot {number} expired {(now - since) // 1000} s after it was head; {lease} ms are left"
+                )
+            if fewest is None or fewest[0] >= work.began_ms:
+                continue
+            if any(number in [each.snapshot_id for each in line[: fewest[1]]] for line in branches):
+                raise Fault(f"{name}: snapshot {number} expired, and {fewest[1]} are to be kept")
         for tag in [tag for tag, kept in truth.tags.items() if kept.snapshot_id in gone]:
             if self.catalog.checks_here:
                 raise Fault(f"{name}: tag {tag} vanished with its snapshot {truth.tags[tag].snapshot_id}")

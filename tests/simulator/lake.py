@@ -222,7 +222,9 @@ class Lake:
             metadata, self._numbers, parent, self.machine.wall_ms, added, removed, write, operation, said
         )
 
-    def apply(self, name: str, asserted: Asserted, update: Update, began: Moment | None, by_floe: bool = True) -> Metadata:
+    def apply(
+        self, name: str, asserted: Asserted, update: Update, began: Moment | None, by_floe: bool = True
+    ) -> Metadata:
         """One request to the catalog.
 
         Raises:
@@ -337,5 +339,3 @@ def _facts(snapshot: Snapshot, headed: tuple[int, int] | None) -> SnapshotFacts:
 def outcome_of(chance: int) -> str:
     """Most commits end well."""
     return ("lost", "late", "failed", *("sound",) * 12)[chance % 15]
-
-

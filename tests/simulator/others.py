@@ -21,9 +21,12 @@ def changed(world: World, table: str, update: Update) -> bool:
     """One commit of another engine."""
     with at_work(world, world.machines["foreign"]):
         try:
-            world.lake.apply(table, Asserted(), replace(update, wall_ms=world.lake.machine.wall_ms), None, by_floe=False)
-        except Refused:
-            world.say(lambda: f"others: {table}: refused, {error}")
+            world.lake.apply(
+                table, Asserted(), replace(update, wall_ms=world.lake.machine.wall_ms), None, by_floe=False
+            )
+        except Refused as error:
+            said = f"others: {table}: refused, {error}"
+            world.say(lambda: said)
             return False
     return True
 
@@ -162,7 +165,9 @@ def move_branch(world: World, picks: Picks) -> None:
     was = truth.unsettled
     if not changed(world, name, Update(set_refs={MAIN: replace(metadata.refs[MAIN], snapshot_id=to)})):
         return
-    truth.unsettled = was or metadata.snapshots[to].rows != head.rows
+    # Where others deleted what is lost with the move, the rows are the same, and floe's verb may read them again.
+    behind = any(world.is_behind(name, log) for log in world.logs)
+    truth.unsettled = was or behind or metadata.snapshots[to].rows != head.rows
     world.say(lambda: f"others: main of {name} is moved to snapshot {to}")
     if to in line:
         return
@@ -182,9 +187,15 @@ def expire_by_others(world: World, picks: Picks) -> None:
     name, metadata = some_table(world, picks)
     if name in {each for each, _ in world.shared_files()}:
         return
-    kept = {each.snapshot_id for ref in metadata.refs.values() for each in metadata.line(ref.snapshot_id)[: 1 + picks.below(3)]}
+    kept = {
+        each.snapshot_id
+        for ref in metadata.refs.values()
+        for each in metadata.line(ref.snapshot_id)[: 1 + picks.below(3)]
+    }
     kept |= {ref.snapshot_id for ref in metadata.refs.values()}
     kept |= _known_by(metadata)
+    # Where others let go what floe's verb has settled on another line, nothing is left that says so.
+    kept |= {number for number, each in metadata.snapshots.items() if "floe.recovery" in each.summary}
     if world.table_of(name) == "u" and metadata.head is not None:  # two logs fill it, each of which goes by its own
         kept |= {each.snapshot_id for each in metadata.line(metadata.head.snapshot_id)}
     gone = sorted(metadata.snapshots.keys() - kept)

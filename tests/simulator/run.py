@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from framework.errors import FloeError
 from tests.simulator import shells
 from tests.simulator.acts import Act, draw, perform
 from tests.simulator.settle import settle_everything
@@ -67,9 +66,10 @@ def play(seed: int, acts: Sequence[Act], trace: list[str] | None = None) -> str:
         doing = "the end"
         settle_everything(world)
     except AssertionError as fault:
-        world.say(lambda: f"-> {doing}: {fault}")
-        return str(fault) or traceback.format_exc(limit=-3)
-    except (FloeError, Exception) as error:  # an error that nobody foresaw
+        found = str(fault) or traceback.format_exc(limit=-3)
+        world.say(lambda: f"-> {doing}: {found}")
+        return found
+    except Exception as error:  # whatever it is, nobody foresaw it
         return f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-6)}"
     return ""
 
@@ -107,9 +107,10 @@ def shrink(seed: int, acts: Sequence[Act], fault: str) -> list[Act]:
 
 
 def kind_of(fault: str) -> str:
-    """Faults are alike when their words are, whatever the numbers and names."""
+    """Faults are alike when their first words are, whatever the numbers and names."""
     first = fault.splitlines()[0] if fault else ""
-    return "".join(" " if c.isdigit() else c for c in first.partition(":")[2] or first)[:24]
+    words = (first.partition(":")[2] or first).replace(":", " ").split()
+    return " ".join([word for word in words if word.strip(",").isalpha() and len(word) > 1][:3])
 
 
 def failure_of(seed: int, steps: int, shorten: bool = True) -> Failure | None:
@@ -155,7 +156,8 @@ def main(arguments: Sequence[str]) -> int:
             if done % 1_000 == 0:
                 print(f"{done:,} histories, {failed} failed, {time.monotonic() - began:,.0f} s", flush=True)
     seconds = time.monotonic() - began
-    print(f"{given.histories:,} histories of {given.steps} steps, seeds {given.seed} to {seed}, {seconds:,.0f} s: {failed} failed")
+    counts = f"{given.histories:,} histories of {given.steps} steps, seeds {given.seed} to {seed}"
+    print(f"{counts}, {seconds:,.0f} s: {failed} failed")
     return 1 if failed else 0
 
 

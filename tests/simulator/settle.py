@@ -62,7 +62,9 @@ def _alone(world: World) -> None:
                 continue
             pipeline = state.pipelines.get(first.event.pipeline)
             if pipeline is not None and pipeline.broken is None and first.offset < pipeline.confirmed_below:
-                raise Fault(f"{table.table}: it waits for nothing, and log {name} has {len(table.pending)} announcements for it")
+                raise Fault(
+                    f"{table.table}: it waits for nothing, and log {name} has {len(table.pending)} announcements for it"
+                )
 
 
 def _settle(world: World) -> None:
@@ -76,8 +78,8 @@ def _settle(world: World) -> None:
         for log in ("one", "two"):
             head = world.catalog.tables[name].head
             if head is not None and world.is_behind(name, log):
-                if not verbs.roll_back_to(world, name, head.snapshot_id, True, log):
-                    verbs.roll_back_to(world, name, head.snapshot_id, False, log)
+                done = verbs.roll_back_to(world, name, head.snapshot_id, True, log)
+                done = done or verbs.roll_back_to(world, name, head.snapshot_id, False, log)
             verbs.discard_of(world, name, log)
     for name, driver in world.drivers.items():
         driver.die()

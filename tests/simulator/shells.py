@@ -227,11 +227,7 @@ class Job:
         while any(driver.positions[key] < end for key, end in (driver.window or {}).items()):
             if plan.kills and plan.kills[0] == 0:
                 raise Killed(driver.name)
-            if not plan.counts:
-                counts = [10_000]
-            else:
-                counts = plan.counts
-            written = drivers.write(driver, world.broker, world.lake, world.positions, counts)
+            written = drivers.write(driver, world.broker, world.lake, world.positions, plan.counts)
             if written is None:
                 break
             world.reach("replay wrote")

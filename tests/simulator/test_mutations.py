@@ -64,7 +64,9 @@ def one_range_around(patch: Patch) -> None:
 
 def unread(patch: Patch) -> None:
     """As if no replay had read anything yet."""
-    patch.setattr(rollback, "lacking_after", lambda noted, up, read, held, gid: _lacking_after(noted, up, {}, held, gid))
+    patch.setattr(
+        rollback, "lacking_after", lambda noted, up, read, held, gid: _lacking_after(noted, up, {}, held, gid)
+    )
 
 
 # ---- 2, 3, 7: what expiry removes

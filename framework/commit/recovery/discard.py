@@ -89,9 +89,7 @@ def plan_discard(
             place=table,
             remedy=_other_remedy(waits_for),
         )
-    given_up: list[Announcement] = list(
-        takewhile(lambda a: impossible(a.event, view, gone) is not None, waiting)
-    )
+    given_up: list[Announcement] = list(takewhile(lambda a: impossible(a.event, view, gone) is not None, waiting))
     rows: dict[str, int] = {}
     ranges: dict[str, OffsetRanges] = {}
     for announcement in given_up:
