@@ -60,6 +60,7 @@ class Snapshot:
     rows: int
     twice: int
     added_rows: int = 0
+    sequence: int = 1
     summary: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -81,6 +82,7 @@ class Metadata:
     refs: Mapping[str, Ref] = field(default_factory=dict)
     log: tuple[tuple[int, int], ...] = ()
     last_updated_ms: int = 0
+    last_sequence: int = 0
     schema_id: int = 0
     before: Metadata | None = field(default=None, repr=False, compare=False)
 
@@ -126,10 +128,11 @@ class Asserted:
 
 class Catalog:
     """`checks_here`: requirements are checked in the committing process, so that it can have ones of its own, and ids of
-    snapshots that are gone are refused; else a server in Java does, which accepts them and knows Iceberg's alone."""
+    snapshots that are gone are refused; else a server does, which accepts them and knows Iceberg's alone.
+    `forgets_parents`: an heir of expired snapshots has no parent afterwards, as PyIceberg leaves it, and not Java."""
 
-    def __init__(self, checks_here: bool) -> None:
-        self.checks_here = checks_here
+    def __init__(self, checks_here: bool, forgets_parents: bool) -> None:
+        self.checks_here, self.forgets_parents = checks_here, forgets_parents
         self.tables: dict[str, Metadata] = {}
         self.versions = 0
 
@@ -144,7 +147,7 @@ class Catalog:
             raise Refused(f"there is no table {name}")
         self._check(before, asserted, update)
         self.versions += 1
-        after = self.tables[name] = _updated(before, update)
+        after = self.tables[name] = _updated(before, update, self.forgets_parents)
         return after
 
     def _check(self, now: Metadata, asserted: Asserted, update: Update) -> None:
@@ -167,12 +170,15 @@ class Catalog:
                 raise Refused("a reference to a snapshot that is not there")
 
 
-def _updated(before: Metadata, update: Update) -> Metadata:
+def _updated(before: Metadata, update: Update, forgets_parents: bool) -> Metadata:
     snapshots, refs, log = before.snapshots, before.refs, before.log
     updated_ms = before.last_updated_ms
     if update.remove_snapshots:
         gone = set(update.remove_snapshots)
         snapshots = {number: each for number, each in snapshots.items() if number not in gone}
+        for number, each in list(snapshots.items()) if forgets_parents else ():
+            if each.parent_id in gone:
+                snapshots[number] = replace(each, parent_id=None)
         refs = {name: ref for name, ref in refs.items() if ref.snapshot_id not in gone}
         log = tuple(each for each in log if each[0] not in gone)
     if update.snapshot is not None:
@@ -202,6 +208,7 @@ def _updated(before: Metadata, update: Update) -> Metadata:
         log=log,
         properties=properties,
         last_updated_ms=updated_ms,
+        last_sequence=before.last_sequence + (update.snapshot is not None),
         before=replace(before, before=None),
     )
 
@@ -245,7 +252,8 @@ def _newest_mark(metadata: Metadata, topic_id: str) -> tuple[int | None, list[st
     is_whole = not line or line[-1].parent_id is None
     beside = [mark for each in metadata.snapshots.values() if (mark := mark_of(each)) is not None] if is_whole else []
     topics += [each for each, _ in beside if each not in topics]
-    return (0 if is_whole else None), topics
+    is_first = not line or line[-1].sequence == 1 or any(each == topic_id for each, _ in beside)
+    return (0 if is_first else None), topics
 
 
 def made_snapshot(
@@ -294,6 +302,7 @@ def made_snapshot(
         rows,
         twice,
         sum(mask.bit_count() for mask in added.values()),
+        metadata.last_sequence + 1,
         summary,
     )
 

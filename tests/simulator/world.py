@@ -53,7 +53,8 @@ class World:
         self.trace = trace
         self.time, self.broker, self.positions = Time(), Broker(), Positions()
         self.store = Store(self.time)
-        self.catalog = Catalog(checks_here=chance.random() < 0.5)
+        # PyIceberg's SQL catalog, a server of PyIceberg's, and one of Java's.
+        self.catalog = Catalog(*chance.choice(((True, True), (True, True), (False, True), (False, False))))
         self.rows: dict[str, int] = {}
         self.logs = {name: Log(name, f"{name}-1") for name in ("one", "two")}
         self.policies = {name: _policy(chance) for name in PIPELINES}

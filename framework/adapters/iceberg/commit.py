@@ -18,13 +18,15 @@ from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import (
     AssertCurrentSchemaId,
     AssertRefSnapshotId,
     AssertTableUUID,
+    RemoveSnapshotRefUpdate,
     SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
     TableRequirement,
     TableUpdate,
 )
@@ -42,7 +44,6 @@ from framework.adapters.iceberg.keyed_rows import rows_to_delete
 from framework.adapters.iceberg.keyed_target import remedy_for_deletes, unread_deletes
 from framework.adapters.iceberg.manifest_lists import ManifestLists
 from framework.adapters.iceberg.new_snapshot import (
-    branch_to,
     branch_updates,
     iceberg_files,
     kinds_of,
@@ -86,6 +87,8 @@ from framework.commit.tombstones import (
 from framework.config.table_names import identifier_of
 
 log = logging.getLogger(__name__)
+# What a rollback's commit sets and takes away again on the snapshot that it builds on.
+_HELD = "floe.held"
 
 # Writes anew, without the rows at these positions, the live data files that hold them; the last word names the commit.
 Copies = Callable[
@@ -281,8 +284,9 @@ class TableCommits:
             SetPropertiesUpdate(updates=properties),
         )
         if isinstance(effect, RecoverTable) and effect.onto is not None:
-            # A catalog takes a snapshot whose parent has expired, and refuses a branch to one: files go with it.
-            updates = (branch_to(metadata, effect.view.branch, effect.onto), *updates)
+            # Catalogs take a snapshot whose parent has expired, with its files, and refuse a tag on one that is gone.
+            held = SetSnapshotRefUpdate(ref_name=_HELD, type=SnapshotRefType.TAG, snapshot_id=effect.onto)
+            updates = (held, RemoveSnapshotRefUpdate(ref_name=_HELD), *updates)
         try:
             after = self.apply(table, requirements, updates, attempt.began)
         except Exception as error:  # invariant 7: whatever it was, the table says what came of it

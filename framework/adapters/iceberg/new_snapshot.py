@@ -77,18 +77,16 @@ def snapshot_of(
 
 def branch_updates(metadata: TableMetadata, branch: str, snapshot: Snapshot) -> tuple[TableUpdate, TableUpdate]:
     """What adds a snapshot and lets the branch point to it."""
-    return AddSnapshotUpdate(snapshot=snapshot), branch_to(metadata, branch, snapshot.snapshot_id)
-
-
-def branch_to(metadata: TableMetadata, branch: str, snapshot_id: int) -> SetSnapshotRefUpdate:
-    """What lets the branch point to a snapshot."""
     ref = metadata.refs.get(branch)
-    return SetSnapshotRefUpdate(
-        ref_name=branch,
-        type=SnapshotRefType.BRANCH,
-        snapshot_id=snapshot_id,
-        # The branch's own retention stays as it was set; a reference is replaced as a whole.
-        max_ref_age_ms=ref.max_ref_age_ms if ref else None,
-        max_snapshot_age_ms=ref.max_snapshot_age_ms if ref else None,
-        min_snapshots_to_keep=ref.min_snapshots_to_keep if ref else None,
+    return (
+        AddSnapshotUpdate(snapshot=snapshot),
+        SetSnapshotRefUpdate(
+            ref_name=branch,
+            type=SnapshotRefType.BRANCH,
+            snapshot_id=snapshot.snapshot_id,
+            # The branch's own retention stays as it was set; a reference is replaced as a whole.
+            max_ref_age_ms=ref.max_ref_age_ms if ref else None,
+            max_snapshot_age_ms=ref.max_snapshot_age_ms if ref else None,
+            min_snapshots_to_keep=ref.min_snapshots_to_keep if ref else None,
+        ),
     )
