@@ -165,6 +165,9 @@ class Catalog:
                 raise Refused("references or snapshots have changed")
         if self.checks_here and not set(update.remove_snapshots) <= now.snapshots.keys():
             raise Refused("a snapshot that is to go is not there")
+        is_java = not self.checks_here and not self.forgets_parents
+        if is_java and len(set(update.remove_snapshots)) > len(now.snapshots):
+            raise Refused("more snapshots than there are")  # by accident: it makes room for as many as are left
         for ref in update.set_refs.values():
             if ref.snapshot_id not in now.snapshots:
                 raise Refused("a reference to a snapshot that is not there")

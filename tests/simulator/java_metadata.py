@@ -63,6 +63,7 @@ class JavaMetadata:
 
 def main() -> None:
     from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     spark = (
@@ -91,8 +92,8 @@ def main() -> None:
     for line in sys.stdin:
         try:
             said = changed(json.loads(line))
-        except Py4JJavaError as error:
-            said = str(error.java_exception)
+        except (Py4JJavaError, PySparkException) as error:
+            said = str(error)
         print(MARK + json.dumps(said), flush=True)
     spark.stop()
 
