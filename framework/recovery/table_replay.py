@@ -100,7 +100,7 @@ def decide_replay(at: Recovery, table: str, named: Named | None) -> ReplayPlan:
     return plan_replay(table, at.plan.pipeline, noted, gap, held, facts, allowed, coming)
 
 
-def _links(event: ControlEvent, pipeline: str) -> bool:
+def _links(event: ControlEvent | None, pipeline: str) -> bool:
     """Whether an event shows where the pipeline's chain stands. In a control topic that was made anew none does before
     `floe rebase`, which may read everything again."""
     if isinstance(event, CommitComplete):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from framework.adapters.iceberg.files import TablePlace, TableReferences
+from framework.adapters.iceberg.snapshots import EXPIRED
 from framework.commit.events.event_types import SourceRange
 from framework.commit.machine.effects import (
     CommitConflict,
@@ -112,7 +113,7 @@ class Lake:
             progress_of(loaded.properties.get(PROGRESS_PROPERTY), control_topic_id),
             tuple(_facts(each, headed.get(each.snapshot_id)) for each in line),
             tuple(_facts(e, headed.get(e.snapshot_id)) for e in loaded.snapshots.values() if e.snapshot_id not in ids),
-            not line or line[-1].parent_id is None,
+            not line or _parent_of(line[-1]) is None,
             loaded.uuid,
         )
 
@@ -319,12 +320,16 @@ class Lake:
         return CommitConflict(effect.table, effect.commit_id, "it has changed")
 
 
+def _parent_of(snapshot: Snapshot) -> int | None:
+    return EXPIRED if snapshot.parent_id is None and snapshot.sequence > 1 else snapshot.parent_id
+
+
 def _facts(snapshot: Snapshot, headed: tuple[int, int] | None) -> SnapshotFacts:
     mark = mark_of(snapshot)
     said = snapshot.summary
     return SnapshotFacts(
         snapshot.snapshot_id,
-        snapshot.parent_id,
+        _parent_of(snapshot),
         snapshot.timestamp_ms,
         snapshot.operation,
         snapshot.added_rows,

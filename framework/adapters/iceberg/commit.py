@@ -285,7 +285,14 @@ class TableCommits:
         )
         if isinstance(effect, RecoverTable) and effect.onto is not None:
             # Catalogs take a snapshot whose parent has expired, with its files, and refuse a tag on one that is gone.
-            held = SetSnapshotRefUpdate(ref_name=_HELD, type=SnapshotRefType.TAG, snapshot_id=effect.onto)
+            held = SetSnapshotRefUpdate(
+                ref_name=_HELD,
+                type=SnapshotRefType.TAG,
+                snapshot_id=effect.onto,
+                max_ref_age_ms=None,
+                max_snapshot_age_ms=None,
+                min_snapshots_to_keep=None,
+            )
             updates = (held, RemoveSnapshotRefUpdate(ref_name=_HELD), *updates)
         try:
             after = self.apply(table, requirements, updates, attempt.began)

@@ -23,6 +23,7 @@ from framework.commit.machine.progress import (
 )
 from framework.commit.recovery.rollback import RollbackFacts, SnapshotFacts
 
+EXPIRED = -1  # no snapshot has this id
 POSITION_COLUMNS = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
 
 
@@ -39,9 +40,17 @@ def facts_of(name: str, table: Table, branch: str, control_topic_id: str) -> Rol
         progress=parse(metadata.properties.get(PROGRESS_PROPERTY), control_topic_id),
         ancestry=tuple(_facts(snapshot, headed) for snapshot in line),
         beside=tuple(_facts(snapshot, headed) for snapshot in metadata.snapshots if snapshot.snapshot_id not in ids),
-        whole=not line or line[-1].parent_snapshot_id is None,
+        whole=not line or _parent_of(line[-1]) is None,
         table_uuid=str(metadata.table_uuid),
     )
+
+
+def _parent_of(snapshot: Snapshot) -> int | None:
+    """What a snapshot was built on. Some engines leave the heir of expired snapshots without a parent: it looks like the
+    first of a table, and its number says that it is not."""
+    if snapshot.parent_snapshot_id is None and (snapshot.sequence_number or 0) > 1:
+        return EXPIRED
+    return snapshot.parent_snapshot_id
 
 
 def _facts(snapshot: Snapshot, headed: Mapping[int, tuple[int, int]]) -> SnapshotFacts:
@@ -49,7 +58,7 @@ def _facts(snapshot: Snapshot, headed: Mapping[int, tuple[int, int]]) -> Snapsho
     said = snapshot.summary.additional_properties if snapshot.summary else {}
     return SnapshotFacts(
         snapshot_id=info.snapshot_id,
-        parent_id=info.parent_id,
+        parent_id=_parent_of(snapshot),
         timestamp_ms=info.timestamp_ms,
         operation=info.operation,
         added_rows=info.added_rows or 0,

@@ -265,7 +265,12 @@ def settle(
     if recreated or forgotten or any(m.lost or m.repeated for m in moves):
         # What tables record of the batches before counts no more: what they hold of it comes a second time.
         held = {p.key: p.recorded_end or 0 for p in places.partitions}
-        moves = [replace(m, repeated=max(m.repeated, held[m.topic, m.partition] - m.after)) for m in moves]
+        moves = [
+            replace(m, repeated=max(m.repeated, held[m.topic, m.partition] - m.after))
+            if m.topic not in recreated
+            else m
+            for m in moves
+        ]
     behind = _tables_behind(places) if origin is Origin.TABLES else ()
     _check_consent(places, moves, forgotten, sorted(recreated), behind, allow_loss, allow_duplicates)
     batch = places.batch + 1
