@@ -177,4 +177,16 @@ ENTRIES = (
             ),
         ),
     ),
+    Code(
+        "FLOE-R361",
+        "A rollback by others has to be settled first",
+        "Somebody moved the table's branch to a snapshot that is older than what floe recorded. Another commit of floe's on top of it would hide that the table lacks records.",
+        transcript=Transcript(
+            "replay orders.yaml --table shop.orders -t prod",
+            "table shop.orders was rolled back: progress 120 is recorded, its branch main holds 80",
+            "shop.orders",
+            "`floe rollback --table shop.orders --to 42` with --replay or --skip settles it; then run this command again",
+            ("floe rollback --table shop.orders --to 42 --replay -t prod",),
+        ),
+    ),
 )

@@ -29,6 +29,7 @@ from framework.runtime import maintenance
 from framework.runtime import orphans as cleaner
 from tests.simulator import care, coordinators, drivers, lake
 from tests.simulator.catalog import Metadata
+from tests.simulator.run import first_failure, simulated
 
 STEPS = 200
 Patch = pytest.MonkeyPatch
