@@ -20,7 +20,7 @@ from framework.adapters.table_care import Compacted, Expired, MaintainedTable, T
 from framework.commit.maintenance.expire import Expiry, Stay, decide_expiry
 from framework.commit.maintenance.one_by_one import one_by_one
 from framework.commit.maintenance.others import OtherMaintainer
-from framework.commit.recovery.orphans import now_for_orphans_ms
+from framework.commit.file_ages import now_for_orphans_ms
 from framework.config.maintenance import MaintenanceMode, MaintenancePolicy
 from framework.config.spec import TablesSpec
 from framework.config.table_names import name_matches

@@ -23,7 +23,8 @@ from framework.commit.maintenance.compaction import LiveFileFacts, plan_compacti
 from framework.commit.maintenance.expire import Expiry, Reference, SnapshotAge
 from framework.commit.maintenance.removed_files import ExpiringSnapshot, ListedFile, ListedManifest
 from framework.commit.recovery import orphans as orphan_rules
-from framework.commit.recovery.orphans import Moment, Presence
+from framework.commit.recovery.orphans import Presence
+from framework.commit.file_ages import Moment
 from framework.config.maintenance import CompactionPolicy, ManifestsPolicy
 from framework.errors import FloeError
 from tests.simulator.catalog import MAIN, Asserted, Metadata, Refused, Snapshot, Update, known_topics, view_of

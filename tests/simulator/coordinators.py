@@ -27,7 +27,7 @@ from framework.commit.machine.effects import (
     Tick,
 )
 from framework.commit.machine.step import CoordinatorState, Limits, step
-from framework.commit.recovery.orphans import Moment, stood_still
+from framework.commit.file_ages import Moment, stood_still
 from framework.errors import FloeError
 from tests.simulator.lake import Lake
 from tests.simulator.ports import Log, Machine

@@ -40,7 +40,7 @@ from framework.commit.offsets import (
 )
 from framework.commit.recovery.held import held_ends, recorded_of
 from framework.commit.recovery.missing import REPLAY
-from framework.commit.recovery.orphans import Moment, stood_still
+from framework.commit.file_ages import Moment, stood_still
 from framework.commit.recovery.rebase import next_cut
 from framework.errors import FloeError
 from tests.simulator.catalog import MAIN, Asserted, Refused, Update

@@ -25,7 +25,8 @@ from framework.commit.machine.effects import (
     TableView,
 )
 from framework.commit.machine.progress import MISSING_PROPERTY, PROGRESS_PROPERTY, filled_from, merge, summary
-from framework.commit.recovery.orphans import Moment, StoredFile, stood_still
+from framework.commit.recovery.orphans import StoredFile
+from framework.commit.file_ages import Moment, stood_still
 from framework.commit.recovery.rollback import RollbackFacts, SnapshotFacts
 from framework.errors import FloeError, StateDisagreement
 from tests.simulator.catalog import (

@@ -20,7 +20,8 @@ from framework.commit.events.event_types import (
 )
 from framework.commit.machine.chain import next_link, settled_link
 from framework.commit.offsets import PartitionFacts, PartitionKey
-from framework.commit.recovery.orphans import Moment, StoredFile
+from framework.commit.recovery.orphans import StoredFile
+from framework.commit.file_ages import Moment
 from framework.commit.watch import Watch
 
 MINUTE_MS = 60_000

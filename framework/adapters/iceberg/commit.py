@@ -78,7 +78,7 @@ from framework.commit.machine.progress import (
     merge,
     summary,
 )
-from framework.commit.recovery.orphans import Moment, stood_still
+from framework.commit.file_ages import Moment, stood_still
 from framework.commit.tombstones import (
     TOMBSTONES_PROPERTY,
     text_of,

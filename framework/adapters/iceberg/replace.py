@@ -44,7 +44,8 @@ from framework.commit.machine.progress import (
     SUMMARY_MAINTENANCE,
 )
 from framework.commit.maintenance.others import ForeignReplace, engine_of
-from framework.commit.recovery.orphans import Moment, Presence, presence_of_unnamed
+from framework.commit.recovery.orphans import Presence, presence_of_unnamed
+from framework.commit.file_ages import Moment
 from framework.commit.tombstones import SUMMARY_TOMBSTONES
 
 CONFLICTS = 8
