@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from framework.adapters.iceberg.expiry import ExpiryFacts
-from framework.adapters.table_care import Compacted, Expired, MaintainedTable
-from framework.commit.machine.progress import (
+from framework.adapters.iceberg.commits.expiry import ExpiryFacts
+from framework.adapters.maintenance.tables import Compacted, Expired, MaintainedTable
+from framework.commit.machine.progress.recorded import (
     PROGRESS_PROPERTY,
     SUMMARY_CONTROL_OFFSET,
     SUMMARY_CONTROL_TOPIC_ID,
@@ -25,7 +25,7 @@ from framework.commit.maintenance.removed_files import ExpiringSnapshot, ListedF
 from framework.commit.recovery import orphans as orphan_rules
 from framework.commit.recovery.orphans import Presence
 from framework.commit.file_ages import Moment
-from framework.config.maintenance import CompactionPolicy, ManifestsPolicy
+from framework.config.values.maintenance import CompactionPolicy, ManifestsPolicy
 from framework.errors import FloeError
 from tests.simulator.catalog import MAIN, Asserted, Metadata, Refused, Snapshot, Update, known_topics, view_of
 from tests.simulator.lake import Lake

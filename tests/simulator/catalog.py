@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from framework.commit.machine.effects import TableProgress, TableView
-from framework.commit.machine.progress import PROGRESS_PROPERTY, elsewhere, parse, topic_ids_of
+from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY, elsewhere, parse, topic_ids_of
 
 MAIN = "main"
 progress_of: Callable[[str | None, str], TableProgress | None] = lru_cache(4_096)(parse)

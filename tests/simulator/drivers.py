@@ -22,7 +22,7 @@ from framework.commit.events.event_types import (
     SourceRange,
     TableCommitPolicy,
 )
-from framework.commit.machine.progress import (
+from framework.commit.machine.progress.recorded import (
     FILLED_FROM_PROPERTY,
     PROGRESS_PROPERTY,
     check_recorded_here,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from framework.config.maintenance import MaintenanceMode, MaintenancePolicy
+from framework.config.values.maintenance import MaintenanceMode, MaintenancePolicy
 from tests.simulator.catalog import MAIN, Catalog, Metadata, Snapshot
 from tests.simulator.ports import Log, Positions, Store, Time
 

@@ -24,7 +24,7 @@ from framework.commit.machine.effects import (
     RecoverTable,
     TableView,
 )
-from framework.commit.machine.progress import MISSING_PROPERTY, PROGRESS_PROPERTY, filled_from, merge, summary
+from framework.commit.machine.progress.recorded import MISSING_PROPERTY, PROGRESS_PROPERTY, filled_from, merge, summary
 from framework.commit.recovery.orphans import StoredFile
 from framework.commit.file_ages import Moment, stood_still
 from framework.commit.recovery.rollback import RollbackFacts, SnapshotFacts

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from framework.commit.machine.progress import PROGRESS_PROPERTY
+from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY
 from framework.commit.recovery.settle_offsets import Origin
 from tests.simulator import verbs
 from tests.simulator.catalog import MAIN, Asserted, Metadata, Ref, Refused, Update, all_reach, known_topics, mark_of

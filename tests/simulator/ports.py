@@ -18,7 +18,7 @@ from framework.commit.events.event_types import (
     OffsetsSet,
     SourceRange,
 )
-from framework.commit.machine.chain import next_link, settled_link
+from framework.commit.machine.progress.chain import next_link, settled_link
 from framework.commit.offsets import PartitionFacts, PartitionKey
 from framework.commit.recovery.orphans import StoredFile
 from framework.commit.file_ages import Moment

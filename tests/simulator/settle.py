@@ -6,7 +6,7 @@ person can see, such as a topic that is no more.
 
 from __future__ import annotations
 
-from framework.commit.machine.progress import MISSING_PROPERTY
+from framework.commit.machine.progress.recorded import MISSING_PROPERTY
 from framework.commit.recovery.missing import gaps_of
 from framework.commit.recovery.settle_offsets import Origin
 from framework.errors import FloeError

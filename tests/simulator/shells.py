@@ -20,8 +20,9 @@ from framework.commit.offsets import PartitionFacts, PartitionKey
 from framework.errors import FloeError, SetupError
 from framework.plan.compile import group_id
 from framework.recovery import discard, rebase, recover_table, rollback, source_offsets, table_replay
-from framework.runtime import maintenance, orphans
-from framework.runtime.control_log import ControlLog
+from framework.runtime.maintenance import tables as maintenance
+from framework.runtime.maintenance import orphans
+from framework.observe.status.control_log import ControlLog
 from tests.simulator import drivers
 from tests.simulator.care import Care
 from tests.simulator.coordinators import assigned

@@ -20,10 +20,10 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotRefUpdate, RemoveSnapshotsUpdate
 
-from framework.adapters.iceberg import expiry
+from framework.adapters.iceberg.commits import expiry
 from framework.adapters.iceberg.files import store_now_ms
 from framework.commit.machine.effects import Committed, PipelineProgress, RecoverTable, TableProgress
-from framework.commit.machine.progress import PROGRESS_PROPERTY, SUMMARY_RECOVERY
+from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY, SUMMARY_RECOVERY
 from tests.iceberg.conftest import TOPIC, Lake
 from tests.iceberg.rest_server import RestServer
 from tests.iceberg.test_expiry_beside_others import add_again, forgiving

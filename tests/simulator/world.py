@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from framework.commit.events.event_types import DataWritten, SourceRange
 from framework.commit.machine.effects import CommitTable
 from framework.commit.machine.model import CoordinatorState
-from framework.commit.machine.progress import MISSING_PROPERTY
+from framework.commit.machine.progress.recorded import MISSING_PROPERTY
 from framework.commit.offsets import PartitionKey
 from framework.commit.recovery.missing import Gap, gaps_of
-from framework.config.maintenance import (
+from framework.config.values.maintenance import (
     CompactionPolicy,
     ExpirePolicy,
     MaintenanceMode,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
 
-from framework.config.maintenance import ExpirePolicy
+from framework.config.values.maintenance import ExpirePolicy
 
 # One commit takes at most so many: the catalog compares each of them with all that there are.
 MOST_AT_ONCE = 500
