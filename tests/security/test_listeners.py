@@ -18,8 +18,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 import framework
-from framework.adapters.telemetry import metrics_server
 from framework.adapters.host.listener import MOST_CONNECTIONS
+from framework.adapters.telemetry import metrics_server
 from framework.adapters.telemetry.metrics_server import MetricsServer
 from framework.web import app, serve
 from framework.web.beside import PageBeside

@@ -13,8 +13,8 @@ from functools import partial
 from itertools import accumulate
 
 from framework.errors import FloeError
-from framework.runtime.maintenance import tables as maintenance
 from framework.runtime.maintenance import orphans
+from framework.runtime.maintenance import tables as maintenance
 from tests.simulator import drivers, others, shells, verbs
 from tests.simulator.invariants import Fault, Work
 from tests.simulator.lake import outcome_of

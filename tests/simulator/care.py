@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from framework.commit.file_ages import Moment
+
 from framework.adapters.iceberg.commits.expiry import ExpiryFacts
 from framework.adapters.maintenance.tables import Compacted, Expired, MaintainedTable
 from framework.commit.machine.progress.recorded import (
@@ -24,7 +26,6 @@ from framework.commit.maintenance.expire import Expiry, Reference, SnapshotAge
 from framework.commit.maintenance.removed_files import ExpiringSnapshot, ListedFile, ListedManifest
 from framework.commit.recovery import orphans as orphan_rules
 from framework.commit.recovery.orphans import Presence
-from framework.commit.file_ages import Moment
 from framework.config.values.maintenance import CompactionPolicy, ManifestsPolicy
 from framework.errors import FloeError
 from tests.simulator.catalog import MAIN, Asserted, Metadata, Refused, Snapshot, Update, known_topics, view_of

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from framework.commit.file_ages import Moment, stood_still
+
 from framework.commit.events.event_types import CommitComplete, CommitToTable
 from framework.commit.machine.effects import (
     Assigned,
@@ -27,7 +29,6 @@ from framework.commit.machine.effects import (
     Tick,
 )
 from framework.commit.machine.step import CoordinatorState, Limits, step
-from framework.commit.file_ages import Moment, stood_still
 from framework.errors import FloeError
 from tests.simulator.lake import Lake
 from tests.simulator.ports import Log, Machine

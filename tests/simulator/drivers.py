@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from framework.commit.file_ages import Moment, stood_still
+
 from framework.adapters.kafka.admin import GroupOffset
 from framework.commit import watch
 from framework.commit.events import split
@@ -40,7 +42,6 @@ from framework.commit.offsets import (
 )
 from framework.commit.recovery.held import held_ends, recorded_of
 from framework.commit.recovery.missing import REPLAY
-from framework.commit.file_ages import Moment, stood_still
 from framework.commit.recovery.rebase import next_cut
 from framework.errors import FloeError
 from tests.simulator.catalog import MAIN, Asserted, Refused, Update

@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from framework.commit.file_ages import Moment, stood_still
+
 from framework.adapters.iceberg.files import TablePlace, TableReferences
 from framework.adapters.iceberg.snapshots import EXPIRED
 from framework.commit.events.event_types import SourceRange
@@ -26,7 +28,6 @@ from framework.commit.machine.effects import (
 )
 from framework.commit.machine.progress.recorded import MISSING_PROPERTY, PROGRESS_PROPERTY, filled_from, merge, summary
 from framework.commit.recovery.orphans import StoredFile
-from framework.commit.file_ages import Moment, stood_still
 from framework.commit.recovery.rollback import RollbackFacts, SnapshotFacts
 from framework.errors import FloeError, StateDisagreement
 from tests.simulator.catalog import (

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from framework.commit.file_ages import Moment
+
 from framework.adapters.kafka.admin import GroupOffset
 from framework.commit.events.event_types import (
     ControlEvent,
@@ -21,7 +23,6 @@ from framework.commit.events.event_types import (
 from framework.commit.machine.progress.chain import next_link, settled_link
 from framework.commit.offsets import PartitionFacts, PartitionKey
 from framework.commit.recovery.orphans import StoredFile
-from framework.commit.file_ages import Moment
 from framework.commit.watch import Watch
 
 MINUTE_MS = 60_000

@@ -18,11 +18,11 @@ from framework.commit.machine.effects import Read
 from framework.commit.machine.step import CoordinatorState, Limits, start_offset, step
 from framework.commit.offsets import PartitionFacts, PartitionKey
 from framework.errors import FloeError, SetupError
+from framework.observe.status.control_log import ControlLog
 from framework.plan.compile import group_id
 from framework.recovery import discard, rebase, recover_table, rollback, source_offsets, table_replay
-from framework.runtime.maintenance import tables as maintenance
 from framework.runtime.maintenance import orphans
-from framework.observe.status.control_log import ControlLog
+from framework.runtime.maintenance import tables as maintenance
 from tests.simulator import drivers
 from tests.simulator.care import Care
 from tests.simulator.coordinators import assigned

@@ -20,13 +20,13 @@ from framework.commit.recovery import missing, orphans
 from framework.commit.recovery import table_replay as replay_rules
 from framework.commit.recovery.missing import Gap
 from framework.commit.recovery.orphans import Presence
-from framework.config.values.maintenance import MaintenancePolicy
 from framework.config.spec import TablesSpec
+from framework.config.values.maintenance import MaintenancePolicy
 from framework.errors import FloeError
 from framework.plan import deployed_policies
 from framework.recovery import recover_table, rollback, table_replay
-from framework.runtime.maintenance import tables as maintenance
 from framework.runtime.maintenance import orphans as cleaner
+from framework.runtime.maintenance import tables as maintenance
 from tests.simulator import care, coordinators, drivers, lake
 from tests.simulator.catalog import Metadata
 from tests.simulator.run import first_failure, simulated

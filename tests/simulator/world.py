@@ -18,6 +18,7 @@ from framework.commit.machine.model import CoordinatorState
 from framework.commit.machine.progress.recorded import MISSING_PROPERTY
 from framework.commit.offsets import PartitionKey
 from framework.commit.recovery.missing import Gap, gaps_of
+from framework.config.spec import TablePolicy, TablesSpec
 from framework.config.values.maintenance import (
     CompactionPolicy,
     ExpirePolicy,
@@ -26,7 +27,6 @@ from framework.config.values.maintenance import (
     ManifestsPolicy,
     OrphansPolicy,
 )
-from framework.config.spec import TablePolicy, TablesSpec
 from framework.errors import FloeError
 from tests.simulator import drivers
 from tests.simulator.catalog import Catalog, Metadata, view_of

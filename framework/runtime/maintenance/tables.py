@@ -17,13 +17,13 @@ from framework.adapters.iceberg.commits.expiry import ExpiryFacts
 from framework.adapters.iceberg.files import path_key
 from framework.adapters.iceberg.tables import IcebergTables, TablePlace
 from framework.adapters.maintenance.tables import Compacted, Expired, MaintainedTable, TableCare
+from framework.commit.file_ages import now_for_orphans_ms
 from framework.commit.maintenance.expire import Expiry, Stay, decide_expiry
 from framework.commit.maintenance.one_by_one import one_by_one
 from framework.commit.maintenance.others import OtherMaintainer
-from framework.commit.file_ages import now_for_orphans_ms
-from framework.config.values.maintenance import MaintenanceMode, MaintenancePolicy
-from framework.config.spec import TablesSpec
 from framework.config.names.table_names import name_matches
+from framework.config.spec import TablesSpec
+from framework.config.values.maintenance import MaintenanceMode, MaintenancePolicy
 from framework.diagnose.counted import counted
 from framework.diagnose.suggest import listed
 from framework.errors import FloeError
