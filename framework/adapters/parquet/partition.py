@@ -36,11 +36,9 @@ from pyiceberg.types import (
 )
 
 from framework.adapters.parquet.buckets import bucket_numbers
-from framework.record.arrays import Ints, one_array
+from framework.record.arrays import SMALL, Ints, one_array, rows_by_number
 from framework.record.rows.dictionary_text import plain
 
-# NumPy sorts numbers of 16 bits by their digits.
-_SMALL = 2**16
 _LONGEST_FOLDER = 200  # bytes: paths are percent-encoded; file systems end at 255
 
 
@@ -138,20 +136,6 @@ def leaves(
             yield path, field
 
 
-def rows_by_number(numbers: Ints) -> tuple[Ints, Ints]:
-    """The rows with the lowest number first, those of one number in their order, and where each number that occurs
-    begins among them; the last bound is the end.
-
-    Args:
-        numbers: one for each row, from 0 on; small ones are sorted in a fraction of the time.
-    """
-    is_small = not len(numbers) or int(numbers.max()) < _SMALL
-    order = np.argsort(numbers.astype(np.uint16) if is_small else numbers, kind="stable")
-    ordered = numbers[order]
-    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(numbers) else np.empty(0, np.int64)
-    return order, np.append(starts, len(numbers))
-
-
 def _row_codes(columns: list[pa.Array], rows: int) -> Ints:
     """A number for each row, equal where all values are equal."""
     combined: Ints = np.zeros(rows, dtype=np.int64)
@@ -161,7 +145,7 @@ def _row_codes(columns: list[pa.Array], rows: int) -> Ints:
         own = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         combined = combined * len(encoded.dictionary) + own
         count *= max(len(encoded.dictionary), 1)
-        if count > _SMALL:  # of the many that there could be, few are there
+        if count > SMALL:  # of the many that there could be, few are there
             distinct, combined = np.unique(combined, return_inverse=True)
             count = len(distinct)
     return combined

@@ -12,7 +12,8 @@ from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
 from framework.adapters.parquet import partition
-from framework.adapters.parquet.partition import partitions, rows_by_number
+from framework.adapters.parquet.partition import partitions
+from framework.record.arrays import rows_by_number
 
 NUMBERS = st.one_of(st.integers(0, 5), st.integers(0, 2**40))
 SCHEMA = Schema(NestedField(1, "a", LongType()), NestedField(2, "b", StringType()), NestedField(3, "row", LongType()))
