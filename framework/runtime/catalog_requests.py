@@ -18,6 +18,7 @@ from framework.adapters.faults import reach
 from framework.adapters.iceberg.commit import Outcome
 from framework.adapters.iceberg.files import moment
 from framework.adapters.iceberg.tables import IcebergTables
+from framework.commit.file_ages import YOUNG_MS, Moment
 from framework.commit.machine.effects import (
     CommitFailed,
     CommitTable,
@@ -29,7 +30,6 @@ from framework.commit.machine.effects import (
     TableLoaded,
     TableMissing,
 )
-from framework.commit.recovery.orphans import YOUNG_MS, Moment
 from framework.config.table_names import catalog_of
 from framework.diagnose.counted import counted
 from framework.diagnose.log_lines import Level, Line

@@ -21,8 +21,8 @@ from framework.commit.events.event_types import (
     SourceRange,
     TableCommitPolicy,
 )
+from framework.commit.file_ages import DAY_MS
 from framework.commit.machine.effects import Committed
-from framework.commit.recovery.orphans import DAY_MS
 from framework.config.maintenance import MaintenancePolicy
 from framework.config.spec import TablePolicy, TablesSpec
 from framework.plan.canonical import plan_value

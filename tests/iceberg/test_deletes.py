@@ -40,8 +40,9 @@ from framework.adapters.iceberg.private.manifests import SnapshotFiles
 from framework.adapters.iceberg.private.position_deletes import PATH_FIELD_ID, PositionDeletes, read_position_deletes
 from framework.adapters.iceberg.private.row_deletes import FileDeletes, WrongDeletes
 from framework.commit.events.event_types import DataFile
+from framework.commit.file_ages import SAFETY_AGE_MS
 from framework.commit.machine.effects import Committed
-from framework.commit.recovery.orphans import SAFETY_AGE_MS, sort_out
+from framework.commit.recovery.orphans import sort_out
 from framework.config.spec import PartitionFieldSpec
 from tests.iceberg.conftest import Lake
 from tests.iceberg.deletes import Deleter, as_equality_deletes, check, ids_left, state

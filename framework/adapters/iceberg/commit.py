@@ -52,6 +52,7 @@ from framework.adapters.iceberg.supported_tables import unreadable, unwritable
 from framework.adapters.iceberg.views import head_of, view_of
 from framework.adapters.secrets import hidden
 from framework.commit.events.event_types import DataFile as CommittedFile
+from framework.commit.file_ages import YOUNG_MS, Moment
 from framework.commit.machine.effects import (
     OUTCOME_UNKNOWN,
     CommitConflict,
@@ -70,7 +71,6 @@ from framework.commit.machine.progress import (
     merge,
     summary,
 )
-from framework.commit.recovery.orphans import YOUNG_MS, Moment
 from framework.commit.tombstones import (
     TOMBSTONES_PROPERTY,
     text_of,

@@ -37,6 +37,7 @@ from framework.adapters.iceberg.private.snapshot_id import new_snapshot_id
 from framework.adapters.iceberg.private.spec_schemas import partition_types, schema_for_spec
 from framework.adapters.iceberg.views import ancestry, head_of
 from framework.commit.events.event_types import DataFile
+from framework.commit.file_ages import YOUNG_MS, Moment
 from framework.commit.machine.progress import (
     SUMMARY_CONTROL_OFFSET,
     SUMMARY_CONTROL_TOPIC_ID,
@@ -44,7 +45,6 @@ from framework.commit.machine.progress import (
     SUMMARY_MAINTENANCE,
 )
 from framework.commit.maintenance.others import ForeignReplace, engine_of
-from framework.commit.recovery.orphans import YOUNG_MS, Moment
 from framework.commit.tombstones import SUMMARY_TOMBSTONES
 
 CONFLICTS = 8
