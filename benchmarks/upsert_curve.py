@@ -28,18 +28,18 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
 from framework.adapters.iceberg.tables import IcebergTables
-from framework.adapters.table_care import TableCare
+from framework.adapters.maintenance.tables import TableCare
 from framework.commit.events.event_types import KeyedChanges
 from framework.commit.machine.effects import CommitTable, Committed, TableProgress
-from framework.config.maintenance import ExpirePolicy, MaintenancePolicy
 from framework.config.spec import PartitionFieldSpec, WriteMode, WritePolicy
-from framework.runtime.keyed_tables import KeyedTables
-from framework.runtime.maintenance import expire_once
-from framework.table.arrow_schema import arrow_schema, parse_schema
+from framework.config.values.maintenance import ExpirePolicy, MaintenancePolicy
+from framework.runtime.maintenance.tables import expire_once
+from framework.runtime.upsert.heads import KeyedTables
 from framework.table.changes import CreateTable
+from framework.table.schema.arrow import arrow_schema, parse_schema
 from framework.task.context import TaskContext
-from framework.task.keyed_writer import UPSERT, KeyedWriter, with_positions
 from framework.task.output import new_writer
+from framework.task.upsert.writer import UPSERT, KeyedWriter, with_positions
 from testbed.record_samples import plan as sample_plan
 from testbed.record_samples import policy as sample_policy
 from testbed.servers.spark_reader import java_settings

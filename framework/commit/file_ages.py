@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from framework.config.maintenance import ORPHAN_SAFETY_AGE_MS
+from framework.config.values.maintenance import ORPHAN_SAFETY_AGE_MS
 
 DAY_MS = 24 * 60 * 60 * 1000
 SAFETY_AGE_MS = ORPHAN_SAFETY_AGE_MS

@@ -1,6 +1,6 @@
 """Turns a plan into text and JSON. It shows exactly the list of steps that `floe run` executes, in its order.
 
-Pure: no colours, no terminal; `framework.cli.plan` prints what comes out.
+Pure: no colours, no terminal; `framework.cli.check.plan` prints what comes out.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from framework.config.maintenance import MaintenancePolicy
-from framework.config.metadata import metadata_column
+from framework.config.names.metadata import metadata_column
 from framework.config.spec import (
     Condition,
     Distribution,
@@ -24,6 +23,7 @@ from framework.config.spec import (
     WritePolicy,
 )
 from framework.config.units import partition_text, sort_text
+from framework.config.values.maintenance import MaintenancePolicy
 from framework.plan.canonical import step_value
 from framework.plan.maintenance_words import unusual_words
 from framework.plan.model import (

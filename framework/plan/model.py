@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from framework.config.metadata import HISTORY
+from framework.config.names.metadata import HISTORY
+from framework.config.names.table_names import Catalogs
 from framework.config.spec import (
     Distribution,
     ErrorPolicy,
@@ -19,7 +20,6 @@ from framework.config.spec import (
     RouteRule,
     TablesSpec,
 )
-from framework.config.table_names import Catalogs
 from framework.frozen import dataclass
 
 

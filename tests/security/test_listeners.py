@@ -18,9 +18,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 import framework
-from framework.adapters import metrics_server
-from framework.adapters.listener import MOST_CONNECTIONS
-from framework.adapters.metrics_server import MetricsServer
+from framework.adapters.host.listener import MOST_CONNECTIONS
+from framework.adapters.telemetry import metrics_server
+from framework.adapters.telemetry.metrics_server import MetricsServer
 from framework.web import app, serve
 from framework.web.beside import PageBeside
 from tests.unit.web.desk import PlainDesk
@@ -190,11 +190,11 @@ def test_a_name_of_somebody_elses_reads_nothing(listener: tuple[str, int, str], 
 
 # Where a socket is bound or a server is made, and what it is.
 PLACES = {
-    ("adapters/metrics_server.py", "_listen"): "a Listener",
+    ("adapters/telemetry/metrics_server.py", "_listen"): "a Listener",
     ("web/serve.py", "bind"): "a Listener",
     ("web/serve.py", "server"): "serves what bind made",
     ("web/beside.py", "_bind"): "asks bind",
-    ("cli/ops.py", "ops"): "asks bind",
+    ("cli/watch/ops.py", "ops"): "asks bind",
     ("local/broker.py", "free_port"): "looks for a port and closes it",
     ("local/broker.py", "port_is_free"): "looks for a port and closes it",
 }
@@ -223,6 +223,6 @@ def test_every_listener_was_judged() -> None:
                 for node in ast.walk(function):
                     if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in NAMES:
                         found.add((file, function.name))
-    assert {each for each in found if each[0] not in ("editor/server.py", "cli/lsp.py")} == set(PLACES)
-    for file in ("adapters/metrics_server.py", "web/app.py"):
+    assert {each for each in found if each[0] not in ("editor/server.py", "cli/write/lsp.py")} == set(PLACES)
+    for file in ("adapters/telemetry/metrics_server.py", "web/app.py"):
         assert "is_ours(" in (SOURCES / file).read_text(encoding="utf-8")

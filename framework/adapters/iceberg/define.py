@@ -35,12 +35,12 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
-from framework.adapters.iceberg.commit import TableCommits
+from framework.adapters.iceberg.commits.commit import TableCommits
 from framework.adapters.iceberg.supported_tables import writable_versions
 from framework.adapters.iceberg.views import definition_of
-from framework.commit.machine.progress import FILLED_FROM_PROPERTY
+from framework.commit.machine.progress.recorded import FILLED_FROM_PROPERTY
+from framework.config.names.table_names import identifier_of
 from framework.config.spec import PartitionFieldSpec, SortFieldSpec
-from framework.config.table_names import identifier_of
 from framework.errors import FloeError, TableBlocked
 from framework.table.changes import AlterTable, CreateTable
 from framework.table.partitions import order_of, source_of, spec_of

@@ -13,7 +13,7 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from framework.commit.tombstones import FOLDER
+from framework.commit.deleted_keys import FOLDER
 
 SUFFIXES = (".parquet", ".avro", ".puffin")
 # Of deleted keys that tables remember. Runs of a key index are their driver's own.

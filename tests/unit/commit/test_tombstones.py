@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.commit.events.event_types import KeyedChanges, TombstoneFile, Tombstones
-from framework.commit.tombstones import (
+from framework.commit.deleted_keys import (
     FAN_OUT,
     FORGET,
     MOST_KEYS,
@@ -24,6 +23,7 @@ from framework.commit.tombstones import (
     text_of,
     tombstones_summary,
 )
+from framework.commit.events.event_types import KeyedChanges, TombstoneFile, Tombstones
 from framework.errors import StateDisagreement
 from tests.protocol.strategies import tombstone_files
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from framework.config.build import build_pipeline
-from framework.config.maintenance import (
+from framework.config.filled.build import build_pipeline
+from framework.config.spec import TablesSpec
+from framework.config.values.maintenance import (
     MIB,
     CompactionPolicy,
     ExpirePolicy,
@@ -17,7 +18,6 @@ from framework.config.maintenance import (
     ManifestsPolicy,
     OrphansPolicy,
 )
-from framework.config.spec import TablesSpec
 
 
 def tables(**words: Any) -> TablesSpec:

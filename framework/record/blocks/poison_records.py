@@ -1,0 +1,60 @@
+"""Records that ended the process that read them, or its task: they are dead letters unseen, so that their neighbours
+are rows.
+
+In: a block, and the records that were found to be deadly (framework.task.probe). Out: the block without them, and their
+result. Keeps invariant 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from framework.plan.model import Plan
+from framework.record.blocks.bisect_failures import records_at
+from framework.record.failure import RecordFailure
+from framework.record.model import BlockResult, RecordBlock, TableTarget
+from framework.record.state.block_state import BlockState
+
+
+@dataclass(frozen=True)
+class Condemned:
+    """One record, and how it ended a process."""
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Care:
+    """How a batch is done whose tasks failed twice: without some records, without compiled modules, with the
+    expressions of `transform.sql` apart from each other."""
+
+    condemned: tuple[Condemned, ...] = ()
+    is_plain: bool = False
+    is_sql_apart: bool = False
+
+
+NO_CARE = Care()
+
+
+def set_aside(
+    block: RecordBlock, condemned: Sequence[Condemned], plan: Plan, tables: Mapping[str, TableTarget]
+) -> tuple[RecordBlock, BlockResult]:
+    """The block without condemned records, and what became of these."""
+    failures = {
+        record.offset: RecordFailure("decode", "FLOE-D120", f"the record is not read: {record.reason}")
+        for record in condemned
+        if (record.topic, record.partition) == (block.topic, block.partition)
+    }
+    places = [at for at, offset in enumerate(block.offsets) if offset in failures]
+    if not places:
+        return block, BlockResult()
+    out = records_at(block, places)
+    state = BlockState(out, plan, tables)
+    for at, offset in enumerate(out.offsets):
+        state.fail(at, failures[offset])
+    left = records_at(block, [at for at, offset in enumerate(block.offsets) if offset not in failures])
+    return left, state.result()
