@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -13,6 +14,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from framework.adapters.parquet import partition
 from framework.adapters.parquet.partition import partitions
+from framework.record import arrays
 from framework.record.arrays import rows_by_number
 
 NUMBERS = st.one_of(st.integers(0, 5), st.integers(0, 2**40))
@@ -47,11 +49,10 @@ def test_each_row_is_in_the_partition_of_its_values(rows: list[tuple[int | None,
             "row": pa.array(range(len(rows)), pa.int64()),
         }
     )
-    held, partition._SMALL = partition._SMALL, small
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (partition, arrays):
+            patch.setattr(module, "SMALL", small)
         found = list(partitions(table, SPEC, SCHEMA))
-    finally:
-        partition._SMALL = held
     assert len({each.values for each in found}) == len(found)
     for each in found:
         assert each.rows.column("row").to_pylist() == sorted(each.rows.column("row").to_pylist())
