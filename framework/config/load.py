@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from collections.abc import Mapping as Mapped
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,6 @@ from framework.config.tree import Mapping, Node, Scalar, plain
 from framework.config.tree import Path as TreePath
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic
-from framework.frozen import dataclass
 
 __all__ = ["LoadResult", "World", "load_pipeline", "load_pipelines", "load_target"]
 

@@ -7,7 +7,7 @@ overrides), or diagnostics. Invariant of this module: a secret leaves it as a `S
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from typing import Any
@@ -30,7 +30,6 @@ from framework.config.units import setting_text, size_bytes
 from framework.config.values.maintenance import MaintenanceLimits
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic, Severity, Span
-from framework.frozen import dataclass
 
 LOCAL = """\
 apiVersion: floe/v1

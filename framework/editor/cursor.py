@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,8 @@ from framework.config.tree import Sequence as Items
 from framework.config.world import World
 from framework.diagnose.codes.catalogue import explanation, lookup
 from framework.diagnose.diagnostic import Diagnostic, Span
-from framework.frozen import dataclass
-from framework.late import late_pattern
 
-_CODE = late_pattern(r"\bFLOE-[A-Z][0-9]{3}\b")
+_CODE = re.compile(r"\bFLOE-[A-Z][0-9]{3}\b")
 _NAME, _PARAMETERS = ("template", "name"), ("template", "parameters")
 
 

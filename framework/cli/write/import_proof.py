@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -20,7 +20,6 @@ from framework.config.load import LoadResult, load_pipelines
 from framework.config.spec import LoadedPipeline
 from framework.diagnose.counted import counted
 from framework.errors import ConfigError
-from framework.frozen import dataclass
 from framework.testing.connect.model import Unknown
 from framework.testing.connect.proof import Proof, proof
 from framework.testing.recorded import Taken, checked

@@ -14,10 +14,9 @@ from framework.config.connector.untranslatable import refused
 from framework.config.rules.permitted import is_property_allowed, never_a_property
 from framework.config.spec import PartitionFieldSpec
 from framework.config.units import COLUMN, partition_text
-from framework.late import late_pattern
 
 Values = dict[str, Any]
-_CALL = late_pattern(r"([A-Za-z0-9_]+)\((.+)\)")
+_CALL = re.compile(r"([A-Za-z0-9_]+)\((.+)\)")
 _MAKES_NONE = "the sink makes tables without a partition"
 _LEAVES_TABLES_ALONE = {"columns": "discard_value", "data_type": "freeze", "nullability": "freeze"}
 

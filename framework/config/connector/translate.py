@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from framework.config.connector.avro_types import difference
@@ -28,7 +28,6 @@ from framework.config.connector.whole_sinks import check_whole
 from framework.config.connector.writes import Unsayable, Writes, writes_of
 from framework.config.units import partition_field
 from framework.diagnose.suggest import did_you_mean
-from framework.frozen import dataclass
 
 _TYPES_OF_SCHEMAS = (
     "types that Connect does not have, such as times in microseconds, are numbers to the sink and times to floe: compare "

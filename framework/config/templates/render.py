@@ -12,19 +12,17 @@ import re
 import traceback
 from collections.abc import Callable
 from collections.abc import Mapping as Mapped
+from dataclasses import dataclass
 from functools import cached_property
 
 from framework.config.filled.origin import RESERVED, Origin, marked, strip_markers
-from framework.config.templates.simple import rendered_simply
 from framework.config.text import SourceText, start_of
 from framework.diagnose.diagnostic import Diagnostic, Span
 from framework.diagnose.suggest import did_you_mean, listed
-from framework.frozen import dataclass
-from framework.late import late_pattern
 
 ReadInclude = Callable[[str], str]
-_STATEMENT = late_pattern(r"^[ \t]*#%", re.MULTILINE)
-_REFERENCE = late_pattern(
+_STATEMENT = re.compile(r"^[ \t]*#%", re.MULTILINE)
+_REFERENCE = re.compile(
     r"^[ \t]*#%-?[ \t]*(include|import|from|extends)[ \t]+(?:\"([^\"]*)\"|'([^']*)'|(.*))", re.MULTILINE
 )
 
@@ -71,9 +69,6 @@ def render(
     findings = _before(source, read_include)
     if findings:
         return None, findings
-    simple = rendered_simply(source.text, context)
-    if simple is not None:
-        return Rendered(SourceText(source.file, simple), source, context, read_include), []
     from jinja2 import TemplateError, TemplateNotFound, TemplateSyntaxError, UndefinedError
 
     from framework.config.templates.sandbox import TooMuch, UnsafeValue

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from framework.config.names.metadata import NAMES, PREFIX
 from framework.config.names.patterns import NOT_ONE, unfit
@@ -19,7 +20,6 @@ from framework.config.units import COLUMN, NUMBERED_TRANSFORMS, PLAIN_TRANSFORMS
 from framework.config.values.evolution import EVOLVE_SHORTHANDS
 from framework.config.values.type_text import structure
 from framework.diagnose.suggest import listed, nearest
-from framework.frozen import dataclass
 
 ICEBERG_TYPES = (
     "boolean", "int", "long", "float", "double", "decimal(10, 2)", "date", "time",

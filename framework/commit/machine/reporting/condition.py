@@ -7,6 +7,7 @@ only while the run that told it lives, or until a commit has come after it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 from framework.commit.events.event_types import Health, PauseChanged, StateChanged, Subject
@@ -21,9 +22,8 @@ from framework.commit.machine.reporting.health import (
 from framework.commit.watch import Waiting, hold_reason
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument, is_command
-from framework.late import late_pattern
 
-_QUOTED = late_pattern("`([^`]*)`")
+_QUOTED = re.compile("`([^`]*)`")
 HELD_REMEDY = "`floe status` says why those tables wait; reading resumes by itself once they are committed"
 
 

@@ -7,6 +7,7 @@ secret is ever copied: a reference to an environment variable takes its place.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from framework.config.connector.converters import converted
@@ -16,7 +17,6 @@ from framework.config.connector.untranslatable import PARTIAL, Untranslatable
 from framework.config.rules.target.connections import is_clear_secret
 from framework.config.text import start_of
 from framework.config.tree import Scalar
-from framework.frozen import dataclass
 
 _KINDS = {
     "GlueCatalog": "glue",
