@@ -43,7 +43,9 @@ def run(documents: int, seed: int, most: int = 1000, show: bool = False) -> Repo
         else:
             report.add(check_block(Writer(own).block(most_now), own))
         number += 1
-        for what, its_seed, text in report.faults[known:] if show else ():  # as soon as it is found: a run takes its time
+        for what, its_seed, text in (
+            report.faults[known:] if show else ()
+        ):  # as soon as it is found: a run takes its time
             print(f"--- {what}, seed {its_seed}\n{text}", flush=True)
         if show and time.monotonic() - told > 10:
             told = time.monotonic()
