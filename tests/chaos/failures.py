@@ -282,9 +282,9 @@ FAILURES: dict[str, Failure] = {
         ),
     ),
     "F34": Failure(
-        "deletes that carry only a key go to the wrong partition",
-        "",
-        reason="tables are only appended to; no delete is ever written, and no setting asks for one",
+        "deletes that carry only a key go to the wrong partition (databricks/iceberg-kafka-connect#318)",
+        "the row of a key is looked for in every partition, unless the key alone decides the partition",
+        ("tests/iceberg/test_keyed_tasks.py", "tests/spark/test_upsert.py"),
     ),
     "F35": Failure(
         "storage, catalog or token outages end the job or lose data",
