@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from framework.commit.file_ages import Moment
-
 from framework.adapters.iceberg.commits.expiry import ExpiryFacts
 from framework.adapters.maintenance.tables import Compacted, Expired, MaintainedTable
+from framework.commit.file_ages import Moment, Presence
 from framework.commit.machine.progress.recorded import (
     PROGRESS_PROPERTY,
     SUMMARY_CONTROL_OFFSET,
@@ -25,7 +24,6 @@ from framework.commit.maintenance.compaction import LiveFileFacts, plan_compacti
 from framework.commit.maintenance.expire import Expiry, Reference, SnapshotAge
 from framework.commit.maintenance.removed_files import ExpiringSnapshot, ListedFile, ListedManifest
 from framework.commit.recovery import orphans as orphan_rules
-from framework.commit.recovery.orphans import Presence
 from framework.config.values.maintenance import CompactionPolicy, ManifestsPolicy
 from framework.errors import FloeError
 from tests.simulator.catalog import MAIN, Asserted, Metadata, Refused, Snapshot, Update, known_topics, view_of

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from framework.commit.file_ages import Moment, stood_still
-
 from framework.commit.events.event_types import CommitComplete, CommitToTable
+from framework.commit.file_ages import Moment, stood_still
 from framework.commit.machine.effects import (
     Assigned,
     CommitTable,

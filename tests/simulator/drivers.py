@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from framework.commit.file_ages import Moment, stood_still
-
 from framework.adapters.kafka.admin import GroupOffset
 from framework.commit import watch
 from framework.commit.events import split
@@ -24,6 +22,7 @@ from framework.commit.events.event_types import (
     SourceRange,
     TableCommitPolicy,
 )
+from framework.commit.file_ages import Moment, stood_still
 from framework.commit.machine.progress.recorded import (
     FILLED_FROM_PROPERTY,
     PROGRESS_PROPERTY,

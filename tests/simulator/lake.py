@@ -11,11 +11,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from framework.commit.file_ages import Moment, stood_still
-
 from framework.adapters.iceberg.files import TablePlace, TableReferences
 from framework.adapters.iceberg.snapshots import EXPIRED
 from framework.commit.events.event_types import SourceRange
+from framework.commit.file_ages import Moment, stood_still
 from framework.commit.machine.effects import (
     CommitConflict,
     CommitFailed,

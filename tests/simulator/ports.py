@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from framework.commit.file_ages import Moment
-
 from framework.adapters.kafka.admin import GroupOffset
 from framework.commit.events.event_types import (
     ControlEvent,
@@ -20,6 +18,7 @@ from framework.commit.events.event_types import (
     OffsetsSet,
     SourceRange,
 )
+from framework.commit.file_ages import Moment
 from framework.commit.machine.progress.chain import next_link, settled_link
 from framework.commit.offsets import PartitionFacts, PartitionKey
 from framework.commit.recovery.orphans import StoredFile

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from framework.commit.events.event_types import SourceRange
+from framework.commit.file_ages import Presence
 from framework.commit.machine.progress import prefix
 from framework.commit.maintenance import expire, removed_files
 from framework.commit.maintenance.expire import Expiry
@@ -19,7 +20,6 @@ from framework.commit.offset_ranges import OffsetRanges
 from framework.commit.recovery import missing, orphans
 from framework.commit.recovery import table_replay as replay_rules
 from framework.commit.recovery.missing import Gap
-from framework.commit.recovery.orphans import Presence
 from framework.config.spec import TablesSpec
 from framework.config.values.maintenance import MaintenancePolicy
 from framework.errors import FloeError

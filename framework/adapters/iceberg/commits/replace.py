@@ -38,7 +38,7 @@ from framework.adapters.iceberg.private.spec_schemas import partition_types, sch
 from framework.adapters.iceberg.views import ancestry, head_of
 from framework.commit.deleted_keys import SUMMARY_TOMBSTONES
 from framework.commit.events.event_types import DataFile
-from framework.commit.file_ages import Moment
+from framework.commit.file_ages import Moment, Presence, presence_of_unnamed
 from framework.commit.machine.progress.recorded import (
     SUMMARY_CONTROL_OFFSET,
     SUMMARY_CONTROL_TOPIC_ID,
@@ -46,7 +46,6 @@ from framework.commit.machine.progress.recorded import (
     SUMMARY_MAINTENANCE,
 )
 from framework.commit.maintenance.others import ForeignReplace, engine_of
-from framework.commit.recovery.orphans import Presence, presence_of_unnamed
 
 CONFLICTS = 8
 FIRST_PAUSE_S = 0.05
