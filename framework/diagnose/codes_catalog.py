@@ -197,7 +197,7 @@ ENTRIES = (
     Code(
         "FLOE-R144",
         "Rows of a table cannot be replaced by key",
-        "`write.mode: upsert` needs a table of format version 2 or 3 that has the key columns, and whose deletes floe can read; equality deletes of other writers it cannot. Each key must have one row: before a table is first changed by its key, floe looks through it once. The message says what is wrong. The pipeline holds: it reads nothing past the batch, tries again, and goes on by itself when the table is mended; a run that is to end ends. A change that were left out could not be made up for later.",
+        "`write.mode: upsert` needs a table of format version 2 or 3 that has the key columns, and whose deletes floe can read; equality deletes of other writers it cannot. Each key must have one row: before a table is first changed by its key, floe looks through it once, and names who else wrote to it. It must not belong to another pipeline (FLOE-D206). The message says what is wrong. The pipeline holds: it reads nothing past the batch, tries again, and goes on by itself when the table is mended; a run that is to end ends. A change that were left out could not be made up for later.",
         transcript=Transcript(
             "run orders.yaml -t prod",
             "rows of table shop.orders cannot be replaced by key: the table has no column id, which is in its key",

@@ -265,6 +265,18 @@ ENTRIES = (
         ),
     ),
     Code(
+        "FLOE-D206",
+        "The table belongs to another pipeline",
+        "A table records in its property `floe.owner` how its rows are written and by which pipelines: those that made it, or that name it as a whole in their files with the same mode and key. The record leads to an upsert table, a history or a dead-letter table of another pipeline, where a row of this one would stand beside the owner's. The message names the owner. If both pipelines shall write the table, name it in both files, without a `{field}`, with the same `write:`. If the owner no longer writes it, unset the property: the next pipeline that names the table owns it.",
+        transcript=_stopped(
+            "route",
+            "the table 'shop.customers' is not this pipeline's: it belongs to pipeline customers, which upserts it by id; pipeline shop would append to it",
+            "# Let no glob of `routes.allow_tables` match the table, or name it in both files with the same `write:`.",
+            "# If pipeline customers no longer writes it, in Spark:  ALTER TABLE shop.customers UNSET TBLPROPERTIES ('floe.owner')",
+            *_again("FLOE-D206"),
+        ),
+    ),
+    Code(
         "FLOE-D301",
         "The value is of another type",
         "The field's value does not have the column's type: text in a number column, a list in a text column.",

@@ -98,7 +98,7 @@ ENTRIES = (
     Code(
         "FLOE-C462",
         "An upsert table that two pipelines write",
-        "The order of the source is the order within one pipeline's topics. Records of two pipelines have none between them, so which row stays would be chance. The same holds where a record may lead a template of another file to the table: let no glob of that file's `allow_tables` match it.",
+        "The order of the source is the order within one pipeline's topics. Records of two pipelines have none between them, so which row stays would be chance. The same holds where a record may lead a template of another file to the table: let no glob of that file's `allow_tables` match it. Two templates, of which one upserts and the other appends, must not be able to make one name.",
         _TWO % (_WRITE % "", _WRITE % ""),
         _TWO % (_WRITE % "", "routes: {rules: [{table: shop.other}]}"),
     ),

@@ -24,6 +24,7 @@ from framework.errors import TableBlocked
 from framework.ops.preview import Action, PartitionStart, Problem, StartPreview, TablePreview
 from framework.plan.model import Plan
 from framework.runtime.table_creation import plan_creation
+from framework.runtime.table_owner import check_owner, claim_of
 from framework.table.arrow_schema import parse_schema
 from framework.table.changes import AddColumn, CreateTable, Refusal, WidenColumn
 from framework.table.create import location_of, plan_create
@@ -31,6 +32,7 @@ from framework.table.evolve import plan_evolution
 from framework.table.keys import key_of
 from framework.table.model import TableNeed, TableTarget
 from framework.table.observed import observed
+from framework.table.owner import OWNED
 from framework.table.policy.rules import TableRules
 from framework.table.policy.words import Aspect
 from framework.table.types import format_version
@@ -85,6 +87,8 @@ def holding_tables(plan: Plan, tables: Iterable[TablePreview]) -> Iterator[Probl
     for table in tables:
         if table.action is not Action.REFUSE or not plan.write.tables.policy_for(table.table).write.is_upsert:
             continue
+        if table.code == OWNED and not claim_of(plan, table.table).is_named:
+            continue  # the pipeline goes on without the records that lead there
         reason = table.notes[0]
         if table.code != "FLOE-R144":
             reason = f"rows of table {table.table} cannot be replaced by key: {reason}"
@@ -129,6 +133,10 @@ def _missing(plan: Plan, table: str) -> TablePreview:
 
 
 def _existing(plan: Plan, table: str, found: TableTarget) -> TablePreview:
+    try:
+        check_owner(plan, found)
+    except TableBlocked as error:
+        return TablePreview(table, Action.REFUSE, notes=(error.message,), code=error.code)
     if table == plan.write.dead_letter_table:
         return TablePreview(table, Action.KEEP)
     policy = plan.write.tables.policy_for(table)

@@ -22,8 +22,10 @@ from framework.record.bisect_failures import joined, records_at
 from framework.record.decoded import decoded_fields
 from framework.record.model import BlockResult, DeadLetter, RecordBlock, TableTarget
 from framework.record.process import Sql, needed_schemas
+from framework.runtime.table_owner import check_owner
 from framework.runtime.tables import reachable_tables
 from framework.table.arrow_schema import parse_schema
+from framework.table.owner import OWNED
 from framework.task.blocks import BlockProcessor
 from framework.task.context import TaskContext
 from framework.testing.execute import settled
@@ -162,16 +164,19 @@ def tables_now(plan: Plan, catalog: IcebergTables) -> MemoryTables:
     """
     found: list[TableTarget] = []
     refused: list[tuple[str, str]] = []
+    foreign: list[tuple[str, str]] = []
     for name in reachable_tables(plan, catalog):
         if name == plan.write.dead_letter_table:
             continue
         try:
             target = catalog.load_target(name, plan.write.tables.policy_for(name))
+            if target is not None:
+                check_owner(plan, target)
         except FloeError as error:
             if not isinstance(error, TableBlocked | StateDisagreement) and error.code != "FLOE-R135":
                 raise
-            refused.append((name, error.message))
+            (foreign if error.code == OWNED else refused).append((name, error.message))
             continue
         if target is not None:
             found.append(target)
-    return MemoryTables(plan, (), found, tuple(refused))
+    return MemoryTables(plan, (), found, tuple(refused), tuple(foreign))

@@ -108,8 +108,8 @@ def plain(value: object) -> object:
 
 
 _USED = object()
-# What `write` says of the dead-letter table, as routing needs it.
-_SAID_ELSEWHERE = ("not_for_records",)
+# What `write` says of the dead-letter table, as routing needs it, and what is known while running alone.
+_SAID_ELSEWHERE = ("not_for_records", "owned_by_others")
 _UNUSED: dict[str, object] = {
     "write": plain(asdict(WritePolicy())),
     "append_only": [],

@@ -71,6 +71,7 @@ class Route:
     allow_tables: tuple[str, ...]
     max_new_tables_per_hour: int
     refused_tables: tuple[tuple[str, str], ...] = ()  # while running: (table that cannot be written now, why)
+    owned_by_others: tuple[tuple[str, str], ...] = ()  # of these the tables of other pipelines, and whose they are
     only_tables: tuple[str, ...] = ()  # what goes to other tables is dropped: they hold it already; (): all of them
     catalogs: Catalogs = ()  # where tables live, by their names; records are routed to full names
     not_for_records: str | None = None  # the dead-letter table, where names depend on records: none may name it

@@ -7,6 +7,7 @@ that a record can take.
 from __future__ import annotations
 
 from framework.record.failure import RecordFailure
+from framework.table.owner import OWNED
 from framework.table.policy.answers import Answer
 from framework.table.policy.names import Named
 
@@ -26,6 +27,12 @@ def not_now(table: str, reason: str) -> RecordFailure:
     """The failure of a record whose table cannot be written for a while."""
     message = f"the table {table!r} cannot be written now: {reason}"
     return RecordFailure("route", "FLOE-D205", message, expected="a table", actual=table)
+
+
+def of_another_pipeline(table: str, reason: str) -> RecordFailure:
+    """The failure of a record that leads to a table of another pipeline, which the reason names."""
+    message = f"the table {table!r} is not this pipeline's: {reason}"
+    return RecordFailure("route", OWNED, message, expected="a table of this pipeline", actual=table)
 
 
 def no_table(table: str, answer: Answer) -> RecordFailure:

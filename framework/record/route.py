@@ -26,7 +26,7 @@ from framework.record.failure import RecordFailure, shown
 from framework.record.json.strict_parser import JsonValue
 from framework.record.keyed_routes import Routed, keyed_columns, widened
 from framework.record.keyed_tables import KeyedTables, table_of
-from framework.record.refusal import not_now
+from framework.record.refusal import not_now, of_another_pipeline
 
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 _NAME_VALUE = re.compile(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
@@ -87,6 +87,9 @@ def render(rule: RouteRule, values: tuple[Scalar, ...], route: Route, lower: boo
             expected="a table of records",
             actual=name,
         )
+    for owned, reason in route.owned_by_others:
+        if name == owned:
+            raise of_another_pipeline(name, reason)
     for refused, reason in route.refused_tables:
         if name == refused:
             raise not_now(name, reason)

@@ -58,7 +58,7 @@ def change_tables_until_they_hold(
 
 def context_now(base: TaskContext, tables: TableRegistry) -> TaskContext:
     """What tasks are given, with the tables as they are now; the policy says where records for a refused table go."""
-    route = replace(base.plan.route, refused_tables=tables.refused)
+    route = replace(base.plan.route, refused_tables=tables.refused, owned_by_others=tables.owned_by_others)
     return replace(base, plan=replace(base.plan, route=route), tables=known_to_tasks(tables.targets))
 
 

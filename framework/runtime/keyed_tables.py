@@ -41,7 +41,11 @@ class KeyedTables:
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self.indexes = KeyIndexes(lambda name: catalog.io_properties([name])[name])
-        self._unique = UniqueKeys(lambda name: catalog.io_properties([name])[name], say)
+        self._unique = UniqueKeys(
+            lambda name: catalog.io_properties([name])[name],
+            say,
+            lambda target: catalog.writers_beside(target, plan.pipeline),
+        )
         self._deletes = RememberedDeletes(lambda name: catalog.io_properties([name])[name], now_ms)
         self._plan = plan
         self._catalog = catalog

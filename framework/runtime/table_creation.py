@@ -20,6 +20,7 @@ from framework.plan.model import Plan
 from framework.record.failure import shown
 from framework.record.letters.dead_letter import plan_dead_letter_table
 from framework.record.model import TableNeed, TableTarget
+from framework.runtime.table_owner import created_with
 from framework.table.changes import CreateTable, Refusal
 from framework.table.create import plan_create
 
@@ -67,7 +68,8 @@ class TableCreation:
         assert not isinstance(change, Refusal)  # `refusal` has asked
         made = (CREATED_PROPERTY, f"{self._plan.pipeline} {int(time.time() * 1000)}")
         told = ((FILLED_FROM_PROPERTY + control_topic_id, self._plan.pipeline),) if control_topic_id else ()
-        self._catalog.create_table(replace(change, properties=(*change.properties, made, *told)))
+        told = (*told, made, created_with(self._plan, need.table))
+        self._catalog.create_table(replace(change, properties=(*change.properties, *told)))
         reach("table-created")
         self._say(Line(f"created {need.table}", table=need.table))
 

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 
 from framework.adapters.iceberg.tables import IcebergTables
-from framework.commit.machine.progress import filled_from
+from framework.commit.machine.progress import FILLED_FROM_PROPERTY, filled_from
 from framework.config.table_names import identifier_of, template_glob
 from framework.diagnose.log_lines import Line
 from framework.errors import FloeError, TableBlocked
@@ -22,6 +22,7 @@ from framework.plan.catalogs import used_catalogs
 from framework.plan.model import Plan
 from framework.record.model import TableNeed, TableTarget
 from framework.runtime.table_creation import TableCreation, nobody_foresaw
+from framework.runtime.table_owner import named_tables, to_record
 from framework.runtime.table_troubles import TableTroubles
 from framework.table.changes import Refusal
 from framework.table.evolve import plan_evolution
@@ -56,6 +57,11 @@ class TableRegistry:
         """Tables that cannot be written now, with the reason; records for them are dead letters, or what the policy
         says."""
         return self._troubles.refused
+
+    @property
+    def owned_by_others(self) -> tuple[tuple[str, str], ...]:
+        """Tables of other pipelines, with whose they are; records for them are dead letters, or what the policy says."""
+        return self._troubles.owned_by_others
 
     @property
     def troubles(self) -> dict[str, str]:
@@ -131,11 +137,17 @@ class TableRegistry:
         policy = self._plan.write.tables.policy_for(name)
         for _ in range(ATTEMPTS):
             found = self._catalog.load_target(name, policy)
-            # Invariant 12: said before the first file is written, since nobody who removes orphans need know this topic.
-            if found is None or not self.control_topic_id or self.control_topic_id in filled_from(found.properties):
+            if found is None:
                 return found
-            pipeline = self._plan.pipeline
-            if self._catalog.note_filled_from(name, found.table_uuid, self.control_topic_id, pipeline):
+            try:
+                told = dict(to_record(self._plan, found))
+            except TableBlocked:
+                self._targets.pop(name, None)  # what was written before is committed; nothing is written any more
+                raise
+            # Invariant 12: said before the first file is written, since nobody who removes orphans need know this topic.
+            if self.control_topic_id and self.control_topic_id not in filled_from(found.properties):
+                told[FILLED_FROM_PROPERTY + self.control_topic_id] = self._plan.pipeline
+            if not told or self._catalog.note_properties(name, found, told):
                 return found
         return found
 
@@ -255,10 +267,7 @@ def reachable_tables(plan: Plan, catalog: IcebergTables) -> tuple[str, ...]:
     """The tables that the plan's rules name, histories and dead letters included, and those of the catalog that a rule with
     a field of the record in its name may reach. The first need not exist."""
     tables = plan.write.tables
-    names = [tables.full_name(rule.table) for rule in plan.route.rules if "{" not in rule.table]
-    names += [tables.full_name(history.table) for history in tables.histories]
-    if plan.write.dead_letter_table:
-        names.append(plan.write.dead_letter_table)
+    names = list(named_tables(plan))
     patterns = [template_glob(rule.table) for rule in plan.route.rules if "{" in rule.table]
     namespaces = {pattern.rsplit(".", 1)[0] for pattern in patterns}
     everywhere = any("*" in namespace for namespace in namespaces)

@@ -26,8 +26,14 @@ from framework.table.model import TableTarget
 class UniqueKeys:
     """Of one run of a pipeline."""
 
-    def __init__(self, io_properties: Callable[[str], Mapping[str, str]], say: Callable[[str], None]) -> None:
-        """`io_properties` gives by catalog what its FileIO is made with."""
+    def __init__(
+        self,
+        io_properties: Callable[[str], Mapping[str, str]],
+        say: Callable[[str], None],
+        writers_beside: Callable[[TableTarget], tuple[str, ...]],
+    ) -> None:
+        """`io_properties` gives by catalog what its FileIO is made with, `writers_beside` who else wrote to a table."""
+        self._writers_beside = writers_beside
         self._io_properties = io_properties
         self._say = say
         # By table, the key that it was asked for, while no batch by it is committed yet.
@@ -75,10 +81,15 @@ class UniqueKeys:
                 ) from error
             if found:
                 names = ", ".join(target.policy.write.key)
+                others = self._writers_beside(target)
                 raise blocked(
                     target.name,
-                    f"{counted(found, 'key')} of {names} {'has' if found == 1 else 'have'} several rows",
+                    f"{counted(found, 'key')} of {names} {'has' if found == 1 else 'have'} several rows{_written_by(others)}",
                     f"delete all rows but one of each: SELECT {names}, count(*) FROM {target.name} GROUP BY {names} "
                     "HAVING count(*) > 1 finds them; or take a key that is unique",
                 )
         self._asked[target.table_uuid] = keyed.key_ids
+
+
+def _written_by(others: tuple[str, ...]) -> str:
+    return f", after rows by {', '.join(others)}" if others else ""

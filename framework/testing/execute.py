@@ -98,7 +98,8 @@ def settled(
 ) -> list[BlockResult] | None:
     """What becomes of blocks once the tables are as they ask; None if they ask for ever."""
     for _ in range(_ROUNDS):
-        routing = replace(plan, route=replace(plan.route, refused_tables=tables.refused))
+        route = replace(plan.route, refused_tables=tables.refused, owned_by_others=tables.owned_by_others)
+        routing = replace(plan, route=route)
         results = [process(block, routing) for block in records]
         needs = _merged(results)
         if not needs:

@@ -33,6 +33,7 @@ from framework.errors import TableBlocked
 from framework.ops.doctor import State
 from framework.ops.doctor_catalog import examine
 from framework.table.changes import CreateTable
+from testbed.record_samples import target as record_target
 from tests.iceberg.conftest import POLICY, SCHEMA, TOPIC, Lake
 from tests.iceberg.rest_server import Handler, RestServer
 
@@ -54,7 +55,7 @@ ALL_LOADS = {
     "missing_files": lambda tables, name: tables.missing_files(name, ["file:///etc/passwd"]),
     "opened": lambda tables, name: tables.opened(name),
     "foreign_metadata": lambda tables, name: tables.foreign_metadata(name, []),
-    "note_filled_from": lambda tables, name: tables.note_filled_from(name, "", TOPIC, "p"),
+    "note_properties": lambda tables, name: tables.note_properties(name, record_target(name), {"floe.owner": "x"}),
     "store_now_ms": lambda tables, name: tables.store_now_ms(name),
     "owned": lambda tables, name: tables.owned(name, ["file:///etc/passwd"]),
     "remove_files": lambda tables, name: list(tables.remove_files(name, ["file:///tmp/floe-no-such-file"])),

@@ -37,6 +37,7 @@ from framework.adapters.iceberg.files import (
 from framework.adapters.iceberg.keyed_target import KeyedTarget, ask_keyed, check_keyed, keyed_target_of
 from framework.adapters.iceberg.supported_tables import raise_for_names, refused, unreadable, unwritable
 from framework.adapters.iceberg.views import SnapshotInfo, ancestry, definition_of, head_of, info_of, target_of, view_of
+from framework.adapters.iceberg.writers import writers_beside
 from framework.adapters.parquet.usable import unusable
 from framework.adapters.secrets import first_line
 from framework.commit.events.event_types import SourceRange
@@ -194,6 +195,15 @@ class IcebergTables:
             TableBlocked: rows of the table cannot be replaced by key as it is now.
         """
         return ask_keyed(self._load(target.name), target, lambda loaded: keyed_target_of(loaded, target, known))
+
+    def writers_beside(self, target: TableTarget, pipeline: str) -> tuple[str, ...]:
+        """Who wrote to the table beside the pipeline since floe last changed it by its key, in words.
+
+        Raises:
+            FloeError: the catalog cannot be asked now.
+        """
+        loaded = self._load(target.name)
+        return writers_beside(loaded.metadata, target.policy.commit.branch, pipeline) if loaded else ()
 
     def check_keyed(self, target: TableTarget) -> None:
         """Find what keeps rows of the table from being replaced by key, as far as its metadata tells.
@@ -425,14 +435,15 @@ class IcebergTables:
         """Make the table and its namespace. A table that is there already is success: load it and check."""
         iceberg_define.create(self._catalog(catalog_of(change.table)).open()[0], change)
 
-    def note_filled_from(self, table: str, table_uuid: str, topic_id: str, pipeline: str) -> bool:
-        """Say in the table that runs announce files for it in this control topic; False when it has changed meanwhile.
+    def note_properties(self, table: str, found: TableTarget, properties: Mapping[str, str]) -> bool:
+        """Set properties by which floe remembers whose a table is, and where files are announced for it; False when they,
+        or the table, have changed since it was loaded.
 
         Raises:
             FloeError: FLOE-R134, R140: the catalog does not answer, or refuses.
         """
         catalog, commits = self._catalog(catalog_of(table)).open()
-        return iceberg_define.note_filled_from(catalog, commits, table, table_uuid, topic_id, pipeline)
+        return iceberg_define.note_properties(catalog, commits, table, found, properties)
 
     def alter_table(self, change: AlterTable) -> bool:
         """Make the new schema current; False when the table has changed meanwhile: load it and plan again."""

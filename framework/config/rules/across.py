@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from framework.config.rules.meeting import templates_that_meet
 from framework.config.spec import PipelineSpec
 from framework.config.table_names import identifier_of, matches_glob, template_glob
 from framework.config.tree import Mapping, Node, Path, Scalar, find
@@ -39,7 +40,7 @@ def findings_between(
     for (tree, spec), found in zip(files, findings, strict=True):
         if tree is not None and spec is not None:
             found += _histories(tree, spec, files)
-    return findings
+    return [[*found, *more] for found, more in zip(findings, templates_that_meet(files), strict=True)]
 
 
 @dataclass(frozen=True)
