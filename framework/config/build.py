@@ -94,7 +94,14 @@ def build_pipeline(document: Values) -> PipelineSpec:
 def _source(source: Values) -> SourceSpec:
     kafka = _own(source["kafka"])
     return SourceSpec(
-        kafka=KafkaSourceSpec(**{"connection": "main", **kafka, "topics": tuple(kafka.get("topics", ()))}),
+        kafka=KafkaSourceSpec(
+            **{
+                "connection": "main",
+                **kafka,
+                "topics": tuple(kafka.get("topics", ())),
+                "max_record_bytes": size_bytes(kafka.get("max_record_bytes", "")) or KafkaSourceSpec.max_record_bytes,
+            }
+        ),
         format=_format(source.get("format", {})),
         key=_key(source["key"]) if "key" in source else None,
         hints=tuple(_hint(path, hint) for path, hint in source.get("schema", {}).items()),

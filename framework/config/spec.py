@@ -135,6 +135,9 @@ class FieldHint:
     comment: str | None = None
 
 
+MAX_RECORD_BYTES = 32 * 1024**2
+
+
 @dataclass(frozen=True)
 class KafkaSourceSpec:
     connection: str
@@ -142,6 +145,7 @@ class KafkaSourceSpec:
     topic_pattern: str | None = None
     starting_offsets: str = "earliest"  # earliest | latest; used only if the pipeline has never run
     on_data_loss: str = "fail"
+    max_record_bytes: int = MAX_RECORD_BYTES
 
     def reads(self, topic: str) -> bool:
         """Whether a topic is one of the source's."""

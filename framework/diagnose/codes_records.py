@@ -209,6 +209,28 @@ ENTRIES = (
         ),
     ),
     Code(
+        "FLOE-D124",
+        "The record is too large",
+        "Decompressed, the record with its key and headers has more bytes than `source.kafka.max_record_bytes` (32 MiB unless the file says otherwise). A few compressed bytes may stand for any number, so a worker would be out of memory. The record is not read: the dead letter has its offset and says its size, and neither its value nor its key. Kafka still has the record. To have it in a table, raise the setting, and read its range again.",
+        transcript=_stopped(
+            "fetch",
+            "the record has 62,914,560 bytes with its key and headers, and is not read (expected 33,554,432 bytes at most, got 62,914,560 bytes)",
+            "# Raise `source.kafka.max_record_bytes`, if such records are meant; or have their producer correct them. Then:",
+            "floe validate orders.yaml",
+        ),
+    ),
+    Code(
+        "FLOE-D125",
+        "The record's batch cannot be decompressed",
+        "The producer sent the record in a batch that librdkafka cannot decompress: it is damaged, or decompresses to more than `receive.message.max.bytes` of the connection, which is 100 MB. All records of the batch are dead letters with their offsets, and without values. The records behind it are read.",
+        transcript=_stopped(
+            "fetch",
+            "the batch that holds the record cannot be decompressed, and is not read",
+            "# Set `receive.message.max.bytes` in the target's connection, if such batches are meant. Then:",
+            "floe validate orders.yaml",
+        ),
+    ),
+    Code(
         "FLOE-D201",
         "No rule matches",
         "No rule of `routes` takes the record; `routes.unrouted` says what happens to it.",

@@ -17,7 +17,7 @@ from enum import Enum
 from pydantic import TypeAdapter
 
 from framework.config.maintenance import MaintenancePolicy
-from framework.config.spec import LoadedPipeline, MonitoringSpec, TargetSpec, WritePolicy
+from framework.config.spec import MAX_RECORD_BYTES, LoadedPipeline, MonitoringSpec, TargetSpec, WritePolicy
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan, Step
 
@@ -113,6 +113,7 @@ _SAID_ELSEWHERE = ("not_for_records", "owned_by_others")
 _UNUSED: dict[str, object] = {
     "write": plain(asdict(WritePolicy())),
     "append_only": [],
+    "max_record_bytes": MAX_RECORD_BYTES,
     "histories": [],
     "maintenance": plain(asdict(MaintenancePolicy())),
 }

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from framework.config.metadata import HISTORY
 from framework.config.spec import (
+    MAX_RECORD_BYTES,
     Distribution,
     ErrorPolicy,
     FieldHint,
@@ -35,6 +36,7 @@ class ReadKafka:
     group_id: str
     max_records_per_batch: int
     slices: int
+    max_record_bytes: int = MAX_RECORD_BYTES  # of value, key and headers; a larger one is a dead letter
     window: tuple[tuple[str, int, int, int], ...] = ()  # only these (topic, partition, start, end); empty: everything
 
 

@@ -91,6 +91,9 @@ def records_at(block: RecordBlock, places: Sequence[int]) -> RecordBlock:
         [block.timestamps_ms[place] for place in places],
         [block.keys[place] for place in places],
         [block.headers[place] for place in places],
+        {at: block.unread[at] for place in places if (at := block.offsets[place]) in block.unread}
+        if block.unread
+        else {},
     )
 
 

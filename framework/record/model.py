@@ -7,7 +7,7 @@ change first. Everything here is plain data: it pickles to and from Spark's task
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -47,13 +47,23 @@ class Slice:
     end: int
 
 
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Why a record was not read: it has so many bytes and may have `most`; or no `size` where the batch that it is in
+    cannot be decompressed."""
+
+    size: int | None
+    most: int
+
+
 @dataclass
 class RecordBlock:
     """Consecutive records of one slice, about 100,000 of them. All sequences are of one length.
 
     `values` and `keys` are None where the record has none (a None value is a tombstone). `timestamps_ms` is -1 where
     the broker gives none. `values` may be a `framework.record.value_buffer.JoinedValues`; `keys` and `headers` may be
-    built on demand: few records are ever asked for theirs.
+    built on demand: few records are ever asked for theirs. `unread` are records that were not read, by their offsets, and
+    why: their values are empty, and they have neither key nor headers.
     """
 
     topic: str
@@ -63,6 +73,7 @@ class RecordBlock:
     timestamps_ms: Sequence[int]
     keys: Sequence[bytes | None]
     headers: Sequence[list[tuple[str, bytes | None]] | None]
+    unread: Mapping[int, Unread] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.values)

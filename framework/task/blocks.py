@@ -43,7 +43,7 @@ class BlockProcessor:
         context = self._context
         schemas = self._registry.schemas(needed_schemas(block, context.plan.decode))
         left, aside = block, BlockResult()
-        if context.condemned:
+        if context.condemned or block.unread:
             left, aside = set_aside(block, context.condemned, context.plan, context.tables)
         meet(left.values)
         if not len(left):

@@ -277,14 +277,17 @@ def decode_slices(pieces: list[Slice], context: TaskContext, schema: pa.Schema) 
 
     pa.set_cpu_count(1)
     be_plain(context.is_plain)
-    fetcher, registry = SliceFetcher(context.kafka), registry_of(context.registry)
+    fetcher, registry = (
+        SliceFetcher(context.kafka, most_record_bytes=context.plan.read.max_record_bytes),
+        registry_of(context.registry),
+    )
     for piece in pieces:
         early, newest = BlockResult(), -1
         decoded: list[Ints] = []
         for block in fetcher.fetch(piece, context.plan.decode.block_records):
             newest = max(newest, *block.timestamps_ms)
             schemas = registry.schemas(needed_schemas(block, context.plan.decode))
-            if context.condemned:
+            if context.condemned or block.unread:
                 block, aside = set_aside(block, context.condemned, context.plan, context.tables)
                 early = joined([early, aside])
                 if not len(block):

@@ -87,7 +87,7 @@ def _run_slices(slices: list[Slice], context: TaskContext, outbox: Outbox | None
     be_plain(context.is_plain)
     keep_large_blocks()
     run = TaskRun(context, outbox)
-    fetcher = SliceFetcher(context.kafka)
+    fetcher = SliceFetcher(context.kafka, most_record_bytes=context.plan.read.max_record_bytes)
     scatter = available() and outbox is None
     processor = BlockProcessor(context, scatter)
     block_records = records_in_block(context.plan.decode.block_records, len(context.tables), scatter)

@@ -14,12 +14,15 @@ import random
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 
 from confluent_kafka import KafkaError
 
 from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.broken_batch import BrokenBatch, first_broken, unread_blocks
 from framework.adapters.kafka.client import address_of, is_passing, setup_error
 from framework.adapters.kafka.reader import Polled, PythonReader, Reader, open_reader
+from framework.config.spec import MAX_RECORD_BYTES
 from framework.errors import DataLossError, FloeError, RetriableError, StateDisagreement
 from framework.record.compiled import is_plain
 from framework.record.gaps import Looks, Tally, check_seen, lost_record
@@ -29,6 +32,11 @@ from framework.record.model import RecordBlock, Slice
 STALL_TIMEOUT_S = 60.0
 # A block is cut off at this size too: 100,000 records of 1 MiB are more than a task's memory.
 BLOCK_BYTES = 64 * 1024 * 1024
+# Of one record, with key and headers, unless the pipeline says otherwise. A few compressed bytes may stand for any number.
+MOST_RECORD_BYTES = MAX_RECORD_BYTES
+# What an answer of the broker holds at most where a batch is done with care, beside its first batch of records: librdkafka
+# decompresses an answer as a whole.
+_CAREFUL_BYTES = 16 * 1024
 _POLL_RECORDS = 20_000
 _POLL_WAIT_S = 0.03
 
@@ -37,7 +45,11 @@ class _Connection:
     """The readers and the admin client of one process for one set of settings."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        self.reader: Reader = open_reader(settings)
+        self.reader: Reader
+        if is_plain():
+            self.reader = PythonReader(settings, queued_min_messages=1, max_partition_fetch_bytes=_CAREFUL_BYTES)
+        else:
+            self.reader = open_reader(settings)
         self.admin = KafkaAdmin(settings)
         self.gaps = _Gaps(settings)
 
@@ -87,7 +99,13 @@ class SliceFetcher:
     """Reads slices one after another over the process's one consumer; one thread only. `holes` is the newest
     slice's."""
 
-    def __init__(self, settings: Mapping[str, str], stall_timeout_s: float = STALL_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, str],
+        stall_timeout_s: float = STALL_TIMEOUT_S,
+        most_record_bytes: int = MOST_RECORD_BYTES,
+    ) -> None:
+        self._most_bytes = most_record_bytes
         self._settings = dict(settings)
         self._stall_timeout_s = stall_timeout_s
         self.holes = 0
@@ -135,7 +153,7 @@ class SliceFetcher:
             gaps.known.add(partition)
 
     def _read(self, connection: _Connection, reader: Reader, piece: Slice, block_records: int) -> Iterator[RecordBlock]:
-        reader.assign(piece)
+        reader.assign(piece, self._most_bytes)
         try:
             yield from self._blocks(connection, reader, piece, block_records)
         finally:
@@ -147,14 +165,25 @@ class SliceFetcher:
     ) -> Iterator[RecordBlock]:
         """The records inside the slice, in blocks of about `block_records`, until the position is at or past the
         end."""
-        position, held, met = piece.start, 0, False
+        position, held, met, seen_before = piece.start, 0, False, 0
         progress_at = time.monotonic()
         while position < piece.end:
             before = position
             wanted = min(_POLL_RECORDS, piece.end - position, max(1, block_records - held))
             polled = reader.poll(wanted, BLOCK_BYTES, piece.end, _POLL_WAIT_S)
-            held, self._seen = polled.records, polled.seen
+            held, self._seen = polled.records, seen_before + polled.seen
             position = max(position, polled.position, self._judge(connection, reader, piece, polled))
+            if (broken := first_broken(polled.events)) is not None:
+                if held:
+                    yield reader.take(piece)
+                begin = max(broken, position)
+                end = BrokenBatch(reader, piece, broken, self._stall_timeout_s).end(begin)
+                yield from unread_blocks(piece, begin, end, block_records, self._most_bytes)
+                seen_before, held = self._seen + end - begin, 0
+                self._seen = seen_before
+                position, progress_at = end, time.monotonic()
+                reader.assign(replace(piece, start=end), self._most_bytes)
+                continue
             if polled.position < 0 and not polled.events and not met:
                 reader.ask_for_leader(piece)
             met = True
@@ -179,6 +208,8 @@ class SliceFetcher:
         for error, offset in polled.events:
             if error.code() == KafkaError._PARTITION_EOF:
                 position = max(position, offset)
+            elif error.code() == KafkaError._BAD_COMPRESSION:
+                continue  # its records are unread
             else:
                 self._refuse(connection, reader, piece, error)
         return position

@@ -26,14 +26,14 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from framework.adapters.kafka.client import ClientLog, build, consumer_config, error_of
 from framework.config.units import setting_text
 from framework.record.compiled import load_compiled
-from framework.record.model import RecordBlock, Slice
+from framework.record.model import RecordBlock, Slice, Unread
 from framework.record.value_buffer import JoinedValues
 
 # Named in ACLs and seen in broker logs; it never joins a group and never commits.
 FETCH_GROUP_ID = "floe-fetch"
 # `python` makes every process read without the compiled extension.
 FETCH_VARIABLE = "FLOE_FETCH"
-FETCH_INTERFACE = 4
+FETCH_INTERFACE = 5
 
 T = TypeVar("T")
 Headers = list[tuple[str, bytes | None]] | None
@@ -59,8 +59,8 @@ class Reader(Protocol):
 
     log: ClientLog
 
-    def assign(self, piece: Slice) -> None:
-        """Read from the start of the slice on."""
+    def assign(self, piece: Slice, most_bytes: int) -> None:
+        """Read from the start of the slice on. Of a record with more than `most_bytes` its size alone is held."""
 
     def unassign(self) -> None:
         """Read nothing; what was fetched ahead is thrown away."""
@@ -170,9 +170,11 @@ class CompiledReader:
                 raise KafkaException(KafkaError(KafkaError._INVALID_ARG, str(error))) from error
 
         self._reader = build(make, settings, config)
+        self._most_bytes = 0
 
-    def assign(self, piece: Slice) -> None:
-        _checked(self._reader.assign(piece.topic, piece.partition, piece.start))
+    def assign(self, piece: Slice, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        _checked(self._reader.assign(piece.topic, piece.partition, piece.start, most_bytes))
 
     def unassign(self) -> None:
         _checked(self._reader.unassign())
@@ -189,7 +191,8 @@ class CompiledReader:
         )
 
     def take(self, piece: Slice) -> RecordBlock:
-        data, starts, offsets, stamps, missing, newlines, is_braced, is_ascii, messages = self._reader.take()
+        data, starts, offsets, stamps, missing, newlines, is_braced, is_ascii, messages, large = self._reader.take()
+        sizes = np.frombuffer(large or b"", np.int64).reshape(-1, 2).tolist()
         absent = None if missing is None else np.frombuffer(missing, np.bool_)
         values = JoinedValues(data, np.frombuffer(starts, np.int64), absent, newlines, is_braced, is_ascii)
         return RecordBlock(
@@ -200,6 +203,7 @@ class CompiledReader:
             timestamps_ms=array("q", stamps),
             keys=LazyColumn(len(values), messages.key if messages else _nothing),
             headers=LazyColumn(len(values), messages.headers if messages else _nothing),
+            unread={offset: Unread(size, self._most_bytes) for offset, size in sizes},
         )
 
     def position(self, piece: Slice) -> int:
@@ -238,6 +242,39 @@ def _checked(code: int) -> None:
 # ----------------------------------------------------------------------------------------------------------
 
 
+# More at once are no faster.
+_AT_ONCE = 500
+
+
+class _Large:
+    """What is held of a record that is too large, as far as it answers as a message does."""
+
+    def __init__(self, offset: int, timestamp: tuple[int, int], size: int) -> None:
+        self._offset, self._timestamp, self.size = offset, timestamp, size
+
+    def offset(self) -> int:
+        return self._offset
+
+    def timestamp(self) -> tuple[int, int]:
+        return self._timestamp
+
+    def value(self) -> bytes:
+        return b""
+
+    def key(self) -> None:
+        return None
+
+    def headers(self) -> None:
+        return None
+
+
+def _size(message: Message) -> int:
+    """Of value, key and headers, in bytes."""
+    headers = cast("Headers", message.headers())
+    told = sum(len(name.encode()) + len(value or b"") for name, value in headers) if headers else 0
+    return len(message.value() or b"") + len(message.key() or b"") + told
+
+
 class PythonReader:
     """Reads through confluent-kafka's Consumer, a Message object for each record."""
 
@@ -245,13 +282,14 @@ class PythonReader:
         """`own` are settings of librdkafka for this reader alone."""
         self.log = ClientLog()
         self._consumer = build(Consumer, settings, _config(settings, self.log, **own))
-        self._held: list[Message] = []
+        self._held: list[Message | _Large] = []
         self._nbytes = 0
         self._seen = 0
+        self._most_bytes = 0
 
-    def assign(self, piece: Slice) -> None:
+    def assign(self, piece: Slice, most_bytes: int) -> None:
         self._forget()
-        self._seen = 0
+        self._seen, self._most_bytes = 0, most_bytes
         self._consumer.assign([TopicPartition(piece.topic, piece.partition, piece.start)])
 
     def unassign(self) -> None:
@@ -259,20 +297,35 @@ class PythonReader:
         self._consumer.unassign()
 
     def poll(self, records: int, nbytes: int, end: int, timeout_s: float) -> Polled:
-        position = -1
+        position, taken = -1, 0
         events: list[tuple[KafkaError, int]] = []
         with _no_cycle_collection():
-            got = self._consumer.consume(records, timeout_s)
-            # The common case first: all are records inside the slice, which the last one shows, since offsets ascend.
-            whole = bool(got) and not any(m.error() for m in got) and (got[-1].offset() or 0) < end
-            self._seen += len(got) if whole else sum(not m.error() and (m.offset() or 0) < end for m in got)
-            inside = got if whole else self._sort_out(got, end, events)
-            for message in got[-1:] if whole else got:
-                if message.error() is None:
-                    position = max(position, (message.offset() or 0) + 1)
-            self._held += inside
-            self._nbytes += sum([len(message.value() or b"") for message in inside])
+            # A few at a time: each message is a copy of its record, which may be large.
+            while taken < records and self._nbytes < nbytes and not events and position < end:
+                wanted = min(records - taken, _AT_ONCE)
+                got = self._consumer.consume(wanted, timeout_s)
+                # The common case first: all are records inside the slice, which the last one shows, since offsets ascend.
+                whole = bool(got) and not any(m.error() for m in got) and (got[-1].offset() or 0) < end
+                self._seen += len(got) if whole else sum(not m.error() and (m.offset() or 0) < end for m in got)
+                for message in got[-1:] if whole else got:
+                    if message.error() is None:
+                        position = max(position, (message.offset() or 0) + 1)
+                self._hold(got if whole else self._sort_out(got, end, events))
+                taken += len(got)
+                if len(got) < wanted:
+                    break
         return Polled(len(self._held), self._nbytes, position, events, self._seen)
+
+    def _hold(self, inside: list[Message]) -> None:
+        sizes = [_size(message) for message in inside]
+        if max(sizes, default=0) <= self._most_bytes:
+            self._held += inside
+            self._nbytes += sum(sizes)
+            return
+        for message, size in zip(inside, sizes, strict=True):
+            is_large = size > self._most_bytes
+            self._held.append(_Large(message.offset() or 0, message.timestamp(), size) if is_large else message)
+            self._nbytes += 0 if is_large else size
 
     def _sort_out(self, got: list[Message], end: int, events: list[tuple[KafkaError, int]]) -> list[Message]:
         """The records below `end`; events go to `events`."""
@@ -300,6 +353,7 @@ class PythonReader:
             timestamps_ms=[message.timestamp()[1] for message in messages],
             keys=LazyColumn(len(messages), lambda i: messages[i].key()),
             headers=LazyColumn(len(messages), lambda i: cast("Headers", messages[i].headers())),
+            unread={m.offset(): Unread(m.size, self._most_bytes) for m in messages if isinstance(m, _Large)},
         )
 
     def _forget(self) -> None:
