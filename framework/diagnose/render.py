@@ -232,11 +232,7 @@ def _sarif(diagnostics: Sequence[Diagnostic]) -> str:
                 "locations": [location],
             }
         )
-    driver = {
-        "name": "floe",
-        "informationUri": "https://github.com/floe-pipelines/floe",
-        "rules": [{"id": code} for code in rules],
-    }
+    driver = {"name": "floe", "rules": [{"id": code} for code in rules]}
     document = {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",

@@ -28,10 +28,10 @@ from framework.lineage.values import (
     column_sources,
 )
 
-PRODUCER = f"https://floe-pipelines.dev/{__version__}"
+PRODUCER = f"urn:floe:{__version__}"
 _SPEC = "https://openlineage.io/spec"
 _EVENT = f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"
-_OWN = "https://floe-pipelines.dev/schemas/lineage-facets.v1.schema.json#/$defs"
+_OWN = "urn:floe:schemas:lineage-facets.v1#/$defs"
 _FACETS = {
     "schema": f"{_SPEC}/facets/1-2-0/SchemaDatasetFacet.json#/$defs/SchemaDatasetFacet",
     "version": f"{_SPEC}/facets/1-0-1/DatasetVersionDatasetFacet.json#/$defs/DatasetVersionDatasetFacet",
