@@ -13,7 +13,17 @@ import yaml
 from schemas import __path__ as schemas_path
 
 ROOT = Path(__file__).parents[2]
-SHIPPED = ("framework", "schemas", "pipelines", "docs", "README.md", "CONTRIBUTING.md", "mkdocs.yml", "setup.cfg", ".ci")
+SHIPPED = (
+    "framework",
+    "schemas",
+    "pipelines",
+    "docs",
+    "README.md",
+    "CONTRIBUTING.md",
+    "mkdocs.yml",
+    "setup.cfg",
+    ".ci",
+)
 # Reserved by RFC 2606 and RFC 6761.
 RESERVED = re.compile(r"(?:^|\.)(?:example|test|invalid|localhost|example\.(?:com|net|org))$")
 # Whose they are is known, and each is named for what it is: standards, projects that floe works with, their pages.
