@@ -201,8 +201,15 @@ def offsets(found: PipelineView) -> Offsets:
     )
 
 
+MOST_FINDINGS = 200
+
+
 def checked(plugin: str, settings: Mapping[str, str], findings: tuple[Finding, ...]) -> ConfigInfos:
-    """Connect's answer to `config/validate`: one entry for each setting, and for each other key that is missing."""
+    """Connect's answer to `config/validate`: one entry for each setting, and for each other key that is missing. Of many
+    findings the first ones are told, and how many there are."""
+    if len(findings) > MOST_FINDINGS:
+        more = Finding(findings[0].key, f"{len(findings) - MOST_FINDINGS:,} more findings are not shown")
+        findings = (*findings[:MOST_FINDINGS], more)
     by_key: dict[str, list[str]] = {key: [] for key in settings}
     for finding in findings:
         if finding.is_error:

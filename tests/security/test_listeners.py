@@ -9,21 +9,29 @@ import ast
 import logging
 import os
 import socket
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+import requests
 from prometheus_client import CollectorRegistry
 
 import framework
 from framework.adapters import metrics_server
 from framework.adapters.listener import MOST_CONNECTIONS
 from framework.adapters.metrics_server import MetricsServer
+from framework.ops.desk import BrokerDesk
 from framework.web import app, serve
+from framework.web.answers import MOST_BODY
 from framework.web.beside import PageBeside
-from tests.unit.web.desk import PlainDesk
+from framework.web.connect import MOST_FINDINGS
+from framework.web.desk import Finding
+from tests.unit.web.desk import ACTOR, PlainDesk, served
 
 SOURCES = Path(framework.__file__).parent
 FLOOD = 1_200
@@ -160,6 +168,59 @@ def test_half_a_character_is_no_bug(body: str, plugin: str) -> None:
             assert made.recv(12) == b"HTTP/1.1 400"
     finally:
         close()
+
+
+class SlowDesk(PlainDesk):
+    """Checks a configuration until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__(findings=tuple(Finding("file", f"finding {number}") for number in range(5_000)))
+        self.go_on = threading.Event()
+        self.checking = 0
+
+    def check(self, plugin: str, settings: Mapping[str, str]) -> tuple[Finding, ...]:
+        self.checking += 1
+        self.go_on.wait(20)
+        return self.findings
+
+
+def test_acts_wait_behind_no_check() -> None:
+    """Sixty configurations are being checked, or wait for it: two at a time take a thread, and who pauses, resumes or
+    looks has an answer at once. Of many findings the first are told, and that there are more."""
+    desk = SlowDesk()
+    authorization = {"Authorization": f"Bearer {ACTOR}"}
+    with served(desk) as url, ThreadPoolExecutor(60) as pool:
+        path = f"{url}/connector-plugins/floe/config/validate"
+        checks = [
+            pool.submit(requests.put, path, json={"file": "x"}, headers=authorization, timeout=30) for _ in range(60)
+        ]
+        deadline = time.monotonic() + 10
+        while desk.checking < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        for method, what in (("PUT", "pause"), ("PUT", "resume"), ("GET", "status")):
+            answer = requests.request(method, f"{url}/connectors/orders/{what}", headers=authorization, timeout=3)
+            assert answer.status_code < 300
+        assert [act[1] for act in desk.acts] == [True, False]
+        assert desk.checking == app.CHECKS_AT_ONCE
+        desk.go_on.set()
+        told = [check.result().json() for check in checks]
+    errors = [error for config in told[0]["configs"] for error in config["value"]["errors"]]
+    assert len(errors) == MOST_FINDINGS + 1
+    assert errors[-1] == "4,800 more findings are not shown"
+
+
+def test_checking_what_may_be_sent_takes_a_bounded_time() -> None:
+    """The largest bodies of each kind of mistake: none holds a processor for long."""
+    head = (
+        "apiVersion: floe/v1\nkind: Pipeline\nmetadata: {name: x}\nsource: {kafka: {topics: [t]}}\nroutes:\n  rules:\n"
+    )
+    rules = "".join(f"    - {{tabel: a.b{number}}}\n" for number in range(MOST_BODY // 25))
+    keys = "".join(f"k{number}: 1\n" for number in range(MOST_BODY // 9))
+    for text in (head + rules, head + "    - {table: a.b}\n" + keys, "[" * MOST_BODY, "{" * MOST_BODY):
+        began = time.process_time()
+        found = BrokerDesk.check(cast("Any", None), "floe", {"file": text[: MOST_BODY - 20]})
+        assert found
+        assert time.process_time() - began < 8.0
 
 
 def test_who_times_out_is_not_printed(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
