@@ -491,7 +491,7 @@ SettingValue = str | SecretRef
 @dataclass(frozen=True)
 class MonitoringSpec:
     """How a target's drivers and coordinators are watched. `listen` (metrics) and `page`: `host:port`, "" for no server;
-    `textfile` and `pushgateway`: "" for none. Off loopback there is a `token`."""
+    `textfile` and `pushgateway`: "" for none. Off loopback there is a `token`. `names`: of the host, beside the machine's own."""
 
     listen: str = ""
     page: str = ""
@@ -500,6 +500,7 @@ class MonitoringSpec:
     pushgateway: str = ""
     max_tables: int = 200
     stalled_after_ms: int = 600_000
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,8 @@ def settings_digests(target: TargetSpec) -> dict[str, str]:
     dumped = _TARGET.dump_python(target, mode="json")
     if target.monitoring == MonitoringSpec():  # so that a target without it has the digests that it had before
         del dumped["monitoring"]
+    elif not target.monitoring.names:
+        del dumped["monitoring"]["names"]
     return {
         key: hashlib.sha256(_compact(value).encode()).hexdigest()[:_DIGEST_LENGTH]
         for key, value in sorted(dumped.items())

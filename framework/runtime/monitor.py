@@ -45,6 +45,7 @@ PROBE_EVERY_S = 10.0
 DELIVER_EVERY_S = 15.0
 # The run itself looks at its source more often than that, unless a batch is under way.
 LOOK_AGAIN_MS = 5_000
+FAILS_READINESS = 2
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,10 @@ class Monitor:
         for worker in self._workers:
             progress = worker.measures.progress
             is_well = progress.stall(now, self._spec.stalled_after_ms) is None
-            checks[f"pipeline {worker.plan.pipeline}"] = is_well and progress.phase not in (Phase.STARTING, Phase.ENDED)
+            name = worker.plan.pipeline
+            checks[f"pipeline {name}"] = is_well and progress.phase not in (Phase.STARTING, Phase.ENDED)
+            # One that failed once is tried again; one that fails again and again gets nothing written.
+            checks[f"batch of {name}"] = is_well and worker.measures.failed_in_a_row < FAILS_READINESS
         return checks
 
     def _of(
@@ -228,7 +232,7 @@ class Monitor:
         parts = host_and_port(self._spec.listen)
         assert parts is not None, "the rules of a target refuse another form"
         token = self._token()
-        server = MetricsServer(*parts, token, registry_of_samples(self.samples), self.checks)
+        server = MetricsServer(*parts, token, registry_of_samples(self.samples), self.checks, self._spec.names)
         self._server_close = server.close
         self._say(f"metrics and health at http://{server.address}/metrics, /healthz and /readyz")
 
@@ -238,7 +242,7 @@ class Monitor:
         target = self._connections.target
         for kafka, topic in zip(self._connections.kafka, self._connections.control_topics, strict=True):
             looked = Looked(target.name, target.prefix, kafka, topic)
-            self._pages.append(Page(looked, *parts, self._token(), self._say))
+            self._pages.append(Page(looked, *parts, self._token(), self._say, self._spec.names))
             self._say(f"the page of {topic} is at http://{self._pages[-1].address}/")
 
     def _token(self) -> str:

@@ -55,8 +55,10 @@ class ReadOnlyDesk:
 class Page:
     """Of one control topic. Listens at once, and answers as soon as the topic is read."""
 
-    def __init__(self, looked: Looked, host: str, port: int, token: str, say: Callable[[str], None]) -> None:
-        """Begin.
+    def __init__(
+        self, looked: Looked, host: str, port: int, token: str, say: Callable[[str], None], names: tuple[str, ...] = ()
+    ) -> None:
+        """Begin. `names`: those that clients may use beside the machine's own.
 
         Raises:
             SetupError: FLOE-E411, what serves it is not installed. FLOE-E036, the address cannot be listened at.
@@ -66,7 +68,7 @@ class Page:
         from framework.web.beside import PageBeside
 
         self._reader = OverviewReader(looked, say)
-        self._served: PageBeside = PageBeside(host, port, token)
+        self._served: PageBeside = PageBeside(host, port, token, names)
         self.address = self._served.address
         self._served.serve(self._begin)
 

@@ -35,6 +35,7 @@ class RunMeasures:
         self.durations = Distribution(BATCH_BOUNDS_S)
         self.announced_batches = 0
         self.failed_batches = 0
+        self.failed_in_a_row = 0
         self.letters: Counter[tuple[str, str]] = Counter()
         self.dropped: Counter[str] = Counter()
         self.retries: Counter[Service] = Counter()
@@ -73,6 +74,7 @@ class RunMeasures:
         result = batch.result
         with self._lock:
             self.announced_batches += 1
+            self.failed_in_a_row = 0
             self.durations = self.durations.with_one(batch.seconds)
             self.letters += result.letters
             self.dropped += result.dropped_for
@@ -86,4 +88,5 @@ class RunMeasures:
         """A batch failed, and is tried again or not."""
         with self._lock:
             self.failed_batches += 1
+            self.failed_in_a_row += 1
             self.retries[service_of(error)] += 1

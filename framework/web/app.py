@@ -30,6 +30,8 @@ from framework.web.pages import page_routes
 ACTS_AT_ONCE = 4
 # Those that are checked take a processor's time, and acts wait behind none of them.
 CHECKS_AT_ONCE = 2
+# All others: threads that want the processor at once keep the work from it that the page stands beside.
+LOOKS_AT_ONCE = 4
 # The whole body of a request, however slowly it is sent.
 BODY_S = 10.0
 HEADERS = (
@@ -155,11 +157,15 @@ class Gate:
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
         self._access = access
+        self._is_bounded = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if not self._is_bounded:
+            self._is_bounded = True
+            to_thread.current_default_thread_limiter().total_tokens = LOOKS_AT_ONCE
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -25,8 +25,8 @@ READER = "monitoring"
 class PageBeside:
     """Listens from the beginning; answers from `serve` on, until `close`."""
 
-    def __init__(self, host: str, port: int, token: str) -> None:
-        """Listens at the port, or at the next free one.
+    def __init__(self, host: str, port: int, token: str, names: tuple[str, ...] = ()) -> None:
+        """Listens at the port, or at the next free one. `names`: those that clients may use beside the machine's own.
 
         Raises:
             SetupError: FLOE-E036, the address cannot be listened at. FLOE-E037, others reach it and there is no token.
@@ -36,7 +36,7 @@ class PageBeside:
                 f"others can reach {host}:{port}, and there is no token", f"{host}:{port}", "set `monitoring.token`"
             )
         known: tuple[Token, ...] = (token_of(READER, Role.READ, token),)
-        self._access = Access((lambda: known) if token else None, (host, socket.gethostname()))
+        self._access = Access((lambda: known) if token else None, (host, socket.gethostname(), *names))
         self._bound = _bind(host, port)
         host, port = self._bound.getsockname()[:2]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
