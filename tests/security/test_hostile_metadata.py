@@ -116,7 +116,10 @@ def test_no_metadata_of_a_table_costs_others_a_file(lake: Lake, tmp_path: Path, 
         with suppress(FloeError, ForeignFile, OSError, ValueError):
             list(fresh.tables.remove_files(name, [hostile.path() for _ in range(8)]))
         made += hostile.made
-        assert {place: below(place) for place in before} == before, name
+        # A data path may lie below the warehouse, so that files may be added there; none is gone or other than it was.
+        for place, files in before.items():
+            after = below(place)
+            assert {path: after.get(path) for path in files} == files, name
         shutil.rmtree(root)
         shutil.rmtree(twin)
         with suppress(Exception):
