@@ -10,7 +10,7 @@ from framework.adapters.sinks import log_line
 from framework.cli import complete
 from framework.cli.options import json_option
 from framework.cli.target_options import CONTROL_TOPIC, open_control
-from framework.commit.recovery.orphans import DEFAULT_AGE_MS, SAFETY_AGE_MS
+from framework.commit.file_ages import DEFAULT_AGE_MS, SAFETY_AGE_MS
 from framework.config.units import duration_ms
 from framework.diagnose.counted import counted
 from framework.errors import ConfigError

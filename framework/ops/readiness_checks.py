@@ -22,7 +22,7 @@ from framework.adapters.kafka.fetch import SliceFetcher
 from framework.adapters.secrets import resolve
 from framework.commit.events.event_types import CommitToTable, DataWritten, Health, StateChanged, Subject
 from framework.commit.offsets import PartitionFacts, PartitionKey
-from framework.commit.recovery.orphans import DEFAULT_AGE_MS
+from framework.commit.file_ages import DEFAULT_AGE_MS
 from framework.config.spec import LoadedPipeline
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument

@@ -29,7 +29,7 @@ from framework.commit.machine.effects import (
     TableLoaded,
     TableMissing,
 )
-from framework.commit.recovery.orphans import YOUNG_MS, Moment
+from framework.commit.file_ages import YOUNG_MS, Moment
 from framework.config.table_names import catalog_of
 from framework.diagnose.counted import counted
 from framework.diagnose.log_lines import Level, Line

@@ -22,7 +22,7 @@ from framework.commit.events.event_types import (
     TableCommitPolicy,
 )
 from framework.commit.machine.effects import Committed
-from framework.commit.recovery.orphans import DAY_MS
+from framework.commit.file_ages import DAY_MS
 from framework.config.maintenance import MaintenancePolicy
 from framework.config.spec import TablePolicy, TablesSpec
 from framework.plan.canonical import plan_value

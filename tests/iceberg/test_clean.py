@@ -16,7 +16,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from framework.adapters.iceberg import tables
-from framework.commit.recovery.orphans import DAY_MS
+from framework.commit.file_ages import DAY_MS
 from framework.record.model import TableNeed
 from framework.runtime import orphans
 from framework.runtime.coordinator import Coordinator

@@ -41,7 +41,8 @@ from framework.adapters.iceberg.private.position_deletes import PATH_FIELD_ID, P
 from framework.adapters.iceberg.private.row_deletes import FileDeletes, WrongDeletes
 from framework.commit.events.event_types import DataFile
 from framework.commit.machine.effects import Committed
-from framework.commit.recovery.orphans import SAFETY_AGE_MS, sort_out
+from framework.commit.recovery.orphans import sort_out
+from framework.commit.file_ages import SAFETY_AGE_MS
 from framework.config.spec import PartitionFieldSpec
 from tests.iceberg.conftest import Lake
 from tests.iceberg.deletes import Deleter, as_equality_deletes, check, ids_left, state

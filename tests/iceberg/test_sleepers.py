@@ -19,7 +19,7 @@ from framework.adapters.iceberg import files as files_module
 from framework.adapters.iceberg.commit import TableCommits
 from framework.commit.events.event_types import DataFile
 from framework.commit.machine.effects import CommitFailed, Committed, FilesGone, Input
-from framework.commit.recovery.orphans import YOUNG_MS, Moment
+from framework.commit.file_ages import YOUNG_MS, Moment
 from framework.config.maintenance import ManifestsPolicy
 from framework.errors import RetriableError
 from framework.runtime import announcer as announcer_module

@@ -70,7 +70,7 @@ from framework.commit.machine.progress import (
     merge,
     summary,
 )
-from framework.commit.recovery.orphans import YOUNG_MS, Moment
+from framework.commit.file_ages import YOUNG_MS, Moment
 from framework.commit.tombstones import (
     TOMBSTONES_PROPERTY,
     text_of,

@@ -27,7 +27,8 @@ from pyiceberg.table import Table, TableProperties
 
 from framework.adapters.iceberg.row_order import tombstones_of
 from framework.commit.machine.progress import PROGRESS_PROPERTY, filled_from
-from framework.commit.recovery.orphans import Moment, StoredFile
+from framework.commit.recovery.orphans import StoredFile
+from framework.commit.file_ages import Moment
 from framework.commit.tombstones import root_of
 
 __all__ = [

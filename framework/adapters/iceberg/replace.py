@@ -44,7 +44,7 @@ from framework.commit.machine.progress import (
     SUMMARY_MAINTENANCE,
 )
 from framework.commit.maintenance.others import ForeignReplace, engine_of
-from framework.commit.recovery.orphans import YOUNG_MS, Moment
+from framework.commit.file_ages import YOUNG_MS, Moment
 from framework.commit.tombstones import SUMMARY_TOMBSTONES
 
 CONFLICTS = 8

@@ -15,7 +15,7 @@ from framework.commit.events.event_types import CommitToTable, DataWritten, Hear
 from framework.commit.machine.effects import Stop, TableView
 from framework.commit.machine.fifo import Fifo
 from framework.commit.machine.pauses import Pauses
-from framework.commit.recovery.orphans import YOUNG_MS
+from framework.commit.file_ages import YOUNG_MS
 
 
 @dataclass(frozen=True)

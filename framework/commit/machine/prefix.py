@@ -18,7 +18,7 @@ from framework.commit.machine.effects import PipelineProgress, TableProgress, Ta
 from framework.commit.machine.model import Announcement, PipelineState, TableState
 from framework.commit.machine.progress import recorded_elsewhere
 from framework.commit.machine.queues import batch_of
-from framework.commit.recovery.orphans import YOUNG_MS, may_be_gone
+from framework.commit.file_ages import YOUNG_MS, may_be_gone
 
 
 @dataclass(frozen=True)
