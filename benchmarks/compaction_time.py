@@ -26,11 +26,11 @@ from pyiceberg.types import DoubleType, LongType, NestedField, StringType, Times
 
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.parquet.files import TableWriter
-from framework.adapters.table_care import TableCare
+from framework.adapters.maintenance.tables import TableCare
 from framework.commit.machine.effects import CommitTable, Committed, TableProgress
-from framework.config.maintenance import CompactionPolicy
+from framework.config.values.maintenance import CompactionPolicy
 from framework.config.spec import PartitionFieldSpec, SortFieldSpec, TablePolicy
-from framework.table.arrow_schema import arrow_schema, parse_schema
+from framework.table.schema.arrow import arrow_schema, parse_schema
 from framework.table.changes import CreateTable
 from testbed.servers.spark_reader import JDBC_DRIVERS, RUNTIME
 

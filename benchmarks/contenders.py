@@ -24,7 +24,7 @@ from typing_extensions import override
 
 from benchmarks.looks import Looks, addresses
 from benchmarks.servers import Servers, kafka_jars, log_settings
-from framework.adapters.java import find_java
+from framework.adapters.host.java import find_java
 from framework.local.broker import free_port
 from testbed.servers.maven import dependency, jars
 

@@ -26,8 +26,8 @@ from pyiceberg.transforms import DayTransform
 from benchmarks.commit_time import FIELDS, data_files
 from benchmarks.processes import Costs
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.kafka.control import ControlPublisher
-from framework.adapters.kafka.control_topic import ensure_control_topic
+from framework.adapters.kafka.control.log import ControlPublisher
+from framework.adapters.kafka.control.topic import ensure_control_topic
 from framework.commit.events.event_types import (
     Accounting,
     ControlEvent,

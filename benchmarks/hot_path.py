@@ -26,13 +26,13 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks import records
-from framework.adapters.files import load_or_raise
+from framework.adapters.project.files import load_or_raise
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka import fetch as kafka_fetch
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.fetch import SliceFetcher
 from framework.adapters.kafka.reader import CompiledReader, PythonReader, compiled
-from framework.adapters.memory import keep_large_blocks
+from framework.adapters.host.memory import keep_large_blocks
 from framework.adapters.parquet.files import TableWriter
 from framework.local import stack
 from framework.plan.compile import compile_plan
@@ -41,7 +41,7 @@ from framework.record.json import compiled as compiled_json
 from framework.record.model import RecordBlock, Slice
 from framework.record.process import process_block, records_in_block
 from framework.record.rows.scatter import available
-from framework.runtime.tables import TableRegistry
+from framework.runtime.tables.registry import TableRegistry
 
 CASES: dict[str, tuple[records.Encode, str]] = {
     "1 table": (records.one_table, "bench.orders"),

@@ -29,8 +29,8 @@ from pyiceberg.catalog import load_catalog
 from benchmarks.maintained_table import SCHEMA
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.kafka.control import ControlPublisher, ControlReader
-from framework.adapters.kafka.control_topic import ensure_control_topic
+from framework.adapters.kafka.control.log import ControlPublisher, ControlReader
+from framework.adapters.kafka.control.topic import ensure_control_topic
 from framework.adapters.parquet.files import TableWriter
 from framework.commit.events.event_types import (
     Accounting,
@@ -42,7 +42,7 @@ from framework.commit.events.event_types import (
     SourceRange,
     TableCommitPolicy,
 )
-from framework.config.maintenance import CompactionPolicy, ExpirePolicy, MaintenanceMode, MaintenancePolicy
+from framework.config.values.maintenance import CompactionPolicy, ExpirePolicy, MaintenanceMode, MaintenancePolicy
 from framework.config.spec import (
     KafkaSourceSpec,
     LoadedPipeline,
@@ -60,7 +60,7 @@ from framework.plan.canonical import plan_value
 from framework.plan.compile import compile_plan
 from framework.record.model import TableTarget
 from framework.runtime.job import ask_commit
-from framework.table.arrow_schema import arrow_schema, parse_schema
+from framework.table.schema.arrow import arrow_schema, parse_schema
 from framework.table.changes import CreateTable
 
 TOPIC = "control"

@@ -30,14 +30,14 @@ from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.kafka.control_topic import ensure_control_topic
+from framework.adapters.kafka.control.topic import ensure_control_topic
 from framework.adapters.parquet.files import TableWriter
 from framework.commit.events.event_types import DataFile
 from framework.commit.machine.effects import CommitTable, Committed, TableProgress
 from framework.config.spec import PartitionFieldSpec, TablePolicy
 from framework.local import nycflights, stack
 from framework.record.model import TableTarget
-from framework.table.arrow_schema import arrow_schema, parse_schema
+from framework.table.schema.arrow import arrow_schema, parse_schema
 from framework.table.changes import CreateTable
 from testbed.servers.spark_reader import java_settings
 

@@ -30,13 +30,13 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.parquet.files import TableWriter
-from framework.adapters.table_care import TableCare
+from framework.adapters.maintenance.tables import TableCare
 from framework.commit.machine.effects import CommitTable, Committed, TableProgress
-from framework.config.maintenance import ExpirePolicy, MaintenancePolicy
+from framework.config.values.maintenance import ExpirePolicy, MaintenancePolicy
 from framework.config.spec import PartitionFieldSpec, TablePolicy
 from framework.record.model import TableTarget
-from framework.runtime.maintenance import expire_once
-from framework.table.arrow_schema import arrow_schema, parse_schema
+from framework.runtime.maintenance.tables import expire_once
+from framework.table.schema.arrow import arrow_schema, parse_schema
 from framework.table.changes import CreateTable
 
 SCHEMA = Schema(

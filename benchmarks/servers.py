@@ -18,7 +18,7 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
 
-from framework.adapters.java import find_java
+from framework.adapters.host.java import find_java
 from framework.local.broker import answers, free_port
 from testbed.servers.maven import dependency, jars
 from testbed.servers.rest_catalog import RestCatalog

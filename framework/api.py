@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from framework.config.spec import LoadedPipeline
     from framework.diagnose.diagnostic import Diagnostic
-    from framework.ops.preview import PipelinePreview
+    from framework.ops.preview.model import PipelinePreview
     from framework.runtime.job import JobResult
-    from framework.runtime.status import Status
+    from framework.observe.status.read import Status
 
 __all__ = ["load", "plan", "run", "status", "validate"]
 
@@ -41,7 +41,7 @@ def validate(
     Returns:
         The findings in file order. `finding.is_error` tells errors from warnings; no finding means that all is well.
     """
-    from framework.adapters.files import find_files, no_files, real_world
+    from framework.adapters.project.files import find_files, no_files, real_world
     from framework.config.check_files import check_files
 
     found = find_files(_listed(files))
@@ -66,7 +66,7 @@ def load(
         ConfigError: a file is wrong; `error.diagnostics` has every finding.
         SetupError: the files are right, but the environment lacks a value that they need.
     """
-    from framework.adapters.files import load_or_raise
+    from framework.adapters.project.files import load_or_raise
 
     return load_or_raise(_listed(files), target, variables, sets, offline)
 
@@ -83,10 +83,10 @@ def plan(pipelines: Sequence[LoadedPipeline], *, offline: bool = False) -> list[
     """
     if offline:
         from framework.deploy.history import History
-        from framework.ops.preview_offline import preview_offline
+        from framework.ops.preview.offline import preview_offline
 
         return preview_offline(pipelines, History())
-    from framework.ops.preview_facts import preview
+    from framework.ops.preview.facts import preview
 
     return preview(pipelines)
 
@@ -111,8 +111,8 @@ def run(
         ConfigError: a dangerous change is not allowed.
         FloeError: the first failure; the other pipelines are drained and committed before it is raised.
     """
-    from framework.deploy.dangers import check_dangers
-    from framework.plan.consent import allowed_codes
+    from framework.deploy.risks import check_dangers
+    from framework.plan.diff.consent import allowed_codes
     from framework.runtime.job import run_job
 
     check_dangers(pipelines, allowed_codes(tuple(allow)))
@@ -138,8 +138,8 @@ def status(
         ConfigError: the target's file is wrong.
         SetupError: the broker cannot be asked.
     """
-    from framework.cli.target_options import CONTROL_TOPIC, open_control
-    from framework.runtime.status import read_status
+    from framework.cli.shared.target_options import CONTROL_TOPIC, open_control
+    from framework.observe.status.read import read_status
 
     control = open_control(target, connection, control_topic or CONTROL_TOPIC)
     catalog = None

@@ -30,7 +30,7 @@ class FloeError(Exception):
 
     Args:
         message: one sentence that says what is wrong, with the values that disagree.
-        code: stable identifier such as ``FLOE-R101``; see `framework.diagnose.codes`.
+        code: stable identifier such as ``FLOE-R101``; see `framework.diagnose.codes.catalogue`.
         place: what it is about: a file position, a topic-partition, a table, an address.
         remedy: one sentence that says what to do, with the command where there is one.
         quoted: lines of somebody else's that belong to it, such as the end of a log.

@@ -22,7 +22,7 @@ from framework.plan.compile import debezium_hints
 from framework.record.formats.wire import NO_SCHEMAS, Schemas, WriterSchema
 from framework.record.model import BlockResult, DeadLetter, RecordBlock, TableTarget
 from framework.record.process import process_block
-from framework.table.arrow_schema import parse_schema
+from framework.table.schema.arrow import parse_schema
 from framework.testing.tables import MemoryTables
 from testbed.record_samples import plan, policy
 

@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from hypothesis import HealthCheck, settings
 
-from framework.adapters.java import find_java, java_major
+from framework.adapters.host.java import find_java, java_major
 from framework.local import stack
 from framework.local.fill_topic import counts
 from tests import turns

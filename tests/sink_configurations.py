@@ -14,8 +14,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from framework.cli.import_connector import check_text, pipeline_text
-from framework.cli.import_proof import load_text, proved
+from framework.cli.write.import_connector import check_text, pipeline_text
+from framework.cli.write.import_proof import load_text, proved
 from framework.config.connector.read import read_settings
 from framework.config.connector.translate import Imported, import_connector
 from framework.errors import ConfigError

@@ -16,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from framework.adapters.java import java_major
+from framework.adapters.host.java import java_major
 from tests.reports import ROOT
 
 BUILD = ROOT / "build" / "versions"

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
-from framework.adapters.plugins import offered
+from framework.adapters.host.plugins import offered
 from framework.config.spec import SecretRef, SettingValue
 from framework.diagnose.secrets import HIDDEN, redacted
 from framework.errors import SetupError

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from framework.adapters.sinks import error_text, guarded_streams
-from framework.cli.options import use_colour
+from framework.adapters.telemetry.safe_output import error_text, guarded_streams
+from framework.cli.shared.options import use_colour
 from framework.cli.verbs import GROUPS, VERBS
 from framework.diagnose.suggest import did_you_mean
 from framework.errors import ConfigError, FloeError
@@ -116,18 +116,18 @@ def _run_verb(arguments: list[str] | None) -> int:
 
 def _logged(arguments: list[str] | None, error: FloeError) -> str:
     """The error as a line of the log, where that is JSON; "" elsewhere."""
-    from framework.cli.json_errors import asks_for_json_log
+    from framework.cli.shared.json_errors import asks_for_json_log
 
     if not asks_for_json_log(sys.argv[1:] if arguments is None else arguments, os.environ):
         return ""
-    from framework.adapters.run_log import error_line
+    from framework.adapters.telemetry.run_log import error_line
 
     return error_line(error)
 
 
 def _print_json(arguments: list[str] | None, error: FloeError | click.ClickException) -> None:
     """The error on standard output too, where a program reads it."""
-    from framework.cli.json_errors import error_document
+    from framework.cli.shared.json_errors import error_document
 
     if document := error_document(sys.argv[1:] if arguments is None else arguments, error):
         click.echo(document)

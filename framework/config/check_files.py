@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from framework.config.document import read_source
-from framework.config.file_kinds import kind_in
+from framework.config.names.file_kinds import kind_in
 from framework.config.load import DEFAULT_TARGET, load_pipelines
 from framework.config.target import load_target, read_target
 from framework.config.templates.uses import load_uses

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import field, replace
 from enum import Enum
 
-from framework.config.maintenance import DAY_MS, MaintenanceLimits, MaintenancePolicy
-from framework.config.metadata import HISTORY
-from framework.config.patterns import compiled
-from framework.config.table_names import DEFAULT_CATALOG, Catalogs, identifier_of, matches_glob, placed
+from framework.config.values.maintenance import DAY_MS, MaintenanceLimits, MaintenancePolicy
+from framework.config.names.metadata import HISTORY
+from framework.config.names.patterns import compiled
+from framework.config.names.table_names import DEFAULT_CATALOG, Catalogs, identifier_of, matches_glob, placed
 from framework.frozen import dataclass
 
 

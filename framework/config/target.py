@@ -13,21 +13,21 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from framework.config.document import Files, not_a_mapping, read_source, upwards
-from framework.config.file_kinds import YAML_ENDINGS
-from framework.config.maintenance import MaintenanceLimits
-from framework.config.overlay import without
-from framework.config.reference import Scope, resolve, secret_of
-from framework.config.rules.addresses import address_rules
-from framework.config.rules.connections import connection_rules, secrets_from_outside, without_secrets
-from framework.config.rules.known_settings import known_settings
-from framework.config.rules.lineage import lineage_rules
-from framework.config.rules.monitoring import monitoring_rules
-from framework.config.schema import check
+from framework.config.names.file_kinds import YAML_ENDINGS
+from framework.config.values.maintenance import MaintenanceLimits
+from framework.config.filled.overlay import without
+from framework.config.filled.reference import Scope, resolve, secret_of
+from framework.config.rules.target.addresses import address_rules
+from framework.config.rules.target.connections import connection_rules, secrets_from_outside, without_secrets
+from framework.config.rules.target.known_settings import known_settings
+from framework.config.rules.target.lineage import lineage_rules
+from framework.config.rules.target.monitoring import monitoring_rules
+from framework.config.schema.document_schema import check
 from framework.config.spec import LineageSpec, MonitoringSpec, SecretRef, SettingValue, TargetSpec
 from framework.config.text import SourceText
 from framework.config.tree import Mapping, Node, Scalar, Sequence, find, leaves, parse, plain
 from framework.config.units import setting_text, size_bytes
-from framework.config.variables import Value, values_of
+from framework.config.filled.variables import Value, values_of
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic, Severity, Span
 from framework.frozen import dataclass

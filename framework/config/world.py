@@ -11,7 +11,7 @@ from framework.frozen import dataclass
 
 @dataclass(frozen=True)
 class World:
-    """The outside, handed in by `framework.adapters.files` or by a test.
+    """The outside, handed in by `framework.adapters.project.files` or by a test.
 
     Args:
         env: the environment variables that `${env:NAME}` may read.

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from framework.adapters.private_files import private_dir, remove_private, touch_private, write_private
-from framework.adapters.process import end_group, python, python_environment, running_pid, spawn, tell
+from framework.adapters.host.private_files import private_dir, remove_private, touch_private, write_private
+from framework.adapters.host.process import end_group, python, python_environment, running_pid, spawn, tell
 from framework.deploy.launch import STOP_FILE, Application, LaunchState
 from framework.deploy.log_pump import shift
 from framework.errors import FloeError
-from framework.plan.rollout import Present, Wanted
-from framework.plan.submit import DRIVER
+from framework.plan.deploy.rollout import Present, Wanted
+from framework.plan.deploy.submit import DRIVER
 
 RECORD, PID, STATE, LOG = "application.json", "supervisor.pid", "state.json", "driver.log"
 POLL_S = 0.2
@@ -203,7 +203,7 @@ def _driver_pid(home: Path) -> int | None:
 
 
 def _lives(home: Path, folder: Path) -> bool:
-    from framework.adapters.process import command_line
+    from framework.adapters.host.process import command_line
 
     pid = _driver_pid(home)
     driver = pid is not None and str(folder / DRIVER) in command_line(pid).split(" ")

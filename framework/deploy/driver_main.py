@@ -1,7 +1,7 @@
 """What runs inside an application of `floe submit`: it reads the rendered submission and runs its pipelines, or maintains
 their tables.
 
-In: the arguments that `framework.plan.submit` put on the command line. Out: the exit code, as of `floe run`. Secrets
+In: the arguments that `framework.plan.deploy.submit` put on the command line. Out: the exit code, as of `floe run`. Secrets
 are resolved here, where the driver runs. A stop file, where one is named, drains the run as SIGTERM does: Spark's own
 launcher answers SIGTERM by ending the JVM under the driver, which loses nothing but finishes nothing either.
 """
@@ -19,14 +19,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from framework.adapters.run_log import RunLog, from_environment
+from framework.adapters.telemetry.run_log import RunLog, from_environment
 from framework.adapters.secrets import resolve
-from framework.adapters.sinks import guarded_streams
+from framework.adapters.telemetry.safe_output import guarded_streams
 from framework.config.spec import LoadedPipeline, TablesSpec
 from framework.errors import FloeError, SetupError
 from framework.plan.compile import compile_plan
-from framework.plan.submit import MAINTAIN, is_final, read_submission
-from framework.runtime.starting import StartingSession
+from framework.plan.deploy.submit import MAINTAIN, is_final, read_submission
+from framework.runtime.spark.session import StartingSession
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ def _maintain(pipelines: Sequence[LoadedPipeline], patterns: Sequence[str], say:
         FloeError: broker, catalog or store do not answer; what was done is done.
     """
     from framework.runtime.job import open_catalog
-    from framework.runtime.maintenance import maintain
+    from framework.runtime.maintenance.tables import maintain
 
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda number, frame: ended.set())

@@ -16,7 +16,7 @@ from framework.config.spec import LoadedPipeline
 from framework.deploy.history import History
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
-from framework.runtime.told_plans import told_at
+from framework.runtime.published_plans import told_at
 
 
 def read_histories(pipelines: Sequence[LoadedPipeline]) -> History:

@@ -22,15 +22,15 @@ from importlib import resources
 from pathlib import Path
 from types import FrameType
 
-from framework.adapters.private_files import follow_no_link, private_dir, remove_private, touch_private, write_private
-from framework.adapters.process import python_environment
+from framework.adapters.host.private_files import follow_no_link, private_dir, remove_private, touch_private, write_private
+from framework.adapters.host.process import python_environment
 from framework.config.spec import LoadedPipeline
 from framework.deploy import log_pump
-from framework.deploy.package import Lock, archive_path, build_archive, this_lock, unpacked_path
-from framework.deploy.package_code import code_zip
+from framework.deploy.package.archive import Lock, archive_path, build_archive, this_lock, unpacked_path
+from framework.deploy.package.code import code_zip
 from framework.errors import SetupError
 from framework.plan.canonical import plan_hash
-from framework.plan.submit import (
+from framework.plan.deploy.submit import (
     DRIVER,
     ENVIRONMENT,
     MAINTAIN,

@@ -12,7 +12,7 @@ from pathlib import Path
 from framework.config.spec import LoadedPipeline
 from framework.deploy.applications import Applications
 from framework.deploy.history import History
-from framework.plan.removed import RemovedPipeline, removed_pipelines
+from framework.plan.deploy.removed import RemovedPipeline, removed_pipelines
 
 
 def removed_here(folders: Sequence[Path], pipelines: Sequence[LoadedPipeline]) -> tuple[RemovedPipeline, ...]:

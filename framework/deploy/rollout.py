@@ -19,7 +19,7 @@ from framework.deploy.last_deployed import read_histories
 from framework.deploy.launch import Application
 from framework.errors import FloeError
 from framework.plan.canonical import plan_hash
-from framework.plan.rollout import RolloutAction, RolloutStep, Wanted
+from framework.plan.deploy.rollout import RolloutAction, RolloutStep, Wanted
 
 POLL_S = 1.0
 LOG_LINES = 5

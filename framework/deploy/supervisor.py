@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from framework.adapters.run_log import RunLog, from_environment
+from framework.adapters.telemetry.run_log import RunLog, from_environment
 from framework.deploy.applications import LOG, read_record, write_state
 from framework.deploy.launch import Application, Launcher
 from framework.deploy.log_pump import append

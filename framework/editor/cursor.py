@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from framework.config.document import read_head
-from framework.config.file_kinds import kind_in
-from framework.config.schema import published
+from framework.config.names.file_kinds import kind_in
+from framework.config.schema.document_schema import published
 from framework.config.templates.find import find_template
 from framework.config.text import SourceText, start_of
 from framework.config.tree import Mapping, Node, Scalar, dotted, find, parse
 from framework.config.tree import Path as TreePath
 from framework.config.tree import Sequence as Items
-from framework.config.variables import Declared, declarations
+from framework.config.filled.variables import Declared, declarations
 from framework.config.world import World
-from framework.diagnose.codes import explanation, lookup
+from framework.diagnose.codes.catalogue import explanation, lookup
 from framework.diagnose.diagnostic import Diagnostic, Span
 from framework.frozen import dataclass
 from framework.late import late_pattern

@@ -16,9 +16,9 @@ from pygls.lsp.server import LanguageServer
 from pygls.workspace import TextDocument
 
 from framework import __version__
-from framework.adapters.files import real_world
+from framework.adapters.project.files import real_world
 from framework.config.check_files import check_files
-from framework.config.file_kinds import is_floe_file
+from framework.config.names.file_kinds import is_floe_file
 from framework.config.text import SourceText
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic, Span

@@ -14,8 +14,8 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from framework import __version__
-from framework.config.table_names import catalog_of, identifier_of
-from framework.diagnose.codes import CODES
+from framework.config.names.table_names import catalog_of, identifier_of
+from framework.diagnose.codes.catalogue import CODES
 from framework.diagnose.secrets import redacted
 from framework.lineage.values import (
     Names,

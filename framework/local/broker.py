@@ -19,8 +19,8 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from framework.adapters.private_files import UMASK, remove_private, write_private
-from framework.adapters.process import spawn, stop
+from framework.adapters.host.private_files import UMASK, remove_private, write_private
+from framework.adapters.host.process import spawn, stop
 from framework.errors import SetupError
 from framework.local.state import LocalPaths
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from framework.adapters.private_files import private_dir, remove_private, touch_private
+from framework.adapters.host.private_files import private_dir, remove_private, touch_private
 from framework.local.state import LocalPaths
 
 

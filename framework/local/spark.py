@@ -17,9 +17,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from framework.adapters.java import find_java
-from framework.adapters.private_files import private_dir, write_private
-from framework.adapters.process import running_pid, spawn, stop
+from framework.adapters.host.java import find_java
+from framework.adapters.host.private_files import private_dir, write_private
+from framework.adapters.host.process import running_pid, spawn, stop
 from framework.errors import SetupError
 from framework.local.broker import HOST, free_port, port_is_free
 from framework.local.state import LocalPaths

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from framework.adapters.java import find_java
-from framework.adapters.private_files import no_link_below, private_dir, remove_private, write_private
-from framework.adapters.process import exclusive, running_pid
+from framework.adapters.host.java import find_java
+from framework.adapters.host.private_files import no_link_below, private_dir, remove_private, write_private
+from framework.adapters.host.process import exclusive, running_pid
 from framework.errors import SetupError
 from framework.local import broker
 from framework.local.catalog import catalog_uri, prepare_catalog, warehouse_uri

@@ -11,7 +11,7 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from framework.adapters.private_files import write_private
+from framework.adapters.host.private_files import write_private
 from framework.errors import SetupError
 
 HOME_VARIABLE = "FLOE_HOME"

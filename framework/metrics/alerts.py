@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-from framework.commit.dangers import TAKEOVERS_MIN, TAKEOVERS_MOST, USED_MOST
+from framework.commit.risks import TAKEOVERS_MIN, TAKEOVERS_MOST, USED_MOST
 from framework.metrics import definitions as d
 
 RUNBOOK = "docs/operations.md"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from framework.commit.dangers import TAKEOVERS_MIN
+from framework.commit.risks import TAKEOVERS_MIN
 from framework.commit.maintenance.health import MANY_FILES, MANY_MANIFESTS, MANY_SNAPSHOTS, MUCH_DELETED
 
 CONTRACT_VERSION = 3

@@ -1,6 +1,6 @@
 """What one process knows of its pipelines, its coordinators and itself, as frozen values.
 
-In: nothing; `framework.runtime.figures` makes them from what driver and coordinator know. Out: values. Times are
+In: nothing; `framework.runtime.measures.figures` makes them from what driver and coordinator know. Out: values. Times are
 milliseconds since 1970, durations seconds.
 """
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from framework.commit.events.event_types import Health
-from framework.commit.machine.condition import Condition
-from framework.commit.machine.health import STALLED_BATCH, STALLED_BATCH_REMEDY
+from framework.commit.machine.reporting.condition import Condition
+from framework.commit.machine.reporting.health import STALLED_BATCH, STALLED_BATCH_REMEDY
 from framework.metrics.figures import Phase, Stall
 
 _WHERE = {

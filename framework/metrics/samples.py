@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
 
-from framework.commit import dangers
-from framework.commit.dangers import Held
+from framework.commit import risks as dangers
+from framework.commit.risks import Held
 from framework.commit.events.event_types import Health
 from framework.commit.maintenance.health import SIZES, Need, TableHealth, united
 from framework.metrics import definitions as d

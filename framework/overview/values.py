@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from framework.commit.events.event_types import Accounting, Health
-from framework.commit.machine.condition import Condition
+from framework.commit.machine.reporting.condition import Condition
 from framework.commit.maintenance.health import Need, TableHealth
 from framework.commit.offsets import Gaps
 

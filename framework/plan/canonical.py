@@ -16,7 +16,7 @@ from enum import Enum
 
 from pydantic import TypeAdapter
 
-from framework.config.maintenance import MaintenancePolicy
+from framework.config.values.maintenance import MaintenancePolicy
 from framework.config.spec import MAX_RECORD_BYTES, LoadedPipeline, MonitoringSpec, TargetSpec, WritePolicy
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan, Step

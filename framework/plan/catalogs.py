@@ -6,7 +6,7 @@ the pipeline can run even if that catalog does not answer.
 
 from __future__ import annotations
 
-from framework.config.table_names import catalog_of, full_name, reachable, template_glob
+from framework.config.names.table_names import catalog_of, full_name, reachable, template_glob
 from framework.plan.model import Plan
 
 

@@ -5,7 +5,7 @@ Pure: the same two values give the same plan. Names of groups and transactional 
 
 from __future__ import annotations
 
-from framework.config.metadata import DEBEZIUM_MOMENTS
+from framework.config.names.metadata import DEBEZIUM_MOMENTS
 from framework.config.spec import CommitPolicy, Envelope, FieldHint, FormatSpec, FormatType, LoadedPipeline
 from framework.late import late_pattern
 from framework.plan.model import (

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from framework.commit.recovery.missing import REPLAY
-from framework.config.maintenance import (
+from framework.config.values.maintenance import (
     ExpirePolicy,
     MaintenanceMode,
     MaintenancePolicy,
@@ -24,7 +24,7 @@ from framework.config.maintenance import (
     OrphansPolicy,
 )
 from framework.config.spec import Case, TablePolicy, TablesSpec
-from framework.config.table_names import identifier_of
+from framework.config.names.table_names import identifier_of
 
 _POLICY = TypeAdapter(MaintenancePolicy)
 

@@ -1,6 +1,6 @@
 """Turns a plan into text and JSON. It shows exactly the list of steps that `floe run` executes, in its order.
 
-Pure: no colours, no terminal; `framework.cli.plan` prints what comes out.
+Pure: no colours, no terminal; `framework.cli.check.plan` prints what comes out.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from framework.config.maintenance import MaintenancePolicy
-from framework.config.metadata import metadata_column
+from framework.config.values.maintenance import MaintenancePolicy
+from framework.config.names.metadata import metadata_column
 from framework.config.spec import (
     Condition,
     Distribution,

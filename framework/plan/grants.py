@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from framework.commit.recovery.letter_replay import replay_name
+from framework.commit.dead_letter_replay import replay_name
 from framework.diagnose.shown import argument
 from framework.late import late_pattern
 from framework.plan.model import Plan, ReadKafka

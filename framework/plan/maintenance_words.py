@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from framework.config.maintenance import MaintenancePolicy
+from framework.config.values.maintenance import MaintenancePolicy
 from framework.config.units import duration_text
 
 _IN_THE_FILE = {

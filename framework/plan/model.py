@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from framework.config.metadata import HISTORY
+from framework.config.names.metadata import HISTORY
 from framework.config.spec import (
     MAX_RECORD_BYTES,
     Distribution,
@@ -20,7 +20,7 @@ from framework.config.spec import (
     RouteRule,
     TablesSpec,
 )
-from framework.config.table_names import Catalogs
+from framework.config.names.table_names import Catalogs
 from framework.frozen import dataclass
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from framework.config.spec import TablesSpec
 from framework.diagnose.secrets import is_secret_name
-from framework.record.json.strict_parser import NumberText
+from framework.record.strict_json import NumberText
 from framework.table.policy.admitted import excluded_of_any
 
 MASKED = "masked"

@@ -8,8 +8,8 @@ few.
 
 from __future__ import annotations
 
-from framework.record.block import needed_schemas, process_block, records_in_block
-from framework.record.transform_sql import Sql, declared_schema, decode_block, process_transformed, process_with_sql
+from framework.record.blocks.block import needed_schemas, process_block, records_in_block
+from framework.record.sql.transform import Sql, declared_schema, decode_block, process_transformed, process_with_sql
 
 __all__ = [
     "Sql",

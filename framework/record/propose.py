@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from framework.record.convert.iso_time import parse_moment
 from framework.record.failure import RecordFailure
-from framework.record.json.strict_parser import JsonValue, NumberText, parse_record
-from framework.table.types import BIG_INTEGER, MOST_DIGITS
+from framework.record.strict_json import JsonValue, NumberText, parse_record
+from framework.table.schema.types import BIG_INTEGER, MOST_DIGITS
 
 MAX_SPLIT_VALUES = 20
 _MIN_RECORDS_PER_VALUE = 5

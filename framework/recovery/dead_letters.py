@@ -14,7 +14,7 @@ import pyarrow as pa
 from framework.adapters.iceberg.tables import IcebergTables, Where
 from framework.errors import SetupError
 from framework.plan.model import Plan
-from framework.record.letters.replay import PLACE, is_marked, marks_table
+from framework.record.dead_letters.replay import PLACE, is_marked, marks_table
 
 
 @dataclass(frozen=True)

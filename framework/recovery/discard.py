@@ -10,20 +10,20 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from framework.adapters.faults import reach
+from framework.adapters.host.failpoints import reach
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.kafka.control import ControlPublisher
+from framework.adapters.kafka.control.log import ControlPublisher
 from framework.commit.events.event_types import Acted
 from framework.commit.machine.cycle import waiting_reason
 from framework.commit.machine.model import TableState
 from framework.commit.recovery.discard import DiscardPlan, plan_discard
-from framework.config.table_names import identifier_of
+from framework.config.names.table_names import identifier_of
 from framework.diagnose.suggest import listed
 from framework.errors import SetupError, StateDisagreement
 from framework.plan.compile import coordinator_group
-from framework.runtime.control_log import read_control_log
-from framework.runtime.liveness import exclusive, refuse_live
+from framework.observe.status.control_log import read_control_log
+from framework.observe.liveness import exclusive, refuse_live
 
 DOING = "floe discard"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from framework.adapters.faults import reach
+from framework.adapters.host.failpoints import reach
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.commit.machine.effects import (
     CommitConflict,
@@ -19,7 +19,7 @@ from framework.commit.machine.effects import (
     RecoverTable,
     TableProgress,
 )
-from framework.config.table_names import DEFAULT_CATALOG, identifier_of
+from framework.config.names.table_names import DEFAULT_CATALOG, identifier_of
 from framework.errors import FloeError, TableBlocked
 
 CONFLICTS = 10

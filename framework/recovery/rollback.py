@@ -14,11 +14,11 @@ from dataclasses import replace
 from functools import partial
 
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.kafka.control import ControlPublisher, ControlReader
-from framework.adapters.kafka.control_topic import check_control_topic
+from framework.adapters.kafka.control.log import ControlPublisher, ControlReader
+from framework.adapters.kafka.control.topic import check_control_topic
 from framework.commit.events.event_types import Acted, DataWritten
 from framework.commit.machine.effects import RecordedTable, RecoverTable
-from framework.commit.machine.progress import MISSING_PROPERTY, SUMMARY_RECOVERY
+from framework.commit.machine.progress.recorded import MISSING_PROPERTY, SUMMARY_RECOVERY
 from framework.commit.offset_ranges import OffsetRanges
 from framework.commit.recovery.missing import Gap, gaps_of, gaps_text, lacking_after
 from framework.commit.recovery.rollback import Announcements, RollbackPlan, given_up_ranges, plan_rollback, target_of
@@ -27,7 +27,7 @@ from framework.plan.compile import group_id
 from framework.recovery.discard import ControlPlace
 from framework.recovery.recover_table import BRANCH, Recovered, commit_recovery, no_such_table, recover_table, untold
 from framework.recovery.source_offsets import own_offset
-from framework.runtime.liveness import exclusive, refuse_live
+from framework.observe.liveness import exclusive, refuse_live
 
 DOING = "floe rollback"
 

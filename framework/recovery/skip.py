@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 
-from framework.adapters.kafka.control import ControlPublisher, ControlReader
-from framework.adapters.kafka.control_records import skipped_offsets
+from framework.adapters.kafka.control.log import ControlPublisher, ControlReader
+from framework.adapters.kafka.control.records import skipped_offsets
 from framework.commit.events.event_types import Skipped
 from framework.errors import StateDisagreement
 

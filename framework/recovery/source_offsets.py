@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import GroupOffset, KafkaAdmin
-from framework.adapters.kafka.transactions import PipelineProducer
+from framework.adapters.kafka.control.transactions import PipelineProducer
 from framework.commit.events.event_types import Accounting, Acted, OffsetsSet, SourceRange
 from framework.commit.machine.effects import TableView
 from framework.commit.offsets import Gaps, PartitionKey, SafeOffset, decode_metadata, encode_metadata
@@ -22,8 +22,8 @@ from framework.commit.read_back import check_owner
 from framework.commit.recovery.settle_offsets import PartitionPlaces, Places, Settlement
 from framework.errors import FloeError, OutcomeUnknown, StateDisagreement
 from framework.plan.compile import coordinator_group, group_id
-from framework.runtime.control_log import ControlLog, read_control_log
-from framework.runtime.liveness import exclusive
+from framework.observe.status.control_log import ControlLog, read_control_log
+from framework.observe.liveness import exclusive
 
 LOADERS = 8
 MOVES_TOLD = 10

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.kafka.control import ControlReader
-from framework.adapters.kafka.control_topic import check_control_topic
+from framework.adapters.kafka.control.log import ControlReader
+from framework.adapters.kafka.control.topic import check_control_topic
 from framework.commit.events.event_types import DataWritten
 from framework.commit.machine.effects import RecordedTable, RecoverTable
-from framework.commit.machine.progress import MISSING_PROPERTY, SUMMARY_RECOVERY
+from framework.commit.machine.progress.recorded import MISSING_PROPERTY, SUMMARY_RECOVERY
 from framework.commit.offset_ranges import OffsetRanges
 from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset
 from framework.commit.recovery.missing import Gap, gaps_of, gaps_text
@@ -30,7 +30,7 @@ from framework.recovery.rebase import Recovery
 from framework.recovery.recover_table import BRANCH, commit_recovery, no_such_table, recover_table
 from framework.recovery.source_offsets import own_offset
 from framework.runtime.job import Job, Say
-from framework.runtime.liveness import refuse_live
+from framework.observe.liveness import refuse_live
 from framework.runtime.source import PipelineSource
 
 DOING = "floe replay"

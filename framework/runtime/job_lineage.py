@@ -12,7 +12,7 @@ from framework.adapters.iceberg.tables import IcebergTables
 from framework.config.spec import TargetSpec
 from framework.lineage.values import RunBegan, RunEnd, RunEnded
 from framework.runtime.lineage import LineageTeller, lineage_of, now_ms
-from framework.runtime.worker import PipelineWorker
+from framework.runtime.pipeline.worker import PipelineWorker
 
 
 class JobLineage:

@@ -10,10 +10,10 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.kafka.control import ControlReader
-from framework.adapters.kafka.control_topic import ControlTopicFacts, ensure_control_topic
+from framework.adapters.kafka.control.log import ControlReader
+from framework.adapters.kafka.control.topic import ControlTopicFacts, ensure_control_topic
 from framework.commit.events.event_types import CommitComplete, DataComplete, Heartbeat, OffsetsSet
-from framework.commit.machine.chain import settled_link
+from framework.commit.machine.progress.chain import settled_link
 from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset, decode_metadata
 from framework.diagnose.shown import argument
 from framework.errors import SetupError

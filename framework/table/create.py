@@ -27,21 +27,21 @@ from pyiceberg.types import (
 )
 
 from framework.config.spec import Case, FieldHint, PartitionFieldSpec, TablePolicy
-from framework.config.table_names import identifier_of
+from framework.config.names.table_names import identifier_of
 from framework.table.changes import CreateTable, Refusal
-from framework.table.column_details import with_details
-from framework.table.column_limit import CODE as TOO_WIDE
-from framework.table.column_limit import too_wide, within
-from framework.table.keys import unordered
+from framework.table.columns.details import with_details
+from framework.table.columns.limit import CODE as TOO_WIDE
+from framework.table.columns.limit import too_wide, within
+from framework.table.upsert.keys import unordered
 from framework.table.model import ColumnDetail, ObservedType, TableNeed
-from framework.table.new_fields import FieldIds, build_type, children
+from framework.table.columns.new_fields import FieldIds, build_type, children
 from framework.table.partitions import order_of, spec_of
 from framework.table.policy.admitted import admitted_fields, most_columns
 from framework.table.policy.metadata_columns import metadata_columns as filled_by_floe
 from framework.table.policy.names import keeps_to_iceberg, named, with_column_names
 from framework.table.policy.rules import may_create
 from framework.table.readable import UNREADABLE, Definition, faults, without_clashes
-from framework.table.types import (
+from framework.table.schema.types import (
     NANOSECONDS_SINCE,
     as_declared,
     declared_type,

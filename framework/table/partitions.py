@@ -17,7 +17,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, NullOrder, SortDirectio
 from pyiceberg.transforms import Transform, parse_transform
 from pyiceberg.types import NestedField
 
-from framework.config.column_names import file_names
+from framework.config.names.column_names import file_names
 from framework.config.spec import PartitionFieldSpec, SortFieldSpec
 from framework.table.model import TableTarget
 

@@ -32,7 +32,7 @@ from pyiceberg.types import (
     UnknownType,
 )
 
-from framework.config.column_names import (
+from framework.config.names.column_names import (
     LAST_FIELD_ID,
     SUFFIX,
     TOP,

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from framework.adapters.faults import meet
+from framework.adapters.host.failpoints import meet
 from framework.adapters.registry import registry_of
-from framework.record.condemned import set_aside
+from framework.record.blocks.poison_records import set_aside
 from framework.record.model import BlockResult, RecordBlock, Slice, SliceReport
 from framework.record.process import Sql, needed_schemas, process_block, process_with_sql
 from framework.task.context import TaskContext

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from framework.adapters.sinks import guard_logging
+from framework.adapters.telemetry.safe_output import guard_logging
 from framework.commit.offsets import Span
 from framework.plan.model import Plan
-from framework.record.condemned import Condemned
+from framework.record.blocks.poison_records import Condemned
 from framework.record.model import Slice, TableTarget
 
 if TYPE_CHECKING:
-    from framework.adapters.iceberg.keyed_target import KeyedTarget
+    from framework.adapters.iceberg.upsert.target import KeyedTarget
 
 guard_logging()  # a worker's log lines name records
 

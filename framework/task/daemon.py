@@ -21,7 +21,7 @@ _IMPORTED_BY_TASKS = (
     "framework.adapters.parquet.files",
     "framework.task.blocks",
     "framework.task.stage",
-    "framework.record.letters.dead_letter",
+    "framework.record.dead_letters.dead_letter",
     "framework.record.process",
     "framework.table.evolve",
 )

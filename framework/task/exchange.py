@@ -20,17 +20,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from framework.adapters.faults import meet_rows
-from framework.adapters.memory import keep_large_blocks, release_after
+from framework.adapters.host.failpoints import meet_rows
+from framework.adapters.host.memory import keep_large_blocks, release_after
 from framework.adapters.waiting_pieces import Piece, WaitingPieces
 from framework.config.spec import Distribution
 from framework.plan.model import Plan
 from framework.record.model import KeyedRows, TableTarget, TaskReport
 from framework.record.rows.dictionary_text import plain_table
 from framework.task.context import TaskContext
-from framework.task.keyed_writer import DELETE, UPSERT, KeyedWriter, with_positions
+from framework.task.upsert.writer import DELETE, UPSERT, KeyedWriter, with_positions
 from framework.task.output import new_writer, remove_files, report_batch
-from framework.task.told_failure import telling
+from framework.task.reported_failure import telling
 from framework.task.writer_tasks import exchange_numbers, task_of
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _shape(spec_json: str, schema_json: str) -> tuple[PartitionSpec, Schema]:
     """Cached: a task adds rows of one table for each block that it reads."""
     from pyiceberg.partitioning import PartitionSpec
 
-    from framework.table.arrow_schema import parse_schema
+    from framework.table.schema.arrow import parse_schema
 
     return PartitionSpec.model_validate_json(spec_json), parse_schema(schema_json)
 
@@ -120,7 +120,7 @@ class Outbox:
         Args:
             source: the number of their topic among the pipeline's, by name, and their partition.
         """
-        from framework.adapters.iceberg.keyed_target import key_ids_of
+        from framework.adapters.iceberg.upsert.target import key_ids_of
         from framework.adapters.parquet.key_places import key_places
         from framework.adapters.parquet.partition import rows_by_number
 

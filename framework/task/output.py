@@ -40,7 +40,7 @@ def remove_files(context: TaskContext, reports: Iterable[TaskReport]) -> None:
     """Remove what tasks wrote in vain: it was never announced, so it is nobody's. A file that cannot be removed now
     stays for the removal of orphans."""
     from framework.adapters.file_io import file_io
-    from framework.config.table_names import catalog_of
+    from framework.config.names.table_names import catalog_of
 
     for report in reports:
         paths = [(table, file.path) for table, files in report.files.items() for file in files]

@@ -18,13 +18,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import IO
 
-from framework.adapters.process import python, python_environment
+from framework.adapters.host.process import python, python_environment
 from framework.errors import FloeError
-from framework.record.condemned import Condemned
+from framework.record.blocks.poison_records import Condemned
 from framework.record.model import Slice
 from framework.task.context import TaskContext
 from framework.task.stage import try_slices
-from framework.task.told_failure import is_outside
+from framework.task.reported_failure import is_outside
 
 # A piece that fails is cut into so many: a hundred thousand records are four cuts, and each costs the start of a
 # process.

@@ -18,24 +18,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from framework.adapters.faults import meet
+from framework.adapters.host.failpoints import meet
 from framework.adapters.spark.expressions_apart import NotApart, apart
 from framework.adapters.spark.sql_allowed import refusal
 from framework.commit.events.event_types import DataFile
 from framework.errors import ConfigError, RetriableError
 from framework.plan.model import Plan
 from framework.record.arrays import Ints
-from framework.record.bisect_failures import joined
+from framework.record.blocks.bisect_failures import joined
 from framework.record.compiled import be_plain
-from framework.record.condemned import set_aside
+from framework.record.blocks.poison_records import set_aside
 from framework.record.model import BlockResult, DeadLetter, RecordBlock, Slice, SliceReport, TableNeed, TaskReport
-from framework.record.sql_accounting import Packed, pack, removed, unpack
-from framework.record.sql_failure import FAILED, split
+from framework.record.sql.accounting import Packed, pack, removed, unpack
+from framework.record.sql.failure import FAILED, split
 from framework.table.evolve import merge_needs
 from framework.task.context import TaskContext, Work, spans_of
 from framework.task.exchange import Outbox, exchange, sent_report
 from framework.task.task_run import TaskRun
-from framework.task.told_failure import telling
+from framework.task.reported_failure import telling
 
 if TYPE_CHECKING:
     from pyspark.errors import AnalysisException
@@ -352,7 +352,7 @@ def make_writer(context: TaskContext, sending: bool = False):  # type: ignore[no
     distributed tables."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from framework.record.transform_sql import process_selected
+        from framework.record.sql.transform import process_selected
 
         pa.set_cpu_count(1)
         outbox = Outbox(context.plan) if sending else None

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from framework.adapters.faults import reach
-from framework.adapters.memory import keep_large_blocks, release_after
+from framework.adapters.host.failpoints import reach
+from framework.adapters.host.memory import keep_large_blocks, release_after
 from framework.record.compiled import be_plain
 from framework.record.model import Slice, TaskReport
 from framework.task.context import TaskContext, Work, spans_of

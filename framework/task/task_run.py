@@ -12,7 +12,7 @@ from framework.errors import FloeError
 from framework.record.model import BlockResult, DeadLetter, KeyedRows, SliceReport, TableNeed, TaskReport
 from framework.task.context import TaskContext
 from framework.task.exchange import Outbox
-from framework.task.newest_changes import number_of_topic
+from framework.task.upsert.newest import number_of_topic
 from framework.task.output import new_writer
 
 
@@ -31,7 +31,7 @@ class TaskRun:
 
     def add(self, result: BlockResult, topic: str = "", partition: int = -1) -> None:
         """Take in one block of a topic's partition: its rows are buffered unless some table must change first."""
-        from framework.record.letters.dead_letter import dead_letters_to_arrow
+        from framework.record.dead_letters.dead_letter import dead_letters_to_arrow
         from framework.table.evolve import merge_needs
 
         plan = self.context.plan

@@ -19,8 +19,8 @@ from framework.config.spec import FormatSpec, FormatType
 from framework.config.tree import Mapping, Node, Scalar, Sequence, plain
 from framework.diagnose.diagnostic import Span
 from framework.record.convert.iso_time import parse_moment, parse_time
-from framework.record.formats.avro_schema import AvroFault, parse_avro, physical, without_null
-from framework.record.formats.avro_schema import Node as AvroType
+from framework.record.formats.avro.schema import AvroFault, parse_avro, physical, without_null
+from framework.record.formats.avro.schema import Node as AvroType
 from framework.record.formats.wire import SchemaRef, UnknownSchema, WriterSchema
 
 VALUE_SCHEMA, KEY_SCHEMA = 1, 2  # the ids of a test's schemas in the wire format

@@ -11,12 +11,12 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from framework.config.metadata import HEADER
+from framework.config.names.metadata import HEADER
 from framework.config.spec import PipelineSpec
 from framework.diagnose.secrets import is_secret_name
 from framework.errors import ConfigError
 from framework.record.failure import RecordFailure
-from framework.record.json.strict_parser import JsonValue, NumberText, parse_record
+from framework.record.strict_json import JsonValue, NumberText, parse_record
 from framework.record.masks import MASKED, Hidden, Masks, mask_fields
 from framework.testing.values import Plain
 

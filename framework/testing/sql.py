@@ -45,7 +45,7 @@ class LocalSpark:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._session is not None:
-            from framework.runtime.spark_query import stop_session
+            from framework.runtime.spark.query import stop_session
 
             stop_session(self._session)
         self._logs.cleanup()
@@ -56,7 +56,7 @@ class LocalSpark:
         Raises:
             SetupError: Spark does not start here.
         """
-        from framework.runtime.spark_query import FIXED_CONF
+        from framework.runtime.spark.query import FIXED_CONF
         from framework.task.sql import transform_table
 
         session = self._started().newSession()
@@ -71,7 +71,7 @@ class LocalSpark:
 
     def _started(self) -> SparkSession:
         if self._session is None:
-            from framework.runtime.spark_query import start_session
+            from framework.runtime.spark.query import start_session
 
             self._say("starting Spark for `transform.sql`; files without it do not need it")
             self._session = start_session("floe test", MASTER, {}, Path(self._logs.name))

@@ -17,7 +17,7 @@ from pydantic_core import PydanticSerializationError
 
 from framework.adapters.secrets import hidden
 from framework.errors import ConfigError, FloeError, SetupError
-from framework.web.desk import Refused
+from framework.web.backend import Refused
 from framework.web.operations import OPERATIONS, Operation, Parameter
 
 # A configuration; what takes a processor longest of so many bytes takes two seconds.

@@ -12,9 +12,9 @@ import threading
 from collections.abc import Callable
 
 from framework.errors import SetupError
-from framework.web.access import Access, Role, Token, needs_tokens, refused, token_of
+from framework.web.access.access import Access, Role, Token, needs_tokens, refused, token_of
 from framework.web.app import create_app
-from framework.web.desk import Desk
+from framework.web.backend import Desk
 from framework.web.serve import bind, server
 
 PORTS_TRIED = 100

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from framework.commit.events.event_types import Health
 from framework.overview.values import PipelineView
-from framework.web.desk import Finding
+from framework.web.backend import Finding
 
 SINK = "sink"
 PLUGIN = "floe"

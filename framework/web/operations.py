@@ -14,8 +14,8 @@ from framework import __version__
 from framework.commit.events.event_types import Health
 from framework.overview.values import PipelineView, TableView
 from framework.web import connect, documents
-from framework.web.access import Identity, Role
-from framework.web.desk import Desk, Refused
+from framework.web.access.access import Identity, Role
+from framework.web.backend import Desk, Refused
 
 WHY_LENGTH = 500
 NAME_LENGTH = 400

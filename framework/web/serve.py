@@ -15,7 +15,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from framework.adapters.listener import BACKLOG, Listener
+from framework.adapters.host.listener import BACKLOG, Listener
 from framework.errors import SetupError
 
 GRACE_S = 1

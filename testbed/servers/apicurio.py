@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from framework.adapters.java import find_java
+from framework.adapters.host.java import find_java
 from framework.local.broker import HOST, free_port
 from testbed.servers.maven import archive
 from testbed.servers.registry import CONTENT_TYPE

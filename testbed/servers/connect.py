@@ -17,7 +17,7 @@ from typing import Any
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
-from framework.adapters.java import find_java
+from framework.adapters.host.java import find_java
 from framework.testing.connect.model import SinkRecord, Stops, Value
 from testbed.servers.maven import JARS_OF_PYSPARK, dependency, jars
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from framework.adapters.java import find_java
+from framework.adapters.host.java import find_java
 from framework.local.broker import free_port
 from testbed.servers.maven import JARS_OF_PYSPARK, dependency, jars
 

@@ -42,13 +42,13 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from framework.cli.import_connector import pipeline_text
-from framework.cli.import_proof import load_text
-from framework.config.build import table_policy
+from framework.cli.write.import_connector import pipeline_text
+from framework.cli.write.import_proof import load_text
+from framework.config.filled.build import table_policy
 from framework.config.connector.avro_types import difference
 from framework.config.connector.java_regex import Differs, translated
 from framework.config.connector.translate import import_connector
-from framework.config.patterns import compiled, unfit
+from framework.config.names.patterns import compiled, unfit
 from framework.config.spec import FormatSpec, FormatType
 from framework.errors import ConfigError
 from framework.testing.connect.model import SinkRecord, Stops, Unknown

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from framework.cli.import_connector import pipeline_text
+from framework.cli.write.import_connector import pipeline_text
 from tests.sink_configurations import FOLDER, NAMES, configuration, needs_sql, outcome, prove_made_up, reviewed
 
 PROVED = [name for name in NAMES if "\ntests:" in reviewed(name)]

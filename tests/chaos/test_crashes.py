@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from framework.adapters.faults import POINTS
+from framework.adapters.host.failpoints import POINTS
 from tests.chaos.checker import assert_exact, assert_sum_holds
 from tests.chaos.harness import Running, crash, descendants, fan_out, processes, records, wait_for
 from tests.conftest import Broker

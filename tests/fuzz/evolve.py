@@ -33,7 +33,7 @@ from framework.config.spec import (
     WholeNumbers,
 )
 from framework.record.model import TableTarget
-from framework.table.arrow_schema import parse_schema
+from framework.table.schema.arrow import parse_schema
 from framework.table.partitions import specs
 from framework.table.readable import Definition, faults
 from framework.testing.tables import MemoryTables

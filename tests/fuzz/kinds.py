@@ -14,7 +14,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
 from framework.config.spec import FieldHint
-from framework.table.types import primitive_type
+from framework.table.schema.types import primitive_type
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from framework.record.convert import iso_time, numbers, times, typed_columns
-from framework.record.convert import table_shape as shapes
+from framework.record.convert import iso_time, numbers, times
+from framework.record.fit import typed_columns
+from framework.record.fit import table_shape as shapes
 from framework.record.convert.times import TimestampConverter
 from framework.record.formats import columns
 from framework.record.json import arrow_screen

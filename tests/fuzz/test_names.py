@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from framework.config import column_names
-from framework.config.column_names import NameFault, SiblingNames
-from framework.record.convert import table_shape
+from framework.config.names import column_names
+from framework.config.names.column_names import NameFault, SiblingNames
+from framework.record.fit import table_shape
 from framework.table import evolve, readable
 from tests.fuzz.documents import Writer
 from tests.fuzz.evolve import check_evolve

@@ -12,7 +12,7 @@ from pyiceberg.types import ListType
 
 from framework.config.spec import Envelope, ErrorPolicy, FormatSpec, FormatType
 from framework.record.formats.wire import Schemas
-from framework.table.types import primitive_type
+from framework.table.schema.types import primitive_type
 from testbed.format_samples import avro_bytes, avro_schema, framed, land, record_of, records
 from testbed.record_samples import target
 from tests.fuzz.oracle import nearest_float

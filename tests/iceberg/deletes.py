@@ -23,8 +23,8 @@ from pyiceberg.table.update import AssertRefSnapshotId
 from pyroaring import BitMap64
 
 from framework.adapters.iceberg.catalog import IcebergCatalog
-from framework.adapters.iceberg.new_snapshot import branch_updates, snapshot_of
-from framework.adapters.iceberg.private import row_deletes
+from framework.adapters.iceberg.commits.new_snapshot import branch_updates, snapshot_of
+from framework.adapters.iceberg.private.deletes import row_deletes
 from framework.adapters.iceberg.private.live_files import LiveFiles, live_files
 from framework.adapters.iceberg.private.manifests import SnapshotFiles, to_iceberg
 from framework.adapters.iceberg.private.row_lineage import read_manifests

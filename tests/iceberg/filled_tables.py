@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.kafka.control import ControlPublisher
-from framework.adapters.kafka.control_topic import ensure_control_topic
+from framework.adapters.kafka.control.log import ControlPublisher
+from framework.adapters.kafka.control.topic import ensure_control_topic
 from framework.commit.events.event_types import (
     Accounting,
     DataComplete,
@@ -23,11 +23,11 @@ from framework.commit.events.event_types import (
 )
 from framework.commit.machine.effects import Committed
 from framework.commit.file_ages import DAY_MS
-from framework.config.maintenance import MaintenancePolicy
+from framework.config.values.maintenance import MaintenancePolicy
 from framework.config.spec import TablePolicy, TablesSpec
 from framework.plan.canonical import plan_value
 from framework.plan.compile import compile_plan
-from framework.runtime.orphans import TableOrphans, clean
+from framework.runtime.maintenance.orphans import TableOrphans, clean
 from tests.conftest import Broker
 from tests.iceberg.conftest import Lake
 from tests.unit.plan.test_submit import loaded

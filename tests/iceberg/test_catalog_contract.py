@@ -15,7 +15,7 @@ import pytest
 from pyiceberg.table.update import AssertTableUUID, RemoveSnapshotRefUpdate
 
 from framework.commit.machine.effects import CommitTable, Committed, PipelineProgress, TableProgress, TableView
-from framework.commit.machine.progress import PROGRESS_PROPERTY
+from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY
 from tests.iceberg.conftest import SCHEMA, TOPIC, Lake
 from tests.protocol import build
 from tests.protocol import world as w

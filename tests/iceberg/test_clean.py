@@ -18,9 +18,9 @@ from pyiceberg.catalog.sql import SqlCatalog
 from framework.adapters.iceberg import tables
 from framework.commit.file_ages import DAY_MS
 from framework.record.model import TableNeed
-from framework.runtime import orphans
-from framework.runtime.coordinator import Coordinator
-from framework.runtime.tables import TableRegistry
+from framework.runtime.maintenance import orphans
+from framework.runtime.coordinator.thread import Coordinator
+from framework.runtime.tables.registry import TableRegistry
 from tests.conftest import Broker
 from tests.iceberg.conftest import Lake
 from tests.iceberg.filled_tables import Place, age, age_everything, local

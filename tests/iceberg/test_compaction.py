@@ -42,19 +42,19 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from framework.adapters import table_care
-from framework.adapters.iceberg.commit import TableCommits
-from framework.adapters.iceberg.replace import live_files_of
-from framework.adapters.key_search import ROW_ID_FIELD
+from framework.adapters.maintenance import tables as table_care
+from framework.adapters.iceberg.commits.commit import TableCommits
+from framework.adapters.iceberg.commits.replace import live_files_of
+from framework.adapters.iceberg.upsert.search import ROW_ID_FIELD
 from framework.adapters.parquet import long_file
 from framework.adapters.parquet.files import TableWriter
-from framework.adapters.rewrite_files import UPDATED_FIELD, RowPlaces
-from framework.adapters.table_care import Compacted, TableCare
+from framework.adapters.maintenance.rewrite_files import UPDATED_FIELD, RowPlaces
+from framework.adapters.maintenance.tables import Compacted, TableCare
 from framework.commit.machine.effects import Committed
-from framework.config.maintenance import CompactionPolicy, ManifestsPolicy
+from framework.config.values.maintenance import CompactionPolicy, ManifestsPolicy
 from framework.config.spec import PartitionFieldSpec, TablePolicy
 from framework.errors import FloeError
-from framework.table.arrow_schema import arrow_schema, parse_schema
+from framework.table.schema.arrow import arrow_schema, parse_schema
 from tests.iceberg.conftest import TOPIC, Lake
 from tests.iceberg.deletes import Deleter, check
 from tests.iceberg.lineage import lineage, local, upgrade
@@ -271,7 +271,7 @@ def test_conflicts_without_end_are_given_up(lake: Lake, monkeypatch: pytest.Monk
     """After some tries it stops with an error, nothing is lost, and the next round has another chance."""
     name = lake.create()
     grow(lake, name, [[1], [2]])
-    monkeypatch.setattr("framework.adapters.iceberg.replace.FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr("framework.adapters.iceberg.commits.replace.FIRST_PAUSE_S", 0.0)
     Meanwhile(monkeypatch, *[lambda n=n: grow(lake, name, [[n]], start=n) for n in range(3, 20)])
     with pytest.raises(FloeError, match="maintenance of table"):
         compact(lake, name)

@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
-from framework.adapters import table_care
-from framework.adapters.table_care import Compacted, TableCare
-from framework.config.maintenance import CompactionPolicy
+from framework.adapters.maintenance import tables as table_care
+from framework.adapters.maintenance.tables import Compacted, TableCare
+from framework.config.values.maintenance import CompactionPolicy
 from framework.config.spec import KeyIndexUse
-from framework.table import key_index
+from framework.table.upsert import key_index
 from tests.iceberg.conftest import Lake
 from tests.iceberg.keyed_pipeline import SPECS, Change, Pipeline, made
 from tests.iceberg.spark_server import IcebergSpark

@@ -17,14 +17,14 @@ import pyarrow as pa
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from framework.adapters import hash_files
+from framework.adapters.iceberg.upsert import hash_files
 from framework.adapters.key_hash import KeyHashes, hash_keys
-from framework.adapters.key_runs import Entries, UnusableRun, find, read_run, write_run
-from framework.adapters.tombstone_files import DeletedKeys, UnusableTombstones, older_than_deletes, write_tombstones
+from framework.adapters.iceberg.upsert.index_runs import Entries, UnusableRun, find, read_run, write_run
+from framework.adapters.iceberg.upsert.deleted_keys import DeletedKeys, UnusableTombstones, older_than_deletes, write_tombstones
 from framework.commit.machine.effects import Committed
 from framework.config.spec import KeyIndexUse
 from framework.errors import TableBlocked
-from framework.table import key_index
+from framework.table.upsert import key_index
 from tests.iceberg.conftest import Lake
 from tests.iceberg.filled_tables import local
 from tests.iceberg.keyed_pipeline import _in_this_process

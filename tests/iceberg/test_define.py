@@ -24,9 +24,9 @@ from framework.config.spec import CreatePolicy, FieldHint, PartitionFieldSpec, R
 from framework.errors import FloeError, TableBlocked
 from framework.record.model import TableTarget
 from framework.record.process import process_block
-from framework.runtime.table_refresh import TableRefresh
-from framework.runtime.tables import TableRegistry
-from framework.table.arrow_schema import arrow_schema
+from framework.runtime.tables.refresh import TableRefresh
+from framework.runtime.tables.registry import TableRegistry
+from framework.table.schema.arrow import arrow_schema
 from framework.table.changes import AlterTable, CreateTable
 from framework.table.create import plan_create
 from framework.table.model import TableNeed

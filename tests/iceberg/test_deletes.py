@@ -26,8 +26,10 @@ from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import DoubleType, LongType, NestedField
 
 from framework.adapters.iceberg.files import list_files, path_key
-from framework.adapters.iceberg.private import deletion_vectors, entry_fields, row_deletes
-from framework.adapters.iceberg.private.deletion_vectors import (
+from framework.adapters.iceberg.private import entry_fields
+from framework.adapters.iceberg.private.deletes import deletion_vectors
+from framework.adapters.iceberg.private.deletes import row_deletes
+from framework.adapters.iceberg.private.deletes.deletion_vectors import (
     DamagedDeletionVector,
     DeletionVector,
     decoded,
@@ -37,8 +39,8 @@ from framework.adapters.iceberg.private.deletion_vectors import (
 )
 from framework.adapters.iceberg.private.live_files import UnsupportedDeletes, deleted_positions, live_files
 from framework.adapters.iceberg.private.manifests import SnapshotFiles
-from framework.adapters.iceberg.private.position_deletes import PATH_FIELD_ID, PositionDeletes, read_position_deletes
-from framework.adapters.iceberg.private.row_deletes import FileDeletes, WrongDeletes
+from framework.adapters.iceberg.private.deletes.position_deletes import PATH_FIELD_ID, PositionDeletes, read_position_deletes
+from framework.adapters.iceberg.private.deletes.row_deletes import FileDeletes, WrongDeletes
 from framework.commit.events.event_types import DataFile
 from framework.commit.machine.effects import Committed
 from framework.commit.recovery.orphans import sort_out

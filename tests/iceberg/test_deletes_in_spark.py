@@ -15,8 +15,8 @@ from pyiceberg.transforms import BucketTransform
 
 from framework.adapters.iceberg.files import path_key
 from framework.adapters.iceberg.private.live_files import deleted_positions
-from framework.adapters.table_care import TableCare
-from framework.config.maintenance import CompactionPolicy
+from framework.adapters.maintenance.tables import TableCare
+from framework.config.values.maintenance import CompactionPolicy
 from framework.config.spec import PartitionFieldSpec
 from tests.iceberg.conftest import SCHEMA, Lake
 from tests.iceberg.deletes import Deleter, check, state

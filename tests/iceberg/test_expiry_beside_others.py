@@ -14,14 +14,14 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 from pyiceberg.table.update import RemoveSnapshotsUpdate
 
-from framework.adapters import table_care
-from framework.adapters.iceberg import expiry
-from framework.adapters.table_care import TableCare
+from framework.adapters.maintenance import tables as table_care
+from framework.adapters.iceberg.commits import expiry
+from framework.adapters.maintenance.tables import TableCare
 from framework.commit.machine.effects import PipelineProgress
-from framework.commit.machine.progress import PROGRESS_PROPERTY, merge
+from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY, merge
 from framework.commit.recovery.held import taken_over, without_elsewhere
-from framework.config.maintenance import CompactionPolicy, ExpirePolicy, MaintenancePolicy
-from framework.runtime.maintenance import expire_once
+from framework.config.values.maintenance import CompactionPolicy, ExpirePolicy, MaintenancePolicy
+from framework.runtime.maintenance.tables import expire_once
 from tests.iceberg.conftest import TOPIC, Lake
 from tests.iceberg.lineage import avro, local, raw
 from tests.iceberg.rest_server import RestServer

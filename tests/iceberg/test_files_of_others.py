@@ -16,11 +16,11 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DateType, IcebergType, LongType, NestedField, StringType
 
 from framework.adapters.iceberg import project_by_id
-from framework.adapters.table_care import TableCare
-from framework.config.maintenance import CompactionPolicy
+from framework.adapters.maintenance.tables import TableCare
+from framework.config.values.maintenance import CompactionPolicy
 from framework.config.spec import Deletes, KeyIndexUse, PartitionFieldSpec
 from framework.errors import TableBlocked
-from framework.table import key_index
+from framework.table.upsert import key_index
 from tests.iceberg.conftest import Lake
 from tests.iceberg.files_of_others import add_as_hive, add_column, add_files
 from tests.iceberg.keyed_pipeline import Key, Pipeline

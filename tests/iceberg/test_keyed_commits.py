@@ -21,17 +21,17 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.types import DoubleType, FloatType, IcebergType, LongType, NestedField, StringType
 
-from framework.adapters import copy_on_write
-from framework.adapters.copy_on_write import copies_without
-from framework.adapters.iceberg import keyed_rows
-from framework.adapters.iceberg.commit import TableCommits
+from framework.adapters.maintenance import copy_on_write
+from framework.adapters.maintenance.copy_on_write import copies_without
+from framework.adapters.iceberg.upsert import rows_to_delete as keyed_rows
+from framework.adapters.iceberg.commits.commit import TableCommits
 from framework.adapters.iceberg.private.live_files import live_files
 from framework.adapters.iceberg.private.row_lineage import read_manifests
 from framework.adapters.iceberg.project_by_id import table_columns
-from framework.adapters.key_search import Hits, search
-from framework.adapters.keys_file import read_found, read_keys, write_keys
+from framework.adapters.iceberg.upsert.search import Hits, search
+from framework.adapters.iceberg.upsert.keys_file import read_found, read_keys, write_keys
 from framework.adapters.parquet.files import TableWriter
-from framework.adapters.table_care import TableCare
+from framework.adapters.maintenance.tables import TableCare
 from framework.commit.events.event_types import DataFile, KeyedChanges
 from framework.commit.machine.effects import (
     CommitConflict,
@@ -41,12 +41,12 @@ from framework.commit.machine.effects import (
     FailureCause,
     FilesGone,
 )
-from framework.config.maintenance import CompactionPolicy
+from framework.config.values.maintenance import CompactionPolicy
 from framework.config.spec import PartitionFieldSpec
 from framework.metrics.figures import Service
 from framework.metrics.services import service_of_commit
-from framework.table.arrow_schema import _PLAIN, arrow_schema, parse_schema
-from framework.table.types import primitive_type
+from framework.table.schema.arrow import _PLAIN, arrow_schema, parse_schema
+from framework.table.schema.types import primitive_type
 from tests.iceberg.conftest import POLICY, Lake
 from tests.iceberg.deletes import Deleter, as_equality_deletes
 from tests.iceberg.files_of_others import add_as_hive, add_files
@@ -419,7 +419,7 @@ def test_an_error_of_floes_own_is_not_the_stores(
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr("framework.adapters.iceberg.commit.rows_to_delete", raising)
+        patch.setattr("framework.adapters.iceberg.commits.commit.rows_to_delete", raising)
         answer = lake.tables.commit(effect, copies_without)
     assert isinstance(answer, CommitFailed)
     assert answer.cause is cause

@@ -25,31 +25,32 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.types import BooleanType, DateType, DecimalType, LongType, NestedField, StringType, UUIDType
 
-from framework.adapters import double_keys, waiting_pieces
-from framework.adapters.iceberg.keyed_target import KeyedTarget
+from framework.adapters import waiting_pieces
+from framework.adapters.iceberg.upsert import duplicate_keys as double_keys
+from framework.adapters.iceberg.upsert.target import KeyedTarget
 from framework.adapters.iceberg.private.live_files import live_files
 from framework.adapters.iceberg.private.row_lineage import read_manifests
 from framework.adapters.iceberg.project_by_id import table_columns
-from framework.adapters.key_index_file import write_index
-from framework.adapters.key_runs import entries_of, write_run
-from framework.adapters.key_search import Hits, search
-from framework.adapters.keys_file import read_found, read_keys, write_keys
+from framework.adapters.iceberg.upsert.index_file import write_index
+from framework.adapters.iceberg.upsert.index_runs import entries_of, write_run
+from framework.adapters.iceberg.upsert.search import Hits, search
+from framework.adapters.iceberg.upsert.keys_file import read_found, read_keys, write_keys
 from framework.adapters.parquet.files import TableWriter
 from framework.adapters.parquet.key_places import key_places
 from framework.adapters.parquet.partition import partitions
-from framework.adapters.table_care import TableCare
+from framework.adapters.maintenance.tables import TableCare
 from framework.adapters.waiting_pieces import WaitingPieces
 from framework.commit.events.event_types import Accounting, KeyedChanges
 from framework.commit.machine.effects import Committed
-from framework.config.maintenance import CompactionPolicy
+from framework.config.values.maintenance import CompactionPolicy
 from framework.config.spec import Deletes, KeyIndexUse, TablePolicy
 from framework.errors import AccountingError, FloeError, TableBlocked
 from framework.plan.compile import BUFFER_BYTES
 from framework.record.model import BlockResult, KeyedRows
-from framework.runtime.batch import summarise
-from framework.table import key_index
-from framework.table.arrow_schema import arrow_schema, parse_schema
-from framework.task import keyed_writer
+from framework.runtime.batches.batch import summarise
+from framework.table.upsert import key_index
+from framework.table.schema.arrow import arrow_schema, parse_schema
+from framework.task.upsert import writer as keyed_writer
 from framework.task.exchange import Outbox, try_received
 from framework.task.output import remove_files
 from framework.task.task_run import TaskRun

@@ -15,14 +15,14 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType, IntegerType, ListType, LongType, MapType, NestedField, StringType, StructType
 
 from framework.adapters.parquet.files import TableWriter
-from framework.adapters.table_care import TableCare
+from framework.adapters.maintenance.tables import TableCare
 from framework.commit.machine.effects import Committed
-from framework.config.maintenance import CompactionPolicy
+from framework.config.values.maintenance import CompactionPolicy
 from framework.config.spec import EvolveMode, RouteRule
 from framework.record.json import compiled as compiled_json
 from framework.record.model import BlockResult, TableTarget
 from framework.record.process import process_block
-from framework.table.types import primitive_type
+from framework.table.schema.types import primitive_type
 from testbed.record_samples import block, plan, policy
 from tests.iceberg.conftest import Lake
 

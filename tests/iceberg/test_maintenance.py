@@ -17,16 +17,16 @@ from jsonschema import Draft202012Validator
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 
-from framework.adapters.kafka.control import ControlReader
-from framework.adapters.table_care import TableCare
+from framework.adapters.kafka.control.log import ControlReader
+from framework.adapters.maintenance.tables import TableCare
 from framework.cli.main import run_main
-from framework.cli.status_text import health_line
+from framework.cli.shared.status_text import health_line
 from framework.commit.events.event_types import Holds, PauseChanged, TableMeasured
 from framework.commit.machine.pauses import with_pause
 from framework.commit.maintenance import health as health_module
 from framework.commit.maintenance import rounds
 from framework.commit.maintenance.health import Need, gain_words, needs_of
-from framework.config.maintenance import (
+from framework.config.values.maintenance import (
     CompactionPolicy,
     ExpirePolicy,
     MaintenanceLimits,
@@ -35,10 +35,10 @@ from framework.config.maintenance import (
     ManifestsPolicy,
     OrphansPolicy,
 )
-from framework.runtime.coordinator import Coordinator
-from framework.runtime.maintenance import TableReport, maintain, maintain_table
-from framework.runtime.orphans import Announced
-from framework.runtime.table_keeper import TableKeeper
+from framework.runtime.coordinator.thread import Coordinator
+from framework.runtime.maintenance.tables import TableReport, maintain, maintain_table
+from framework.runtime.maintenance.orphans import Announced
+from framework.runtime.maintenance.background import TableKeeper
 from tests.conftest import Broker
 from tests.iceberg.conftest import Lake
 from tests.iceberg.deletes import Deleter

@@ -33,9 +33,9 @@ from pyiceberg.types import (
 from framework.adapters.parquet.files import TableWriter
 from framework.commit.machine.effects import Committed
 from framework.config.spec import PartitionFieldSpec, SortFieldSpec
-from framework.record.convert.parsed_columns import from_python
+from framework.record.fit.parsed_columns import from_python
 from framework.record.model import TableTarget
-from framework.table.arrow_schema import arrow_schema
+from framework.table.schema.arrow import arrow_schema
 from framework.table.changes import CreateTable
 from tests.iceberg.conftest import POLICY, Lake
 from tests.iceberg.spark_server import IcebergSpark

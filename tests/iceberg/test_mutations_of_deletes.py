@@ -11,10 +11,10 @@ import pytest
 from pyiceberg.manifest import DataFile, ManifestEntry, ManifestEntryStatus
 from pyiceberg.typedef import Record
 
-from framework.adapters.iceberg import new_snapshot
-from framework.adapters.iceberg.private import row_deletes
+from framework.adapters.iceberg.commits import new_snapshot
+from framework.adapters.iceberg.private.deletes import row_deletes
 from framework.adapters.iceberg.private.avro import ManifestWriterV2
-from framework.adapters.iceberg.private.deletion_vectors import Positions, united
+from framework.adapters.iceberg.private.deletes.deletion_vectors import Positions, united
 from framework.adapters.iceberg.private.entry_fields import FILE_FIELDS
 from framework.commit.machine.effects import Committed
 from tests.iceberg.conftest import Lake

@@ -15,7 +15,7 @@ from pyiceberg.transforms import DayTransform
 from pyiceberg.types import LongType, NestedField, StructType, TimestamptzType
 
 from framework.adapters.iceberg.views import definition_of
-from framework.config.column_names import RESERVED_BY_FLOE, RESERVED_BY_ICEBERG
+from framework.config.names.column_names import RESERVED_BY_FLOE, RESERVED_BY_ICEBERG
 from framework.config.spec import (
     Case,
     CreatePolicy,
@@ -26,8 +26,8 @@ from framework.config.spec import (
     TablePolicy,
 )
 from framework.errors import TableBlocked
-from framework.ops import doctor_catalog
-from framework.ops.doctor import State
+from framework.ops.doctor import catalog as doctor_catalog
+from framework.ops.doctor.model import State
 from framework.record.process import process_block
 from framework.table.changes import AlterTable, CreateTable, Refusal
 from framework.table.create import plan_create

@@ -32,19 +32,20 @@ from pyiceberg.types import (
     TimeType,
 )
 
-from framework.adapters import row_versions, tombstone_files
+from framework.adapters.iceberg.upsert import row_versions
+from framework.adapters.iceberg.upsert import deleted_keys as tombstone_files
 from framework.adapters.key_hash import KeyHashes
-from framework.adapters.table_care import TableCare
-from framework.adapters.tombstone_files import DeletedKeys, UnusableTombstones, read_tombstones, write_tombstones
+from framework.adapters.maintenance.tables import TableCare
+from framework.adapters.iceberg.upsert.deleted_keys import DeletedKeys, UnusableTombstones, read_tombstones, write_tombstones
 from framework.commit.events.event_types import DataWritten
 from framework.commit.machine.effects import CommitFailed, Committed, FailureCause
-from framework.commit.tombstones import FAN_OUT, TOMBSTONES_PROPERTY
-from framework.config.maintenance import CompactionPolicy
+from framework.commit.deleted_keys import FAN_OUT, TOMBSTONES_PROPERTY
+from framework.config.values.maintenance import CompactionPolicy
 from framework.config.spec import KeyIndexUse
 from framework.errors import TableBlocked
 from framework.record.model import KeyedRows
-from framework.runtime.keyed_tables import KeyedTables
-from framework.table import key_index
+from framework.runtime.upsert.heads import KeyedTables
+from framework.table.upsert import key_index
 from tests.conftest import Broker
 from tests.iceberg.conftest import Lake
 from tests.iceberg.filled_tables import Place, age_everything, local
@@ -238,7 +239,7 @@ def test_an_older_record_that_wins_is_found_out(
 
 def test_a_batch_that_does_not_keep_its_deletes_is_found_out(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """The third mutation of invariant 19: a commit that names no file of its deletes."""
-    from framework.adapters.iceberg import commit
+    from framework.adapters.iceberg.commits import commit
 
     monkeypatch.setattr(commit, "remembered_after", lambda *_: None)
     monkeypatch.setattr(commit, "tombstones_summary", lambda *_: {})

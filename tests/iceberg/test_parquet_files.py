@@ -42,11 +42,11 @@ from framework.adapters.iceberg.private.manifests import to_iceberg
 from framework.adapters.iceberg.private.spec_schemas import partition_types
 from framework.adapters.parquet.files import TableWriter
 from framework.commit.events.event_types import DataFile
-from framework.record.convert.parsed_columns import from_python
+from framework.record.fit.parsed_columns import from_python
 from framework.record.model import AlikeRows, TableTarget
 from framework.record.rows import scatter
-from framework.table.arrow_schema import arrow_schema
-from framework.table.types import primitive_type
+from framework.table.schema.arrow import arrow_schema
+from framework.table.schema.types import primitive_type
 from testbed.record_samples import policy
 
 pytestmark = pytest.mark.iceberg

@@ -13,12 +13,12 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import FixedType, LongType, NestedField
 
-from framework.config import column_names
-from framework.config.column_names import RESERVED_BY_ICEBERG, NameFault, SiblingNames
+from framework.config.names import column_names
+from framework.config.names.column_names import RESERVED_BY_ICEBERG, NameFault, SiblingNames
 from framework.config.spec import PartitionFieldSpec
 from framework.errors import TableBlocked
 from framework.table import readable
-from framework.table.arrow_schema import parse_schema
+from framework.table.schema.arrow import parse_schema
 from framework.table.partitions import specs
 from framework.table.readable import Definition, Fault, faults
 from testbed.servers.spark_reader import java_read

@@ -10,7 +10,7 @@ import pytest
 
 from framework.commit.machine.effects import Committed
 from framework.config.spec import RouteRule
-from framework.record.letters.replay import marks_table, plan_marks_table
+from framework.record.dead_letters.replay import marks_table, plan_marks_table
 from framework.recovery.rebase import Recovery, _tables
 from testbed.record_samples import plan
 from tests.iceberg.conftest import TOPIC, Lake

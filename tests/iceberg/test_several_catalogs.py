@@ -11,18 +11,18 @@ import pytest
 from framework.adapters.iceberg.catalog import IcebergCatalog
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.parquet.files import TableWriter
-from framework.cli.coordinator import check_some
+from framework.cli.run.coordinator import check_some
 from framework.commit.machine.effects import CommitFailed, Committed, TableView
 from framework.config.spec import RouteRule, SecretRef, SettingValue, TablePolicy, TargetSpec
 from framework.errors import FloeError, SetupError
 from framework.plan.catalogs import used_catalogs
 from framework.record.model import TableNeed
-from framework.runtime import table_refresh
+from framework.runtime.tables import refresh as table_refresh
 from framework.runtime.job import open_catalog
-from framework.runtime.orphans import why_not
-from framework.runtime.table_refresh import TableRefresh
-from framework.runtime.tables import TableRegistry, reachable_tables
-from framework.table.arrow_schema import arrow_schema, parse_schema
+from framework.runtime.maintenance.orphans import why_not
+from framework.runtime.tables.refresh import TableRefresh
+from framework.runtime.tables.registry import TableRegistry, reachable_tables
+from framework.table.schema.arrow import arrow_schema, parse_schema
 from framework.table.changes import CreateTable
 from testbed.record_samples import plan
 from tests.iceberg.conftest import SCHEMA, TOPIC, Lake

@@ -20,14 +20,14 @@ from pyiceberg.table.update import AddSnapshotUpdate
 from pyiceberg.typedef import IcebergBaseModel
 from pyiceberg.types import LongType, NestedField
 
-from framework.adapters.iceberg import manifest_lists
+from framework.adapters.iceberg.commits import manifest_lists
 from framework.adapters.iceberg.private import sql as iceberg_sql
 from framework.adapters.iceberg.private.sql import FlatSqlCatalog
 from framework.adapters.iceberg.tables import IcebergTables
-from framework.adapters.table_care import TableCare
+from framework.adapters.maintenance.tables import TableCare
 from framework.commit.machine.effects import Committed
-from framework.config.maintenance import CompactionPolicy, ExpirePolicy, MaintenancePolicy
-from framework.runtime.maintenance import expire_once
+from framework.config.values.maintenance import CompactionPolicy, ExpirePolicy, MaintenancePolicy
+from framework.runtime.maintenance.tables import expire_once
 from tests.iceberg.conftest import Lake, metadata_files
 
 pytestmark = pytest.mark.iceberg

@@ -19,7 +19,7 @@ from framework.adapters.parquet.files import TableWriter
 from framework.commit.machine.effects import Committed
 from framework.config.spec import EvolveMode, FieldHint, RouteRule
 from framework.record.process import process_block
-from framework.table.types import primitive_type
+from framework.table.schema.types import primitive_type
 from testbed.record_samples import block, plan, policy
 from tests.iceberg.conftest import Lake
 from tests.iceberg.spark_server import IcebergSpark

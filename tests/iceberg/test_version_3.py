@@ -24,7 +24,7 @@ from pyiceberg.types import (
     StringType,
 )
 
-from framework.adapters.iceberg.commit import TableCommits
+from framework.adapters.iceberg.commits.commit import TableCommits
 from framework.adapters.iceberg.define import create
 from framework.adapters.iceberg.private import row_lineage as iceberg_row_lineage
 from framework.adapters.parquet.files import TableWriter

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from framework.adapters import waiting_pieces
 from framework.record.model import BlockResult, KeyedRows
-from framework.table.arrow_schema import arrow_schema, parse_schema
+from framework.table.schema.arrow import arrow_schema, parse_schema
 from framework.task.context import TaskContext
 from framework.task.exchange import SENT_SCHEMA, Outbox, make_receiver
 from framework.task.task_run import TaskRun

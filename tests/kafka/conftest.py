@@ -16,8 +16,8 @@ import pytest
 import framework.adapters
 from framework.adapters.kafka import reader as kafka_reader
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.kafka.control_topic import ensure_control_topic
-from framework.adapters.kafka.transactions import PipelineProducer
+from framework.adapters.kafka.control.topic import ensure_control_topic
+from framework.adapters.kafka.control.transactions import PipelineProducer
 from framework.commit.events.event_types import Accounting, ControlEvent, DataComplete, Heartbeat, SourceRange
 from tests.conftest import Broker
 

@@ -7,7 +7,7 @@ import sys
 from confluent_kafka import Producer
 
 bootstrap, transactional_id, topic = sys.argv[1:]
-# The time-out is the one that framework.adapters.kafka.transactions sets.
+# The time-out is the one that framework.adapters.kafka.control.transactions sets.
 producer = Producer(
     {"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "transaction.timeout.ms": 10_000}
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from framework.adapters.kafka.presence import Presence
+from framework.adapters.kafka.control.presence import Presence
 
 if __name__ == "__main__":
     presence = Presence({"bootstrap.servers": sys.argv[1]}, sys.argv[2], [sys.argv[3]], "run-1")

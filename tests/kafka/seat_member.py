@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from framework.adapters.kafka.seat import CoordinatorSeat, SeatAssigned, SeatEnd, SeatRead
+from framework.adapters.kafka.control.leadership import CoordinatorSeat, SeatAssigned, SeatEnd, SeatRead
 
 
 def say(*words: object) -> None:

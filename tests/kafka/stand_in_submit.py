@@ -13,9 +13,9 @@ from pathlib import Path
 from framework.adapters.secrets import resolve
 from framework.plan.catalogs import used_catalogs
 from framework.plan.compile import compile_plan
-from framework.plan.submit import read_submission
+from framework.plan.deploy.submit import read_submission
 from framework.runtime.job import open_catalog, told
-from framework.runtime.worker import PipelineWorker
+from framework.runtime.pipeline.worker import PipelineWorker
 
 
 def main() -> None:

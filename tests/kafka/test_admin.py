@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from framework.adapters.kafka.admin import KafkaAdmin, TopicFacts
-from framework.adapters.kafka.control_topic import ensure_control_topic
+from framework.adapters.kafka.control.topic import ensure_control_topic
 from framework.errors import SetupError
 from framework.local import stack
 from tests.conftest import Broker

@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.kafka.control import ControlPublisher, ControlReader
-from framework.adapters.kafka.transactions import PipelineProducer
+from framework.adapters.kafka.control.log import ControlPublisher, ControlReader
+from framework.adapters.kafka.control.transactions import PipelineProducer
 from framework.errors import DataLossError, FloeError, RetriableError
 from tests.conftest import Broker
 from tests.kafka.conftest import batches, heartbeat, unique, wait_for

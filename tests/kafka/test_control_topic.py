@@ -7,13 +7,13 @@ from collections.abc import Mapping
 import pytest
 
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.kafka.control import ControlPublisher
-from framework.adapters.kafka.control_topic import check_control_topic, ensure_control_topic
+from framework.adapters.kafka.control.log import ControlPublisher
+from framework.adapters.kafka.control.topic import check_control_topic, ensure_control_topic
 from framework.commit.events.event_types import CommitRequested
 from framework.errors import FloeError, SetupError
 from framework.local.broker import free_port
 from framework.plan.control_topic import MIN_RETENTION_BYTES, RETENTION_MS
-from framework.runtime.patience import is_retriable
+from framework.runtime.retry_policy import is_retriable
 from tests.conftest import Broker
 from tests.kafka.conftest import unique
 

@@ -18,11 +18,11 @@ from confluent_kafka.admin import AdminClient
 from jsonschema import Draft202012Validator
 
 from framework.adapters.iceberg.tables import IcebergTables
-from framework.adapters.kafka.control import ControlReader
-from framework.adapters.kafka.transactions import PipelineProducer
+from framework.adapters.kafka.control.log import ControlReader
+from framework.adapters.kafka.control.transactions import PipelineProducer
 from framework.cli.main import run_main
 from framework.errors import FencedError
-from framework.record.letters.dead_letter import LetterMessage, plan_dead_letter_table
+from framework.record.dead_letters.dead_letter import LetterMessage, plan_dead_letter_table
 from tests.conftest import Broker
 from tests.kafka.conftest import batches, heartbeat, unique, wait_for
 from tests.project import Project

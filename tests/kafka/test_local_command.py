@@ -13,7 +13,7 @@ pytestmark = pytest.mark.kafka
 
 
 def floe_local(*arguments: str, state_dir: Path) -> subprocess.CompletedProcess[str]:
-    program = "from framework.cli.local import local; local()"
+    program = "from framework.cli.run.local import local; local()"
     command = [sys.executable, "-c", program, *arguments, "--state-dir", str(state_dir)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 

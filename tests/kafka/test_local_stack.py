@@ -18,7 +18,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyiceberg.catalog import load_catalog
 
-from framework.adapters.process import command_line
+from framework.adapters.host.process import command_line
 from framework.errors import SetupError
 from framework.local import stack
 

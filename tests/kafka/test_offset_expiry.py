@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from framework.adapters.kafka.admin import GroupOffset, KafkaAdmin
-from framework.adapters.kafka.control_topic import ensure_control_topic
-from framework.adapters.kafka.transactions import PipelineProducer
+from framework.adapters.kafka.control.topic import ensure_control_topic
+from framework.adapters.kafka.control.transactions import PipelineProducer
 from framework.local import stack
 from tests.kafka.conftest import heartbeat, wait_for
 

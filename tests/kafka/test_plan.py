@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from framework.adapters.files import load_or_raise
+from framework.adapters.project.files import load_or_raise
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.cli.main import run_main
 from framework.config.spec import LoadedPipeline
@@ -18,10 +18,10 @@ from framework.deploy import last_deployed
 from framework.deploy.history import changes_since
 from framework.errors import ConfigError
 from framework.plan.compile import compile_plan
-from framework.plan.consent import check_consent
-from framework.runtime import told_plans
+from framework.plan.diff.consent import check_consent
+from framework.runtime import published_plans as told_plans
 from framework.runtime.job import open_catalog, told
-from framework.runtime.worker import PipelineWorker
+from framework.runtime.pipeline.worker import PipelineWorker
 from tests.conftest import Broker
 from tests.project import Project
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.kafka.control_topic import ensure_control_topic
-from framework.adapters.kafka.transactions import PipelineProducer
+from framework.adapters.kafka.control.topic import ensure_control_topic
+from framework.adapters.kafka.control.transactions import PipelineProducer
 from framework.commit.events.event_types import Accounting, Heartbeat, SourceRange
 from framework.commit.offsets import encode_metadata
 from framework.errors import FencedError, OutcomeUnknown

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from jsonschema import Draft202012Validator
 
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.kafka.control_topic import ensure_control_topic
+from framework.adapters.kafka.control.topic import ensure_control_topic
 from framework.cli.main import run_main
 from tests.conftest import Broker
 from tests.project import Project

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from framework.adapters.kafka.admin import GroupOffset, KafkaAdmin
-from framework.adapters.kafka.control import (
+from framework.adapters.kafka.control.log import (
     ControlPublisher,
     CoordinatorSeat,
     SeatAssigned,
@@ -21,7 +21,7 @@ from framework.adapters.kafka.control import (
     SeatRevoked,
     SeatUpdate,
 )
-from framework.adapters.kafka.seat import first_offset
+from framework.adapters.kafka.control.leadership import first_offset
 from tests.kafka.conftest import heartbeat, unique, wait_for
 from tests.kafka.test_admin import recreate
 

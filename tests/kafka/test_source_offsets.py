@@ -10,8 +10,8 @@ from confluent_kafka.admin import AdminClient
 
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.kafka.control import ControlReader
-from framework.adapters.kafka.transactions import PipelineProducer
+from framework.adapters.kafka.control.log import ControlReader
+from framework.adapters.kafka.control.transactions import PipelineProducer
 from framework.commit.events.event_types import Accounting, DataComplete, OffsetsSet, SourceRange
 from framework.commit.offsets import PartitionFacts, decide_start, decode_metadata, encode_metadata
 from framework.commit.recovery.settle_offsets import Origin, Places, Settlement, disagreements, settle
@@ -98,7 +98,7 @@ def test_a_live_pipeline_is_refused(
     broker: Broker, admin: KafkaAdmin, settings: dict[str, str], control_topic: str, catalog_settings: dict[str, str]
 ) -> None:
     """Nothing is fenced and nothing is set while a run is a member of the pipeline's group."""
-    from framework.adapters.kafka.presence import Presence
+    from framework.adapters.kafka.control.presence import Presence
     from tests.kafka.conftest import wait_for
 
     source, name, prefix = broker.new_topic(), unique("p"), unique("it")

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from framework.commit.events.event_types import CommitComplete, Health, StateChanged, Subject
-from framework.runtime.status import Status, filtered, read_status
+from framework.observe.status.read import Status, filtered, read_status
 from tests.conftest import Broker
 from tests.kafka.wide_log import COORDINATOR, ROWS, RUN, WideLog, now_ms
 from tests.pace import pace

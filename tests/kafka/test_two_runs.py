@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from framework.adapters.files import load_or_raise
+from framework.adapters.project.files import load_or_raise
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.commit.offsets import decode_metadata
 from framework.config.spec import LoadedPipeline
 from framework.errors import FencedError, OutcomeUnknown, RetriableError
 from framework.plan.compile import compile_plan
 from framework.runtime.job import open_catalog
-from framework.runtime.worker import PipelineWorker
+from framework.runtime.pipeline.worker import PipelineWorker
 from tests.conftest import Broker
 from tests.kafka.test_plan import PIPELINE
 from tests.project import Project

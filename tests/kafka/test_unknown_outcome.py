@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from framework.adapters.kafka.admin import GroupOffset, KafkaAdmin
-from framework.adapters.kafka.control import ControlReader
-from framework.adapters.kafka.control_topic import ensure_control_topic
-from framework.adapters.kafka.transactions import PipelineProducer
+from framework.adapters.kafka.control.log import ControlReader
+from framework.adapters.kafka.control.topic import ensure_control_topic
+from framework.adapters.kafka.control.transactions import PipelineProducer
 from framework.errors import FencedError, OutcomeUnknown
 from framework.local import stack
 from tests.kafka.conftest import batches, heartbeat, unique

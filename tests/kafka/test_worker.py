@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from framework.adapters.kafka.admin import GroupOffset, KafkaAdmin
-from framework.adapters.kafka.control import ControlReader
-from framework.adapters.kafka.transactions import PipelineProducer
+from framework.adapters.kafka.control.log import ControlReader
+from framework.adapters.kafka.control.transactions import PipelineProducer
 from framework.commit.events.codec import encode
 from framework.errors import FencedError, OutcomeUnknown, SetupError
 from tests.conftest import Broker

@@ -1,7 +1,7 @@
 """Runs of one pipeline as steps: they begin, announce, stop for a while, die, and take each other's place.
 
 In: choices, one after another. Out: what the broker holds at the end, and what is wrong with it. The runs are the real
-ones, `framework.runtime.worker` with its announcer; a broker in memory plays the ports of `PipelineProducer` and
+ones, `framework.runtime.pipeline.worker` with its announcer; a broker in memory plays the ports of `PipelineProducer` and
 `PipelineSource`, and passes the same contract test as these (`tests/kafka/test_producer_contract.py`).
 """
 
@@ -14,9 +14,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from framework.adapters.kafka.control_topic import ControlTopicFacts
+from framework.adapters.kafka.control.topic import ControlTopicFacts
 from framework.commit.events.event_types import Accounting, ControlEvent, DataComplete, Heartbeat, OffsetsSet
-from framework.commit.machine.chain import settled_link
+from framework.commit.machine.progress.chain import settled_link
 from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset, decode_metadata
 from framework.config.spec import (
     KafkaSourceSpec,
@@ -30,11 +30,13 @@ from framework.config.spec import (
 from framework.errors import FencedError, FloeError, OutcomeUnknown
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
-from framework.runtime import announcer, source, worker
-from framework.runtime.batch import BatchResult
-from framework.runtime.handover import AnnouncedBatch
-from framework.runtime.patience import is_retriable
-from framework.runtime.worker import PipelineWorker
+from framework.runtime import source
+from framework.runtime.batches import announcer
+from framework.runtime.pipeline import worker
+from framework.runtime.batches.batch import BatchResult
+from framework.runtime.batches.handover import AnnouncedBatch
+from framework.runtime.retry_policy import is_retriable
+from framework.runtime.pipeline.worker import PipelineWorker
 
 KEY: PartitionKey = ("src", 0)
 TOPIC_ID = "src-id"

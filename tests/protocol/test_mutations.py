@@ -15,9 +15,12 @@ import pytest
 from framework.commit import watch
 from framework.commit.events import split
 from framework.commit.events.event_types import DataComplete, DataWritten, Discarded, Heartbeat
-from framework.commit.machine import chain, cycle, examine, fold, prefix, queues, schedule
+from framework.commit.machine import cycle, fold, queues, schedule
+from framework.commit.machine.progress import chain
+from framework.commit.machine.progress import examine
+from framework.commit.machine.progress import prefix
 from framework.commit.machine import step as state
-from framework.commit.machine.chain import Verdict
+from framework.commit.machine.progress.chain import Verdict
 from framework.commit.machine.effects import (
     Assigned,
     Effect,

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from framework.runtime import announcer
-from framework.runtime.announcer import Announcer
+from framework.runtime.batches import announcer
+from framework.runtime.batches.announcer import Announcer
 from tests.protocol.runs import explore, plan
 
 Patch = Callable[[pytest.MonkeyPatch], None]

@@ -22,12 +22,12 @@ from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
-from framework.adapters.files import load_or_raise
+from framework.adapters.project.files import load_or_raise
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.kafka.control import ControlReader
-from framework.adapters.kafka.control_topic import ensure_control_topic
-from framework.adapters.kafka.transactions import PipelineProducer
+from framework.adapters.kafka.control.log import ControlReader
+from framework.adapters.kafka.control.topic import ensure_control_topic
+from framework.adapters.kafka.control.transactions import PipelineProducer
 from framework.commit.events.event_types import (
     Accounting,
     ControlEvent,
@@ -38,7 +38,7 @@ from framework.commit.events.event_types import (
 )
 from framework.commit.offsets import decode_metadata, encode_metadata
 from framework.plan.compile import compile_plan
-from framework.runtime.coordinator import Coordinator
+from framework.runtime.coordinator.thread import Coordinator
 from framework.runtime.job import request_commit
 from tests.chaos.harness import fan_out, wait_for
 from tests.conftest import Broker

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from framework.adapters.kafka.presence import Presence
+from framework.adapters.kafka.control.presence import Presence
 from framework.commit.events.event_types import CommitComplete, DataWritten, Discarded
-from framework.runtime.liveness import live_members
+from framework.observe.liveness import live_members
 from tests.chaos.harness import crash, wait_for
 from tests.recovery.conftest import HandRun
 

@@ -15,10 +15,10 @@ import pytest
 import requests
 
 import framework
-from framework.adapters.faults import HANGS
-from framework.adapters.kafka.control import ControlPublisher
+from framework.adapters.host.failpoints import HANGS
+from framework.adapters.kafka.control.log import ControlPublisher
 from framework.commit.events.event_types import Deployed
-from framework.config.maintenance import CompactionPolicy, ExpirePolicy, MaintenanceMode, MaintenancePolicy
+from framework.config.values.maintenance import CompactionPolicy, ExpirePolicy, MaintenanceMode, MaintenancePolicy
 from framework.config.spec import TablePolicy, TablesSpec
 from framework.local.broker import free_port
 from framework.plan.canonical import plan_value

@@ -15,8 +15,8 @@ import pytest
 
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.kafka.control import ControlPublisher
-from framework.adapters.kafka.control_topic import ensure_control_topic
+from framework.adapters.kafka.control.log import ControlPublisher
+from framework.adapters.kafka.control.topic import ensure_control_topic
 from framework.commit.events.event_types import (
     Accounting,
     ControlEvent,
@@ -26,7 +26,7 @@ from framework.commit.events.event_types import (
     SourceRange,
     TableCommitPolicy,
 )
-from framework.runtime.coordinator import Coordinator
+from framework.runtime.coordinator.thread import Coordinator
 from framework.runtime.job import ask_commit
 from tests.conftest import Broker
 from tests.project import Project

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import requests
 
-from framework.adapters.kafka.control import ControlPublisher
+from framework.adapters.kafka.control.log import ControlPublisher
 from framework.commit.events.event_types import Deployed, PauseChanged
 from framework.plan.canonical import plan_value
 from tests.chaos.harness import wait_for

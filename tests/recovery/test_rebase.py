@@ -6,10 +6,10 @@ import signal
 
 import pytest
 
-from framework.adapters.kafka.presence import Presence
+from framework.adapters.kafka.control.presence import Presence
 from framework.commit.events.event_types import OffsetsSet
-from framework.runtime.liveness import live_members
-from framework.runtime.worker import PipelineWorker
+from framework.observe.liveness import live_members
+from framework.runtime.pipeline.worker import PipelineWorker
 from tests.chaos.checker import assert_exact
 from tests.chaos.harness import Running, crash, wait_for
 from tests.recovery.conftest import HandRun, once

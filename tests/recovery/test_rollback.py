@@ -7,8 +7,8 @@ import signal
 
 import pytest
 
-from framework.adapters.kafka.presence import Presence
-from framework.runtime.liveness import live_members
+from framework.adapters.kafka.control.presence import Presence
+from framework.observe.liveness import live_members
 from tests.chaos.harness import Running, crash, wait_for
 from tests.recovery.conftest import HandRun, once
 

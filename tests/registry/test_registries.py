@@ -16,7 +16,7 @@ from framework.adapters.registry import Registry
 from framework.config.connector.translate import import_connector
 from framework.config.spec import FormatSpec, FormatType
 from framework.errors import RetriableError, SetupError
-from framework.ops import doctor_registry
+from framework.ops.doctor import registry as doctor_registry
 from framework.record.formats.wire import UnknownSchema, WriterSchema
 from testbed.format_samples import avro_bytes, framed, land, record_of, records, serialized
 from testbed.servers.apicurio import ApicurioRegistry

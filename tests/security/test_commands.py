@@ -19,14 +19,14 @@ from hypothesis import strategies as st
 
 import framework
 from framework.cli.verbs import VERBS
-from framework.commit.dangers import Held, retention_near
+from framework.commit.risks import Held, retention_near
 from framework.commit.events.event_types import Health, Holds, PauseChanged, StateChanged, Subject
-from framework.commit.machine.condition import Condition, PipelineFacts, TableFacts, pipeline_condition, table_condition
+from framework.commit.machine.reporting.condition import Condition, PipelineFacts, TableFacts, pipeline_condition, table_condition
 from framework.commit.machine.pauses import resume_command
 from framework.commit.maintenance.health import maintain_command
 from framework.diagnose.shown import argument, is_command
 from framework.metrics.alerts import ALERTS
-from framework.web.page import _ENGINE, _commands
+from framework.web.page.html import _ENGINE, _commands
 
 SOURCES = Path(framework.__file__).parent
 HOSTILE = (
@@ -162,50 +162,50 @@ HOLE = re.compile("\x00(\\d+)\x00")
 NUMBER, OURS, CODE = "a number", "floe's own word", "a code of floe's own"
 AS_IT_IS = {
     "adapters/iceberg/catalog.py: kind": OURS,
-    "adapters/iceberg/keyed_target.py: key.code": CODE,
-    "adapters/installed.py: PACKAGE": OURS,
-    "adapters/installed.py: url": "from where this very floe was installed",
-    "adapters/installed.py: version": "of this very floe",
-    "adapters/kafka/control_records.py: offset": NUMBER,
-    "adapters/kafka/control_topic.py: settings": OURS,
-    "adapters/kafka/control_topic.py: which": "made of arguments in the line before",
-    "adapters/process.py: SAFE_PATH": OURS,
-    "adapters/template_fetch.py: TIMEOUT_S": "no command: a sentence about git",
-    "adapters/template_fetch.py: said": "no command: a sentence about git",
-    "cli/submit.py: shell_text(application.command)": "each word of it is quoted there",
-    "commit/dangers.py: A_WEEK_MS": NUMBER,
-    "commit/machine/blocked_remedies.py: found[1]": NUMBER,
-    "commit/machine/blocked_remedies.py: name": "an argument since the line before",
-    "commit/machine/blocked_remedies.py: named": "an argument since the line before",
-    "commit/machine/condition.py: name": "an argument since the line before",
-    "commit/machine/examine.py: view.snapshot_id": NUMBER,
+    "adapters/iceberg/upsert/target.py: key.code": CODE,
+    "adapters/host/installed.py: PACKAGE": OURS,
+    "adapters/host/installed.py: url": "from where this very floe was installed",
+    "adapters/host/installed.py: version": "of this very floe",
+    "adapters/kafka/control/records.py: offset": NUMBER,
+    "adapters/kafka/control/topic.py: settings": OURS,
+    "adapters/kafka/control/topic.py: which": "made of arguments in the line before",
+    "adapters/host/process.py: SAFE_PATH": OURS,
+    "adapters/project/template_fetch.py: TIMEOUT_S": "no command: a sentence about git",
+    "adapters/project/template_fetch.py: said": "no command: a sentence about git",
+    "cli/run/submit.py: shell_text(application.command)": "each word of it is quoted there",
+    "commit/risks.py: A_WEEK_MS": NUMBER,
+    "commit/machine/reporting/blocked_remedies.py: found[1]": NUMBER,
+    "commit/machine/reporting/blocked_remedies.py: name": "an argument since the line before",
+    "commit/machine/reporting/blocked_remedies.py: named": "an argument since the line before",
+    "commit/machine/reporting/condition.py: name": "an argument since the line before",
+    "commit/machine/progress/examine.py: view.snapshot_id": NUMBER,
     "commit/machine/pauses.py: event.holds.value": OURS,
     "commit/offsets.py: fact.log_start": NUMBER,
     "commit/offsets.py: key[1]": NUMBER,
     "commit/recovery/settle_offsets.py: max(p.log_start, min(after, p.log_end))": NUMBER,
     "commit/recovery/settle_offsets.py: p.log_start": NUMBER,
-    "config/reference.py: name": "a name by which the shell knows variables: [A-Z_]+",
-    "config/reference_page.py: name": OURS,
-    "diagnose/codes_plans.py: code": CODE,
-    "diagnose/codes_records.py: code": CODE,
-    "diagnose/codes_tables.py: printed": CODE,
+    "config/filled/reference.py: name": "a name by which the shell knows variables: [A-Z_]+",
+    "config/writing/reference_page.py: name": OURS,
+    "diagnose/codes/setup/plans.py: code": CODE,
+    "diagnose/codes/runs/records.py: code": CODE,
+    "diagnose/codes/runs/tables.py: printed": CODE,
     "local/stack.py: kafka_port": NUMBER,
     "metrics/alerts.py: _ARGUMENT": "quoted by Prometheus, see above",
-    "ops/preview_decisions.py: table.code": CODE,
-    "ops/readiness.py: raised.code": CODE,
-    "ops/readiness_checks.py: found[1].snapshot_id": NUMBER,
-    "ops/readiness_checks.py: review.in_control": "made of arguments",
-    "ops/readiness_checks.py: review.named": "made of arguments",
-    "ops/readiness_checks.py: said": "made of arguments",
-    "ops/readiness_checks.py: table.code": CODE,
-    "ops/readiness_replay.py: first[_OFFSET]": NUMBER,
-    "ops/readiness_replay.py: first[_PARTITION]": NUMBER,
-    "ops/readiness_replay.py: review.named": "made of arguments",
+    "ops/preview/decisions.py: table.code": CODE,
+    "ops/readiness/model.py: raised.code": CODE,
+    "ops/readiness/checks.py: found[1].snapshot_id": NUMBER,
+    "ops/readiness/checks.py: review.in_control": "made of arguments",
+    "ops/readiness/checks.py: review.named": "made of arguments",
+    "ops/readiness/checks.py: said": "made of arguments",
+    "ops/readiness/checks.py: table.code": CODE,
+    "ops/readiness/replay.py: first[_OFFSET]": NUMBER,
+    "ops/readiness/replay.py: first[_PARTITION]": NUMBER,
+    "ops/readiness/replay.py: review.named": "made of arguments",
     "plan/grants.py: pattern": OURS,
     "plan/grants.py: self.operation": OURS,
     "plan/grants.py: self.resource.value": OURS,
-    "web/token_file.py: os.geteuid()": NUMBER,
-    "web/page.py: condition.code": "one that is in the catalog of codes",
+    "web/access/token_file.py: os.geteuid()": NUMBER,
+    "web/page/html.py: condition.code": "one that is in the catalog of codes",
 }
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyiceberg.table import TableProperties
 
-from framework.adapters.files import real_world
+from framework.adapters.project.files import real_world
 from framework.config.load import load_pipelines
 from framework.config.rules.permitted import (
     PROPERTIES,

@@ -22,16 +22,16 @@ import requests
 from prometheus_client import CollectorRegistry
 
 import framework
-from framework.adapters import metrics_server
-from framework.adapters.listener import MOST_CONNECTIONS
-from framework.adapters.metrics_server import MetricsServer
-from framework.ops.desk import BrokerDesk
+from framework.adapters.telemetry import metrics_server
+from framework.adapters.host.listener import MOST_CONNECTIONS
+from framework.adapters.telemetry.metrics_server import MetricsServer
+from framework.ops.backend import BrokerDesk
 from framework.overview.values import Overview
 from framework.web import app, serve
 from framework.web.answers import MOST_BODY
 from framework.web.beside import PageBeside
 from framework.web.connect import MOST_FINDINGS
-from framework.web.desk import Finding
+from framework.web.backend import Finding
 from tests.unit.web.desk import ACTOR, PlainDesk, served
 
 SOURCES = Path(framework.__file__).parent
@@ -354,11 +354,11 @@ def test_what_happens_to_the_page_is_none_of_the_runs_business(desk: type[PlainD
 
 # Where a socket is bound or a server is made, and what it is.
 PLACES = {
-    ("adapters/metrics_server.py", "_listen"): "a Listener",
+    ("adapters/telemetry/metrics_server.py", "_listen"): "a Listener",
     ("web/serve.py", "bind"): "a Listener",
     ("web/serve.py", "server"): "serves what bind made",
     ("web/beside.py", "_bind"): "asks bind",
-    ("cli/ops.py", "ops"): "asks bind",
+    ("cli/watch/ops.py", "ops"): "asks bind",
     ("local/broker.py", "free_port"): "looks for a port and closes it",
     ("local/broker.py", "port_is_free"): "looks for a port and closes it",
 }
@@ -387,6 +387,6 @@ def test_every_listener_was_judged() -> None:
                 for node in ast.walk(function):
                     if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in NAMES:
                         found.add((file, function.name))
-    assert {each for each in found if each[0] not in ("editor/server.py", "cli/lsp.py")} == set(PLACES)
-    for file in ("adapters/metrics_server.py", "web/app.py"):
+    assert {each for each in found if each[0] not in ("editor/server.py", "cli/write/lsp.py")} == set(PLACES)
+    for file in ("adapters/telemetry/metrics_server.py", "web/app.py"):
         assert "is_ours(" in (SOURCES / file).read_text(encoding="utf-8")

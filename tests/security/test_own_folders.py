@@ -15,23 +15,23 @@ from pathlib import Path
 import pytest
 
 import framework
-from framework.adapters import private_files
-from framework.adapters.files import cache_dir
-from framework.adapters.private_files import (
+from framework.adapters.host import private_files
+from framework.adapters.project.files import cache_dir
+from framework.adapters.host.private_files import (
     no_link_below,
     open_private,
     private_dir,
     remove_private,
     write_private,
 )
-from framework.adapters.process import exclusive, spawn, stop
+from framework.adapters.host.process import exclusive, spawn, stop
 from framework.cli.main import run_main
 from framework.deploy.applications import Applications, DeployedApplication, Record
 from framework.deploy.launch import Application, stage
 from framework.errors import SetupError
 from framework.local import stack
-from framework.plan.rollout import Wanted
-from framework.runtime.spark_query import start_session
+from framework.plan.deploy.rollout import Wanted
+from framework.runtime.spark.query import start_session
 
 SOURCES = Path(framework.__file__).parent
 
@@ -209,32 +209,32 @@ IN_MODULES = {"remove", "replace", "move", "truncate"}
 OPENED = "in a folder that private_dir opened"
 # Functions that remove, move or change the mode of files past `remove_private`, and why they may.
 PLACES = {
-    ("adapters/files.py", "rewrite_text"): "a person's file, which was named",
-    ("adapters/hash_files.py", "read_hash_file"): OPENED,
-    ("adapters/hash_files.py", "_copy"): OPENED,
-    ("adapters/hash_files.py", "_make_room"): OPENED,
-    ("adapters/metrics_delivery.py", "write_textfile"): "a file that the target names",
-    ("adapters/private_files.py", "private_dir"): "the door",
-    ("adapters/private_files.py", "_check"): "the door",
-    ("adapters/private_files.py", "write_private"): "the door",
-    ("adapters/private_files.py", "open_private"): "the door",
-    ("adapters/private_files.py", "remove_private"): "the door",
-    ("adapters/private_files.py", "make_private"): "the door",
-    ("adapters/scratch.py", "_hold"): "a folder that mkdtemp made",
-    ("adapters/scratch.py", "_remove"): "a folder that mkdtemp made",
+    ("adapters/project/files.py", "rewrite_text"): "a person's file, which was named",
+    ("adapters/iceberg/upsert/hash_files.py", "read_hash_file"): OPENED,
+    ("adapters/iceberg/upsert/hash_files.py", "_copy"): OPENED,
+    ("adapters/iceberg/upsert/hash_files.py", "_make_room"): OPENED,
+    ("adapters/telemetry/metrics_delivery.py", "write_textfile"): "a file that the target names",
+    ("adapters/host/private_files.py", "private_dir"): "the door",
+    ("adapters/host/private_files.py", "_check"): "the door",
+    ("adapters/host/private_files.py", "write_private"): "the door",
+    ("adapters/host/private_files.py", "open_private"): "the door",
+    ("adapters/host/private_files.py", "remove_private"): "the door",
+    ("adapters/host/private_files.py", "make_private"): "the door",
+    ("adapters/host/scratch.py", "_hold"): "a folder that mkdtemp made",
+    ("adapters/host/scratch.py", "_remove"): "a folder that mkdtemp made",
     (
-        "adapters/scratch.py",
+        "adapters/host/scratch.py",
         "remove_abandoned",
     ): "a folder, not a link, of this user's, with a lock that no link leads to",
     ("adapters/spark/class_archive.py", "_adopt"): OPENED,
     ("deploy/launch.py", "_copy_once"): "in a folder that follow_no_link looked at",
     ("deploy/log_pump.py", "shift"): "links as links; in a folder that private_dir opened",
-    ("deploy/package.py", "build_archive"): OPENED,
+    ("deploy/package/archive.py", "build_archive"): OPENED,
     ("local/catalog.py", "prepare_catalog"): OPENED,
     ("local/jars.py", "_fetch"): OPENED,
     ("local/nycflights.py", "fetch"): OPENED,
     ("runtime/job.py", "run"): "scratch",
-    ("runtime/paced_query.py", "run"): "scratch",
+    ("runtime/pipeline/paced_query.py", "run"): "scratch",
 }
 
 

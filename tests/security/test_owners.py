@@ -13,13 +13,13 @@ from pyiceberg.table import Table
 
 from framework.config.spec import History, RouteRule, TablePolicy, WriteMode, WritePolicy
 from framework.errors import FloeError
-from framework.ops.preview import Action
-from framework.ops.preview_decisions import holding_tables, preview_table
-from framework.ops.tap import tables_now
+from framework.ops.preview.model import Action
+from framework.ops.preview.decisions import holding_tables, preview_table
+from framework.ops.tap.model import tables_now
 from framework.plan.model import Plan
 from framework.record.process import process_block
-from framework.runtime.change_rounds import context_now
-from framework.runtime.tables import TableRegistry
+from framework.runtime.batches.change_rounds import context_now
+from framework.runtime.tables.registry import TableRegistry
 from framework.table.model import TableNeed
 from framework.table.owner import OWNER_PROPERTY
 from framework.task.context import TaskContext

@@ -20,16 +20,16 @@ import pytest
 import yaml
 
 import framework
-from framework.adapters.process import SAFE_PATH, python, python_in_shell
+from framework.adapters.host.process import SAFE_PATH, python, python_in_shell
 from framework.adapters.spark.python import python_command
-from framework.cli import demo
+from framework.cli.run import demo
 from framework.deploy.applications import Applications
 from framework.deploy.launch import _DRIVER_TEXT, Application
-from framework.deploy.package import Lock, _fetch, launcher_text
+from framework.deploy.package.archive import Lock, _fetch, launcher_text
 from framework.errors import SetupError
 from framework.local import nycflights
-from framework.plan.rollout import Wanted
-from framework.plan.submit import DRIVER
+from framework.plan.deploy.rollout import Wanted
+from framework.plan.deploy.submit import DRIVER
 from framework.task import probe
 from framework.task.probe import _End
 from tests.spark.test_tests_with_sql import FILE, GOOD
@@ -184,15 +184,15 @@ MODULES = {"multiprocessing", "pty"}
 NAMED = {"ProcessPoolExecutor", "create_subprocess_exec", "create_subprocess_shell", "launch_gateway", "spawn"}
 # Where a process is started, and what it is.
 PLACES = {
-    ("adapters/java.py", "find_java"): "java",
-    ("adapters/process.py", "command_line"): "ps",
-    ("adapters/process.py", "spawn"): "what its caller says",
+    ("adapters/host/java.py", "find_java"): "java",
+    ("adapters/host/process.py", "command_line"): "ps",
+    ("adapters/host/process.py", "spawn"): "what its caller says",
     ("adapters/spark/java_stderr.py", "start_java"): "java, in whose environment is PYTHONSAFEPATH",
-    ("adapters/template_fetch.py", "_git"): "git",
-    ("cli/demo.py", "_floe"): "python",
+    ("adapters/project/template_fetch.py", "_git"): "git",
+    ("cli/run/demo.py", "_floe"): "python",
     ("deploy/applications.py", "start"): "python",
     ("deploy/launch.py", "_start"): "spark-submit, in whose environment is PYTHONSAFEPATH; python -I",
-    ("deploy/package.py", "_fetch"): "python",
+    ("deploy/package/archive.py", "_fetch"): "python",
     ("local/broker.py", "format_storage"): "java",
     ("local/broker.py", "start"): "java",
     ("local/jars.py", "_run_ivy"): "java",
@@ -202,11 +202,11 @@ PLACES = {
 }
 # Who may name the interpreter, and what for; everybody else asks `process.python`.
 INTERPRETER = {
-    "adapters/process.py",
+    "adapters/host/process.py",
     "adapters/spark/python.py",  # the script that Spark starts, and where none can be made
     "deploy/launch.py",  # python -I, and the name that spark-submit is told, in whose environment is PYTHONSAFEPATH
-    "ops/doctor_machine.py",  # text
-    "runtime/spark_query.py",  # a name for Spark, in whose environment is PYTHONSAFEPATH
+    "ops/doctor/machine.py",  # text
+    "runtime/spark/query.py",  # a name for Spark, in whose environment is PYTHONSAFEPATH
 }
 
 

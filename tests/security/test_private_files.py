@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 import framework
-from framework.adapters import private_files
-from framework.adapters.private_files import make_private, open_private, private_dir, touch_private, write_private
+from framework.adapters.host import private_files
+from framework.adapters.host.private_files import make_private, open_private, private_dir, touch_private, write_private
 from framework.adapters.spark.python import python_command
 from framework.deploy.applications import Applications
 from framework.deploy.launch import Application, stage
@@ -202,28 +202,28 @@ def test_what_plan_and_run_leave_is_private(tmp_path: Path, broker: Broker, monk
 
 # Files of people, in folders of theirs, which they named; and the door itself.
 NOT_OURS = {
-    "adapters/files.py",  # a file of theirs is rewritten with its own mode
-    "adapters/private_files.py",
-    "cli/docs.py",
-    "cli/import_connector.py",
-    "cli/init.py",
-    "cli/templates_lock.py",  # `floe.lock`, which is kept in version control
+    "adapters/project/files.py",  # a file of theirs is rewritten with its own mode
+    "adapters/host/private_files.py",
+    "cli/write/docs.py",
+    "cli/write/import_connector.py",
+    "cli/write/init.py",
+    "cli/check/templates_lock.py",  # `floe.lock`, which is kept in version control
 }
 # Calls that write, and why each that is left may.
 LEFT = {
-    ("deploy/package.py", "mkdir"),  # inside of a temporary folder, made private before it leaves it
-    ("deploy/package.py", "copy2"),
+    ("deploy/package/archive.py", "mkdir"),  # inside of a temporary folder, made private before it leaves it
+    ("deploy/package/archive.py", "copy2"),
     ("deploy/launch.py", "mkdir"),  # a folder that the user of the workers reads, in cluster mode
     ("deploy/launch.py", "copytree"),
     ("deploy/launch.py", "symlink_to"),
     ("adapters/spark/class_archive.py", "open"),  # with the mode, and only if it is new
-    ("adapters/scratch.py", "open"),  # a lock, with the mode and only if it is new; of others' no link is followed
+    ("adapters/host/scratch.py", "open"),  # a lock, with the mode and only if it is new; of others' no link is followed
     ("adapters/iceberg/private/avro.py", "write_bytes"),  # into memory
     ("cli/main.py", "open"),  # /dev/null
-    ("adapters/lineage_sinks.py", "open"),  # for its owner and group, whose collector reads it, and no link is followed
+    ("adapters/telemetry/lineage_sinks.py", "open"),  # for its owner and group, whose collector reads it, and no link is followed
     ("deploy/log_pump.py", "open"),  # for its owner alone, and no link is followed
-    ("cli/options.py", "write_text"),  # a report, where its user asked for it, for the tools of theirs that read it
-    ("deploy/package.py", "open"),  # a tar file over a stream that is open
+    ("cli/shared/options.py", "write_text"),  # a report, where its user asked for it, for the tools of theirs that read it
+    ("deploy/package/archive.py", "open"),  # a tar file over a stream that is open
 }
 WRITES = {
     "write_text", "write_bytes", "touch", "mkdir", "makedirs", "copy", "copy2", "copyfile", "copytree", "symlink_to", "mkfifo",

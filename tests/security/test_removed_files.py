@@ -17,9 +17,9 @@ from pyiceberg.table.update import SetLocationUpdate, SetStatisticsUpdate
 
 import framework
 from framework.adapters.file_io_guard import ForeignFile, open_catalog, owner_of
-from framework.adapters.table_care import TableCare
-from framework.config.maintenance import CompactionPolicy, ExpirePolicy, MaintenancePolicy, ManifestsPolicy
-from framework.runtime.maintenance import expire_once
+from framework.adapters.maintenance.tables import TableCare
+from framework.config.values.maintenance import CompactionPolicy, ExpirePolicy, MaintenancePolicy, ManifestsPolicy
+from framework.runtime.maintenance.tables import expire_once
 from tests.iceberg.conftest import Lake
 from tests.iceberg.lineage import local
 from tests.iceberg.test_manifests import ok
@@ -182,15 +182,15 @@ def test_no_spelling_of_a_place_elsewhere_is_removed(lake: Lake, tmp_path: Path,
 # Every place that removes a file of a store, and why it is one of ours.
 REMOVALS = {
     "adapters/file_io_guard.py": (1, "the guard itself: below the table's own places"),
-    "adapters/iceberg/commit.py": (1, "through the guard: files of an attempt that the catalog refused"),
+    "adapters/iceberg/commits/commit.py": (1, "through the guard: files of an attempt that the catalog refused"),
     "adapters/iceberg/files.py": (1, "through the guard: the file by which the store's time is asked"),
     "adapters/iceberg/tables.py": (1, "through the guard, and not where another table lies"),
-    "adapters/copy_on_write.py": (1, "written by this very commit"),
-    "adapters/key_index_file.py": (1, "below the index's own folder, as the driver made it"),
+    "adapters/maintenance/copy_on_write.py": (1, "written by this very commit"),
+    "adapters/iceberg/upsert/index_file.py": (1, "below the index's own folder, as the driver made it"),
     "adapters/parquet/files.py": (1, "written by this very task"),
     "adapters/parquet/long_file.py": (1, "written by this very task"),
-    "ops/doctor_catalog.py": (1, "through the guard: the doctor's own table"),
-    "ops/readiness_replay.py": (1, "through the guard: the scratch table"),
+    "ops/doctor/catalog.py": (1, "through the guard: the doctor's own table"),
+    "ops/readiness/replay.py": (1, "through the guard: the scratch table"),
     "task/output.py": (1, "written by this batch's own tasks"),
 }
 

@@ -25,7 +25,7 @@ from framework.config.spec import SecretRef
 from framework.diagnose.render import FORMATS, render
 from framework.diagnose.secrets import HEADERS, holds_secret, is_secret_name, masked_line, redacted
 from framework.errors import SetupError
-from framework.ops.doctor import ask, ok
+from framework.ops.doctor.model import ask, ok
 from tests.unit.config.in_memory import PIPELINE, TARGET, codes, load, over
 
 SECRET = "hunter2-very-secret"

@@ -22,17 +22,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.adapters.sinks import GuardedStream, OneLine, error_text, guarded_streams, log_line
-from framework.cli.dlq_text import show_table
+from framework.adapters.telemetry.safe_output import GuardedStream, OneLine, error_text, guarded_streams, log_line
+from framework.cli.repair.dlq_text import show_table
 from framework.cli.main import run_main
-from framework.cli.status_text import pipelines_table, print_status
+from framework.cli.shared.status_text import pipelines_table, print_status
 from framework.commit.events.event_types import StateChanged
 from framework.deploy import launch as submitted_launch
 from framework.deploy import log_pump
 from framework.deploy.launch import Application, Launcher
 from framework.diagnose.shown import all_shown, shown, shown_lines
 from framework.errors import FloeError
-from framework.record.letters.view import bytes_text, value_lines
+from framework.record.dead_letters.view import bytes_text, value_lines
 
 UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 HOSTILE = [
@@ -122,7 +122,7 @@ def test_a_log_line_of_python_is_one_line(capsys: pytest.CaptureFixture[str]) ->
 def test_names_in_tables_are_no_markup(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Wanted: a pipeline named `[/x]` ends `floe status`, one named `[link=...]` draws a link. Got: the name as it
     is."""
-    from framework.runtime.status import PipelineStatus, TableStatus
+    from framework.observe.status.read import PipelineStatus, TableStatus
 
     show_table({"a": "left"}, [[text]])
     pipeline = replace(_status(), pipelines=(_of(PipelineStatus, pipeline=text, reason=text, remedy=text),))
@@ -136,7 +136,7 @@ def test_names_in_tables_are_no_markup(text: str, capsys: pytest.CaptureFixture[
 
 
 def _status():  # type: ignore[no-untyped-def]
-    from framework.runtime.status import Status
+    from framework.observe.status.read import Status
 
     return _of(Status)
 
@@ -187,7 +187,7 @@ def test_a_dead_letter_is_shown_harmless(text: str) -> None:
 
 def test_events_are_shown_harmless() -> None:
     """Names in control events are others' data; the state of a pipeline is told in one line."""
-    from framework.cli.log import describe
+    from framework.cli.watch.log import describe
     from framework.commit.events.event_types import Subject
 
     for text in HOSTILE:

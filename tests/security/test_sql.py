@@ -51,7 +51,7 @@ STATEMENT = """
 import json, sys
 from pathlib import Path
 import pyarrow as pa
-from framework.runtime.spark_query import start_session, stop_session
+from framework.runtime.spark.query import start_session, stop_session
 from framework.task.sql import HIDDEN, HIDDEN_TYPE, spark_schema, transform_table, transformed
 
 conf = {"spark.sql.session.timeZone": "Asia/Tokyo", "spark.sql.variable.substitute": "true"}
@@ -262,7 +262,7 @@ def test_no_session_of_spark_begins_elsewhere() -> None:
         for path in FRAMEWORK.rglob("*.py")
         if re.search(r"SparkSession\.builder|\.newSession\(|getOrCreate\(", path.read_text())
     }
-    assert places == {"runtime/spark_query.py", "testing/sql.py"}
+    assert places == {"runtime/spark/query.py", "testing/sql.py"}
 
 
 @pytest.mark.parametrize("zone", ZONES)

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from framework.cli.main import main
-from framework.runtime import spark_stage
+from framework.runtime.batches import spark_stage
 from framework.task import sql as spark_sql
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import requests
 
-from framework.adapters.kafka.control import ControlReader
+from framework.adapters.kafka.control.log import ControlReader
 from framework.commit.events.codec import encode
 from framework.local.broker import free_port
 from framework.web.operations import OPERATIONS

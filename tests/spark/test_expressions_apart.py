@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from framework.adapters.spark.expressions_apart import NotApart
-from framework.record.sql_failure import FAILED
+from framework.record.sql.failure import FAILED
 from framework.task.sql import HIDDEN, transformed, transformed_apart
 from tests.security.test_sql import ORDINARY
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.adapters.faults import HANGS, POINTS
+from framework.adapters.host.failpoints import HANGS, POINTS
 from framework.local.broker import free_port
 from tests.chaos.harness import Running, descendants
 from tests.conftest import Broker

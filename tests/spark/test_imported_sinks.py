@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from framework.cli.import_connector import check_text, pipeline_text
+from framework.cli.write.import_connector import check_text, pipeline_text
 from framework.errors import ConfigError
 from framework.testing.sql import LocalSpark
 from tests.sink_configurations import (

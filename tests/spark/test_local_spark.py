@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.adapters.process import running_pid
+from framework.adapters.host.process import running_pid
 from framework.local.spark import mark
 from framework.local.state import LocalPaths
 

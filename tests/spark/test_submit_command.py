@@ -12,8 +12,8 @@ import pyspark
 import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from framework.adapters.java import find_java
-from framework.plan.submit import spark_submit_command
+from framework.adapters.host.java import find_java
+from framework.plan.deploy.submit import spark_submit_command
 from tests.unit.plan.test_submit import EACH_CLUSTER, SHIPMENT, loaded
 
 pytestmark = [pytest.mark.spark]

@@ -107,7 +107,7 @@ def callers(name: str) -> set[str]:
     [
         ("process_block", {"task/blocks.py"}),
         ("process_with_sql", {"task/blocks.py"}),
-        ("satisfy", {"runtime/change_rounds.py"}),
+        ("satisfy", {"runtime/batches/change_rounds.py"}),
         ("new_writer", {"task/task_run.py", "task/exchange.py"}),
     ],
 )

@@ -10,9 +10,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 # Called by others: Spark, Jinja, click, PyIceberg and the standard library know these by their names.
 BY_OTHERS = {
-    "framework/adapters/metrics_server.py": {"handle_error", "log_message", "readinto"},
+    "framework/adapters/telemetry/metrics_server.py": {"handle_error", "log_message", "readinto"},
     "framework/adapters/parquet/partition.py": {"to_path"},
-    "framework/adapters/sinks.py": {"writelines"},
+    "framework/adapters/telemetry/safe_output.py": {"writelines"},
     "framework/adapters/spark/source.py": {"initialOffset", "latestOffset", "streamReader"},
     "framework/cli/main.py": {"format_commands"},
     "framework/web/serve.py": {"connection_made", "connection_lost", "on_response_complete"},

@@ -14,10 +14,10 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NotInstalledError
 
 from framework.adapters.file_io_guard import guarded, open_catalog
-from framework.adapters.iceberg.commit import TableCommits
+from framework.adapters.iceberg.commits.commit import TableCommits
 from framework.adapters.iceberg.private.rest import BoundedRestCatalog
 from framework.adapters.secrets import first_line, hidden
-from framework.config.table_names import DEFAULT_CATALOG, full_name
+from framework.config.names.table_names import DEFAULT_CATALOG, full_name
 from framework.errors import SetupError
 
 log = logging.getLogger(__name__)

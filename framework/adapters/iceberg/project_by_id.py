@@ -31,7 +31,7 @@ from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructT
 
 from framework.adapters.value_bytes import plain, plain_type
 from framework.record.rows.nested_slices import own_entries
-from framework.table.arrow_schema import arrow_type, parse_schema
+from framework.table.schema.arrow import arrow_type, parse_schema
 
 _FIELD_ID = b"PARQUET:field_id"
 # Of a struct's children, of a list's element or of a map's key and value: what they may be called in a file without ids.

@@ -14,7 +14,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from framework.adapters.iceberg.views import ancestry, head_of, info_of
 from framework.commit.events.event_types import SourceRange
-from framework.commit.machine.progress import (
+from framework.commit.machine.progress.recorded import (
     PROGRESS_PROPERTY,
     SUMMARY_CONTROL_TOPIC_ID,
     SUMMARY_MAINTENANCE,

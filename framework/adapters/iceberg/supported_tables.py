@@ -25,10 +25,10 @@ from pyiceberg.types import (
     UnknownType,
 )
 
-from framework.adapters.iceberg.keyed_target import ROW_ID
+from framework.adapters.iceberg.upsert.target import ROW_ID
 from framework.diagnose.shown import argument
 from framework.errors import TableBlocked
-from framework.table.arrow_schema import arrow_type
+from framework.table.schema.arrow import arrow_type
 from framework.table.readable import Definition, faults
 
 FORMAT_VERSIONS = (1, 2, 3)

@@ -21,7 +21,7 @@ from framework.adapters.file_io_guard import ForeignFile, owner_of
 from framework.adapters.iceberg import define as iceberg_define
 from framework.adapters.iceberg import snapshots as table_snapshots
 from framework.adapters.iceberg.catalog import IcebergCatalog
-from framework.adapters.iceberg.commit import Copies, Outcome, TableCommits
+from framework.adapters.iceberg.commits.commit import Copies, Outcome, TableCommits
 from framework.adapters.iceberg.examined_tables import ExaminedTables
 from framework.adapters.iceberg.files import (
     StoredFile,
@@ -34,7 +34,7 @@ from framework.adapters.iceberg.files import (
     references_of,
     store_now_ms,
 )
-from framework.adapters.iceberg.keyed_target import KeyedTarget, ask_keyed, check_keyed, keyed_target_of
+from framework.adapters.iceberg.upsert.target import KeyedTarget, ask_keyed, check_keyed, keyed_target_of
 from framework.adapters.iceberg.supported_tables import raise_for_names, refused, unreadable, unwritable
 from framework.adapters.iceberg.views import SnapshotInfo, ancestry, definition_of, head_of, info_of, target_of, view_of
 from framework.adapters.iceberg.writers import writers_beside
@@ -42,11 +42,11 @@ from framework.adapters.parquet.usable import unusable
 from framework.adapters.secrets import first_line
 from framework.commit.events.event_types import SourceRange
 from framework.commit.machine.effects import CommitTable, RecordedTable, TableView
-from framework.commit.machine.progress import MISSING_PROPERTY, PROGRESS_PROPERTY
+from framework.commit.machine.progress.recorded import MISSING_PROPERTY, PROGRESS_PROPERTY
 from framework.commit.recovery.rollback import RollbackFacts
 from framework.config.rules.permitted import is_below
 from framework.config.spec import TablePolicy
-from framework.config.table_names import DEFAULT_CATALOG, catalog_of, identifier_of
+from framework.config.names.table_names import DEFAULT_CATALOG, catalog_of, identifier_of
 from framework.diagnose.counted import counted
 from framework.diagnose.suggest import listed
 from framework.errors import FloeError, SetupError, TableBlocked

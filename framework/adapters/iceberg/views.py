@@ -14,7 +14,7 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Snapshot
 
 from framework.commit.machine.effects import TableView
-from framework.commit.machine.progress import (
+from framework.commit.machine.progress.recorded import (
     PROGRESS_PROPERTY,
     SUMMARY_COMMIT_ID,
     SUMMARY_CONTROL_OFFSET,
@@ -28,7 +28,7 @@ from framework.commit.machine.progress import (
 from framework.config.spec import TablePolicy
 from framework.record.model import TableTarget
 from framework.table.readable import Definition
-from framework.table.schema_compatibility import unusable_schema_ids
+from framework.table.schema.compatibility import unusable_schema_ids
 
 
 @dataclass(frozen=True)

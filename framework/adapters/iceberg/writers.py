@@ -10,7 +10,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from framework.adapters.iceberg.views import ancestry, head_of
-from framework.commit.machine.progress import (
+from framework.commit.machine.progress.recorded import (
     PROGRESS_PROPERTY,
     SUMMARY_COMMIT_ID,
     SUMMARY_KEY,

@@ -37,7 +37,7 @@ from framework.adapters.kafka.client import (
     is_passing,
     setup_error,
 )
-from framework.config.patterns import compiled
+from framework.config.names.patterns import compiled
 from framework.errors import FloeError, RetriableError, SetupError
 
 Key = tuple[str, int]

@@ -31,15 +31,15 @@ from framework.adapters.parquet.encoding import SampledDictionaries, frugal
 from framework.adapters.parquet.metrics import LeafColumn, float_columns, nan_counts, statistics_plan
 from framework.adapters.parquet.partition import Partition, partitions
 from framework.adapters.parquet.private import writer_options
-from framework.adapters.parquet.sort import can_sort, sorted_rows
+from framework.adapters.parquet.sorting.in_memory import can_sort, sorted_rows
 from framework.adapters.parquet.statistics import CollectedColumn, collected_columns, file_metrics, split_offsets
 from framework.commit.events.event_types import DataFile
-from framework.config.table_names import catalog_of
+from framework.config.names.table_names import catalog_of
 from framework.record.model import AlikeRows, TableTarget
 from framework.record.rows.dictionary_text import held_bytes, like, schema_like, together
 from framework.record.rows.nested_slices import own_entries
 from framework.record.rows.scatter import MOST_TABLES, Scatter, can_scatter
-from framework.table.arrow_schema import arrow_schema, parse_schema
+from framework.table.schema.arrow import arrow_schema, parse_schema
 
 # The path of a file that was written, and the values of the column that travelled with its rows.
 Follow = Callable[[str, pa.ChunkedArray], None]

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER_ID
 
 from framework.adapters.file_io import file_io
-from framework.adapters.parquet.external_sort import sorted_pieces
+from framework.adapters.parquet.sorting.external import sorted_pieces
 from framework.adapters.parquet.files import as_column, layout_of
 from framework.adapters.parquet.metrics import nan_counts
 from framework.adapters.parquet.partition import Partition, partitions

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
-from framework.adapters.private_files import touch_private, write_private
+from framework.adapters.host.private_files import touch_private, write_private
 from framework.commit.offsets import PartitionKey
 
 Offsets = dict[str, dict[str, int]]

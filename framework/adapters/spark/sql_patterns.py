@@ -1,7 +1,7 @@
 """The regular expressions inside `transform.sql`: constants that Java's engine, which backtracks, runs in time.
 
 In: an expression as Spark's parser reads it. Out: nothing, or a sentence that says why it is refused. Invariant: every
-pattern that Spark gives to `java.util.regex` is a literal that framework.config.backtracking accepts, so no record can
+pattern that Spark gives to `java.util.regex` is a literal that framework.config.names.backtracking accepts, so no record can
 supply one.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from framework.config.backtracking import backtracks, like_backtracks
+from framework.config.names.backtracking import backtracks, like_backtracks
 
 # Which argument is a regular expression, in functions by name and in the nodes that operators become.
 _OF_FUNCTIONS = {

@@ -1,7 +1,7 @@
 """What the coordinator's pure `step` may ask for, and what it is told in return.
 
 Effects are the only way in which a decision reaches the world; inputs are the only way in which the world reaches a
-decision. `framework.runtime.coordinator_turns` performs the effects through `framework.adapters`.
+decision. `framework.runtime.coordinator.turns` performs the effects through `framework.adapters`.
 """
 
 from __future__ import annotations

@@ -19,14 +19,14 @@ from framework.commit.events.event_types import (
     StateChanged,
     Subject,
 )
-from framework.commit.machine.chain import Fit, check_link, next_link, settled_link
+from framework.commit.machine.progress.chain import Fit, check_link, next_link, settled_link
 from framework.commit.machine.changed import changed
 from framework.commit.machine.effects import LoadTable, Read
 from framework.commit.machine.model import Announcement, OpenBatch, Phase, PipelineState, Request
 from framework.commit.machine.pauses import with_pause, with_repeated
 from framework.commit.machine.queues import discard, enqueue, forget, settle
 from framework.commit.machine.step_draft import Turn
-from framework.commit.recovery.letter_replay import is_replay
+from framework.commit.dead_letter_replay import is_replay
 
 
 def fold(turn: Turn, record: Read) -> None:

@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from fnmatch import fnmatchcase
 
 from framework.commit.events.event_types import CommitComplete, Holds, PauseChanged
-from framework.config.table_names import name_matches
+from framework.config.names.table_names import name_matches
 from framework.diagnose.shown import argument
 
 PauseKey = tuple[Holds, str]

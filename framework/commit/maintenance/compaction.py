@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from framework.config.maintenance import CompactionPolicy
+from framework.config.values.maintenance import CompactionPolicy
 
 # Files of this share of the target are good as they are.
 GOOD_SHARE = 0.75

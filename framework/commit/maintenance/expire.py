@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from framework.config.maintenance import ExpirePolicy
+from framework.config.values.maintenance import ExpirePolicy
 
 # One commit takes at most so many: the catalog compares each of them with all that there are.
 MOST_AT_ONCE = 500

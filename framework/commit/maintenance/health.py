@@ -15,7 +15,7 @@ from enum import Enum
 
 from framework.commit.maintenance.compaction import GOOD_SHARE, LiveFileFacts, Reason, plan_compaction
 from framework.commit.maintenance.others import OtherMaintainer
-from framework.config.maintenance import MIB, CompactionPolicy
+from framework.config.values.maintenance import MIB, CompactionPolicy
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument
 

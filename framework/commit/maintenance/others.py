@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from framework.config.maintenance import DAY_MS
+from framework.config.values.maintenance import DAY_MS
 
 # The other counts as a maintainer for so long after its last work.
 REMEMBERED_MS = 7 * DAY_MS

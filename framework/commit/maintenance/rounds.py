@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from zlib import crc32
 
-from framework.config.maintenance import DAY_MS, HOUR_MS, MaintenanceLimits
+from framework.config.values.maintenance import DAY_MS, HOUR_MS, MaintenanceLimits
 
 COMMITS_BETWEEN = 20
 LEAST_MS = 60_000

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 
 from framework.commit.machine.effects import PipelineProgress, TableProgress
-from framework.commit.machine.progress import merge, parse, topic_ids_of
+from framework.commit.machine.progress.recorded import merge, parse, topic_ids_of
 from framework.commit.offsets import PartitionKey
 
 

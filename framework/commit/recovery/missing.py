@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from framework.commit.events.event_types import SourceRange
-from framework.commit.machine.progress import MISSING_PROPERTY
+from framework.commit.machine.progress.recorded import MISSING_PROPERTY
 from framework.commit.offset_ranges import NO_OFFSETS, OffsetRanges
 from framework.errors import StateDisagreement
 

@@ -14,8 +14,8 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from framework.commit.tombstones import FOLDER
-from framework.config.maintenance import ORPHAN_SAFETY_AGE_MS
+from framework.commit.deleted_keys import FOLDER
+from framework.config.values.maintenance import ORPHAN_SAFETY_AGE_MS
 
 DAY_MS = 24 * 60 * 60 * 1000
 SAFETY_AGE_MS = ORPHAN_SAFETY_AGE_MS

@@ -11,9 +11,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from framework.config.connector.record_shape import Shape, is_struct
+from framework.config.connector.transforms.record_shape import Shape, is_struct
 from framework.config.connector.untranslatable import Untranslatable, refused, same_regex
-from framework.config.patterns import compiled
+from framework.config.names.patterns import compiled
 from framework.late import late_pattern
 
 TABLE = late_pattern(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)+\Z")

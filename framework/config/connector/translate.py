@@ -15,15 +15,15 @@ from typing import Any
 from framework.config.connector.avro_types import difference
 from framework.config.connector.converters import KEY as CONVERTER
 from framework.config.connector.converters import format_of
-from framework.config.connector.keys import NAMES, is_passed_over, why_not
+from framework.config.connector.target.keys import NAMES, is_passed_over, why_not
 from framework.config.connector.policies import errors, policies
-from framework.config.connector.record_shape import Shape, select, shape_of
+from framework.config.connector.transforms.record_shape import Shape, select, shape_of
 from framework.config.connector.routes import Routed, routes_of
 from framework.config.connector.settings_reader import Note, Reader
-from framework.config.connector.target import target_of
-from framework.config.connector.transform_chain import check_names, step_names, step_of
+from framework.config.connector.target.target import target_of
+from framework.config.connector.transforms.chain import check_names, step_names, step_of
 from framework.config.connector.untranslatable import PARTIAL, Untranslatable, refused, same_regex
-from framework.config.connector.value_transforms import apply
+from framework.config.connector.transforms.values import apply
 from framework.config.connector.whole_sinks import check_whole
 from framework.config.connector.writes import Unsayable, Writes, writes_of
 from framework.config.units import partition_field

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from framework.config.common_names import Pattern, common_name, of_glob, of_template
+from framework.config.names.common_names import Pattern, common_name, of_glob, of_template
 from framework.config.spec import PipelineSpec
 from framework.config.tree import Mapping, find
 from framework.diagnose.diagnostic import Diagnostic, Span

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from framework.config.patterns import compiled
+from framework.config.names.patterns import compiled
 from framework.config.rules.rules import Document, Rule, at
 from framework.config.tree import Mapping, Scalar, plain
 from framework.diagnose.diagnostic import Diagnostic, Severity

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
 from framework.config.spec import TargetSpec
-from framework.config.table_names import matches_glob
+from framework.config.names.table_names import matches_glob
 from framework.config.tree import Entry, Mapping, Node, Path, PathPart, Scalar, Sequence, dotted
 from framework.diagnose.diagnostic import Diagnostic, Severity
 from framework.frozen import dataclass

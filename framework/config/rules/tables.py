@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from framework.config.evolution import EVOLVE_SHORTHANDS
+from framework.config.values.evolution import EVOLVE_SHORTHANDS
 from framework.config.rules.rules import Document, Rule, at, table_policies
 from framework.config.tree import Mapping, Path
 from framework.diagnose.diagnostic import Diagnostic

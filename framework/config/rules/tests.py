@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from framework.config.patterns import compiled, unfit
+from framework.config.names.patterns import compiled, unfit
 from framework.config.rules.rules import Document, Rule, at
 from framework.config.tree import Mapping
-from framework.config.type_text import structure
-from framework.config.value_kinds import nested_type
+from framework.config.values.type_text import structure
+from framework.config.values.value_kinds import nested_type
 from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.suggest import did_you_mean, listed
 

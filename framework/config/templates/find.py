@@ -14,7 +14,7 @@ from itertools import product
 from pathlib import Path
 
 from framework.config.document import read_source, upwards
-from framework.config.file_kinds import YAML_ENDINGS
+from framework.config.names.file_kinds import YAML_ENDINGS
 from framework.config.rules.permitted import inside
 from framework.config.templates.lock import LOCK_FILE, Library, read_lock, text_hash
 from framework.config.text import SourceText

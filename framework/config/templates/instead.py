@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from framework.config.document import read_head
-from framework.config.file_kinds import YAML_ENDINGS
+from framework.config.names.file_kinds import YAML_ENDINGS
 from framework.config.templates.find import find_template
 from framework.config.templates.library import read_template, version_of
 from framework.config.text import SourceText

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from collections.abc import Mapping as Mapped
 from functools import cached_property
 
-from framework.config.origin import RESERVED, Origin, marked, strip_markers
+from framework.config.filled.origin import RESERVED, Origin, marked, strip_markers
 from framework.config.templates.simple import rendered_simply
 from framework.config.text import SourceText, start_of
 from framework.diagnose.diagnostic import Diagnostic, Span

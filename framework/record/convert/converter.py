@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from framework.record.failure import RecordFailure, shown
-from framework.record.json.strict_parser import JsonValue, kind_of
+from framework.record.strict_json import JsonValue, kind_of
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framework.config.time_format import expanded
+from framework.config.values.time_format import expanded
 from framework.record.convert.iso_time import offset_seconds
 
 _ARROW_KNOWS = re.compile(r"(?:%[YmdHMSby%]|[^%])*")

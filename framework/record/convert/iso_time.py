@@ -14,7 +14,7 @@ from datetime import date, datetime, timedelta, timezone
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from framework.config.time_format import expanded, pieces
+from framework.config.values.time_format import expanded, pieces
 
 NANOSECONDS_PER_DAY = 86_400 * 1_000_000_000
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()

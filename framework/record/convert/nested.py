@@ -2,7 +2,7 @@
 
 A record itself is converted by the struct converter of its table's root. A child that is required and missing makes the
 whole value an error. Fields a record has and the struct has not are not this module's concern
-(framework.record.infer_types).
+(framework.record.fit.infer_types).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from framework.record.convert.converter import Converter
 from framework.record.convert.text import StringConverter
 from framework.record.failure import RecordFailure
-from framework.record.json.strict_parser import JsonValue
+from framework.record.strict_json import JsonValue
 from framework.record.rows.dictionary_text import plain, plain_type
 from framework.record.rows.nested_slices import own_entries
 

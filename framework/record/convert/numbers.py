@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from framework.record.arrays import cast_decimals
 from framework.record.convert.converter import Converter
-from framework.record.json.strict_parser import NON_FINITE, JsonValue, NumberText
+from framework.record.strict_json import NON_FINITE, JsonValue, NumberText
 
 _NUMBER = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))(?:[eE]([+-]?)(\d+))?", re.ASCII)
 _WHOLE = re.compile(r"-?\d+", re.ASCII)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from framework.record.convert.converter import Converter
-from framework.record.json.strict_parser import JsonValue, NumberText
+from framework.record.strict_json import JsonValue, NumberText
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}")
 # Python takes padding where there is nothing to pad.

@@ -27,7 +27,7 @@ from framework.record.convert.iso_time import (
 )
 from framework.record.convert.numbers import decimal_parse_type, exact_number, plain_number, times
 from framework.record.failure import RecordFailure
-from framework.record.json.strict_parser import JsonValue, NumberText
+from framework.record.strict_json import JsonValue, NumberText
 
 NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1, "d": NANOSECONDS_PER_DAY}
 _MAX_LONG = (1 << 63) - 1

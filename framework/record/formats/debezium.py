@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framework.config.metadata import DEBEZIUM_MOMENTS
+from framework.config.names.metadata import DEBEZIUM_MOMENTS
 from framework.record.arrays import Mask
 from framework.record.failure import RecordFailure
 from framework.record.formats.typed_rows import TypedRows
-from framework.record.json.strict_parser import JsonValue
+from framework.record.strict_json import JsonValue
 from framework.record.model import ColumnDetail, ObservedType
 
 # What is kept of `source`: the table, and the position in the log of each database that Debezium reads.

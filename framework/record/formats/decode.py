@@ -132,7 +132,7 @@ def _decoder(spec: FormatSpec, column: str) -> tuple[Decoder, str]:
     """How the payloads of one writer are read, and what the registry calls the format."""
     # The libraries are loaded by pipelines that need them alone.
     if spec.type is FormatType.AVRO:
-        from framework.record.formats.avro import decode_avro
+        from framework.record.formats.avro.decode import decode_avro
 
         def avro(framed: list[Framed], places: Ints, writer: WriterSchema | None) -> tuple[list[TypedRows], Failures]:
             own = writer or WriterSchema("AVRO", spec.schema or "")

@@ -1,7 +1,7 @@
 """Which rows of a typed column have a value for some part of its type.
 
 In: a column, and an observed type that is a part of its own. Out: a mask of rows. Null, `[]`, `{}` and what holds
-nothing else are no values, as where records are looked at one by one (framework.record.infer_types).
+nothing else are no values, as where records are looked at one by one (framework.record.fit.infer_types).
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from framework.record.arrays import Ints, Mask
 from framework.record.convert.times import number_parse_type
-from framework.record.json.strict_parser import MOST_LEVELS, is_too_deep
+from framework.record.strict_json import MOST_LEVELS, is_too_deep
 
 _TOKENS = re.compile(rb"-?Inf(?!inity)|-NaN")
 _EXPONENT = re.compile(rb"[+-]?[0-9]+")

@@ -1,7 +1,7 @@
 """Where the members of a JSON object stand in its text, so that parts of a record are taken as they were written.
 
 In: a record's bytes, or a text and where in it an object begins. Out: for each member the place of its value; None for
-what must be read with care by framework.record.json.strict_parser: no object, a key twice, a value that is no JSON.
+what must be read with care by framework.record.strict_json: no object, a key twice, a value that is no JSON.
 """
 
 from __future__ import annotations

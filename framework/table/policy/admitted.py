@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from framework.config.spec import Case, TablePolicy, TablesSpec
 from framework.table.model import ObservedType
-from framework.table.types import known_part
+from framework.table.schema.types import known_part
 
 
 def admitted_fields(

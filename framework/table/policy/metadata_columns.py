@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from framework.config.metadata import metadata_column, metadata_type
+from framework.config.names.metadata import metadata_column, metadata_type
 from framework.table.model import ObservedType
 
 _T = TypeVar("_T")

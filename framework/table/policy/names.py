@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
-from framework.config.column_names import SUFFIX, TOP, SiblingNames, prefixes_inside, prefixes_of
+from framework.config.names.column_names import SUFFIX, TOP, SiblingNames, prefixes_inside, prefixes_of
 from framework.config.spec import Case, TablePolicy
 from framework.table.model import ObservedType
 from framework.table.policy.admitted import admitted_fields
 from framework.table.policy.answers import Act
 from framework.table.policy.rules import TableRules
-from framework.table.types import merge_observed
+from framework.table.schema.types import merge_observed
 
 
 @dataclass

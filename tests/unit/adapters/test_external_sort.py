@@ -17,8 +17,8 @@ from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrd
 from pyiceberg.transforms import BucketTransform, IdentityTransform, Transform, TruncateTransform
 from pyiceberg.types import DoubleType, LongType, NestedField, StringType, StructType
 
-from framework.adapters.parquet.external_sort import sorted_pieces
-from framework.adapters.parquet.sort import sorted_rows
+from framework.adapters.parquet.sorting.external import sorted_pieces
+from framework.adapters.parquet.sorting.in_memory import sorted_rows
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=False),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.adapters.lineage_sinks import FileSink, HttpSink
+from framework.adapters.telemetry.lineage_sinks import FileSink, HttpSink
 
 
 class Server(ThreadingHTTPServer):

@@ -9,12 +9,12 @@ import sys
 
 import pytest
 
-from framework.adapters import memory
-from framework.adapters.memory import MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES, RECORDS_OF_A_BUSY_TASK, release_after
+from framework.adapters.host import memory
+from framework.adapters.host.memory import MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES, RECORDS_OF_A_BUSY_TASK, release_after
 
 _PROGRAM = """
 import resource
-from framework.adapters.memory import keep_large_blocks
+from framework.adapters.host.memory import keep_large_blocks
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from framework.adapters.metrics_delivery import push, write_textfile
-from framework.adapters.metrics_registry import registry_of_samples
-from framework.adapters.metrics_server import MetricsServer
+from framework.adapters.telemetry.metrics_delivery import push, write_textfile
+from framework.adapters.telemetry.metrics_registry import registry_of_samples
+from framework.adapters.telemetry.metrics_server import MetricsServer
 from framework.errors import SetupError
 from framework.metrics.definitions import TAKEOVERS
 from framework.metrics.samples import Sample

@@ -51,7 +51,7 @@ from framework.adapters.parquet.statistics import (
     split_offsets,
     upper_text,
 )
-from framework.table.arrow_schema import arrow_schema
+from framework.table.schema.arrow import arrow_schema
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 DAYS_0001, DAYS_9999 = -719_162, 2_932_896

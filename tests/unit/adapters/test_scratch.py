@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from framework.adapters.scratch import PREFIX, remove_abandoned
+from framework.adapters.host.scratch import PREFIX, remove_abandoned
 
 PROGRAM = """
 import sys
 import time
 from pathlib import Path
-from framework.adapters.scratch import scratch_dir
+from framework.adapters.host.scratch import scratch_dir
 (scratch_dir("spark") / "blocks").write_text("many")
 print(scratch_dir("spark").parent, flush=True)
 sys.stdin.readline()

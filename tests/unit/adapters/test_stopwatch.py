@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from framework.adapters.stopwatch import Stopwatch
+from framework.adapters.host.stopwatch import Stopwatch
 
 
 @pytest.mark.parametrize("going_on", ["monotonic", "time", "clock_gettime"])

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from framework.cli import main
-from framework.cli.status_text import pipelines_table
+from framework.cli.shared.status_text import pipelines_table
 from framework.cli.verbs import GROUPS, VERBS
 from framework.commit.events.event_types import Health
 from tests.unit.cli.test_main import HEAVY

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.adapters.files import load_or_raise, read_text, real_world
+from framework.adapters.project.files import load_or_raise, read_text, real_world
 from framework.errors import ConfigError, SetupError
 from tests.unit.config.in_memory import PIPELINE, TARGET, over
 

@@ -11,7 +11,7 @@ from jsonschema import Draft7Validator
 
 from framework.cli import main
 from framework.cli.main import VERBS, run_main
-from framework.diagnose.codes import CODES
+from framework.diagnose.codes.catalogue import CODES
 from tests.unit.config.in_memory import PIPELINE, TARGET
 
 SCHEMA = json.loads((Path(main.__file__).parents[2] / "schemas" / "error.v1.schema.json").read_text(encoding="utf-8"))

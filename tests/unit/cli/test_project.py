@@ -13,7 +13,7 @@ import yaml
 
 from framework.cli.main import run_main
 from framework.config import project
-from framework.config.scaffold import LOCAL_TARGET
+from framework.config.writing.scaffold import LOCAL_TARGET
 
 
 @pytest.fixture

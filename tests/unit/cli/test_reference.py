@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from framework.cli.docs import pages
+from framework.cli.write.docs import pages
 from framework.cli.main import VERBS
-from framework.config.reference_page import page
+from framework.config.writing.reference_page import page
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
 

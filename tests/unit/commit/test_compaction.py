@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.commit.maintenance.compaction import GOOD_SHARE, TINY_SHARE, LiveFileFacts, Reason, plan_compaction
-from framework.config.maintenance import CompactionPolicy
+from framework.config.values.maintenance import CompactionPolicy
 
 TARGET = 1_000
 POLICY = CompactionPolicy(target_file_bytes=TARGET, min_input_files=3, delete_ratio=0.5)

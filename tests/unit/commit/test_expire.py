@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.commit.maintenance.expire import Expiry, Reference, SnapshotAge, Stay, decide_expiry, is_end_of_line
-from framework.config.maintenance import ExpirePolicy
+from framework.config.values.maintenance import ExpirePolicy
 
 NOW_MS = 1_000_000
 NOTHING = ExpirePolicy(max_snapshot_age_ms=0, max_snapshots=1, rollback_window_ms=0, reader_lease_ms=0)

@@ -21,7 +21,7 @@ from framework.commit.maintenance.health import (
     united,
 )
 from framework.commit.maintenance.others import OtherMaintainer
-from framework.config.maintenance import MIB, CompactionPolicy
+from framework.config.values.maintenance import MIB, CompactionPolicy
 
 SOUND = TableHealth(10, 2, 10**9, 1_000, 0, 0, 3, 9_000, 12, 5, 2, 10**6)
 WELL = MetadataFacts(snapshots=1, manifests=1, metadata_bytes=1, delete_files=0, last_maintenance_ms=None)

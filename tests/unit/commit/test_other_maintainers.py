@@ -13,7 +13,7 @@ from framework.commit.maintenance.others import (
     engine_of,
     other_maintainer,
 )
-from framework.config.maintenance import MaintenanceMode, MaintenancePolicy
+from framework.config.values.maintenance import MaintenanceMode, MaintenancePolicy
 
 NOW_MS = 1_800_000_000_000
 

@@ -14,7 +14,7 @@ from framework.commit.maintenance.rounds import (
     are_orphans_due,
     rest_s,
 )
-from framework.config.maintenance import DAY_MS, HOUR_MS, MaintenanceLimits
+from framework.config.values.maintenance import DAY_MS, HOUR_MS, MaintenanceLimits
 
 ANY = MaintenanceLimits()
 

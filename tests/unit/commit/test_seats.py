@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.commit.dangers import Seats, SeatWord, recent
+from framework.commit.risks import Seats, SeatWord, recent
 from framework.commit.events.event_types import CommitComplete, CoordinatorAssigned
-from framework.runtime.seat_history import SeatHistory
+from framework.runtime.coordinator.leadership_changes import SeatHistory
 
 NAMES = ["a", "b", "c"]
 

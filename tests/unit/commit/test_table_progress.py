@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.commit.machine.effects import PipelineProgress, TableProgress
-from framework.commit.machine.progress import (
+from framework.commit.machine.progress.recorded import (
     check_recorded_here,
     elsewhere,
     merge,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.commit.events.event_types import KeyedChanges, TombstoneFile, Tombstones
-from framework.commit.tombstones import (
+from framework.commit.deleted_keys import (
     FAN_OUT,
     FORGET,
     MOST_KEYS,

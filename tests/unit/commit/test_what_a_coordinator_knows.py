@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from framework.commit.events.event_types import CommitComplete, CommitRequested, CommitToTable, Discarded, SourceRange
-from framework.commit.machine.chain import Fit, check_recorded
+from framework.commit.machine.progress.chain import Fit, check_recorded
 from framework.commit.machine.cycle import chain_from, low_water
 from framework.commit.machine.effects import (
     Assigned,

@@ -6,7 +6,7 @@ import pytest
 from jsonschema import Draft7Validator
 
 from framework.config.load import LoadResult
-from framework.config.schema import published
+from framework.config.schema.document_schema import published
 from framework.config.text import SourceText
 from framework.config.tree import parse, plain
 from tests.unit.config.in_memory import PIPELINE, TARGET, codes, load, over

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.config.backtracking import backtracks, like_backtracks
+from framework.config.names.backtracking import backtracks, like_backtracks
 from tests.unit.config.test_patterns import DEADLY
 
 PARTS = st.recursive(

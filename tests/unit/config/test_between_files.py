@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from framework.config.common_names import common_name, of_glob
+from framework.config.names.common_names import common_name, of_glob
 from framework.config.load import load_pipelines
 from tests.unit.config.in_memory import world
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.config.rules.tables import _WILD, _Globs
-from framework.ops.desk import _of_file
+from framework.ops.backend import _of_file
 
 HEAD = "apiVersion: floe/v1\nkind: Pipeline\nmetadata: {name: a}\nsource: {kafka: {topics: [a]}, schema: {id: long}}\n"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from framework.adapters.files import find_files
+from framework.adapters.project.files import find_files
 from framework.cli.main import run_main
-from framework.config.file_kinds import is_floe_file
+from framework.config.names.file_kinds import is_floe_file
 from tests.unit.config.in_memory import PIPELINE, TARGET
 
 OTHERS = {

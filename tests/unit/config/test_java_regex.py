@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from framework.config.connector.java_regex import Differs, translated
-from framework.config.patterns import compiled
+from framework.config.names.patterns import compiled
 
 SAME = [
     "order",

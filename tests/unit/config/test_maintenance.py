@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from framework.config.build import build_pipeline
-from framework.config.maintenance import (
+from framework.config.filled.build import build_pipeline
+from framework.config.values.maintenance import (
     MIB,
     CompactionPolicy,
     ExpirePolicy,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from framework.config.load import load_pipelines
-from framework.config.rules.monitoring import host_and_port, is_loopback
+from framework.config.rules.target.monitoring import host_and_port, is_loopback
 from framework.config.spec import MonitoringSpec, SecretRef, TargetSpec
 from framework.plan.canonical import settings_digests
 from tests.unit.config.in_memory import example_files, world

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from framework.adapters.kafka.client import OWNED
-from framework.config.rules.connections import OWN_KAFKA
-from framework.config.time_format import DIRECTIVES
+from framework.config.rules.target.connections import OWN_KAFKA
+from framework.config.values.time_format import DIRECTIVES
 from framework.record.convert.iso_time import check_format
 
 

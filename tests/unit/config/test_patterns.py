@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.config.patterns import NOT_ONE, NOT_RUN, compiled, unfit
+from framework.config.names.patterns import NOT_ONE, NOT_RUN, compiled, unfit
 from framework.errors import ConfigError
 
 # Letters whose case folds in one way everywhere, digits, and what people write between them.

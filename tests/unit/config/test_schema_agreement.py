@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator, FormatChecker
 
-from framework.config.build import build_pipeline
-from framework.config.maintenance import MaintenancePolicy
-from framework.config.schema import check, published, resolved
+from framework.config.filled.build import build_pipeline
+from framework.config.values.maintenance import MaintenancePolicy
+from framework.config.schema.document_schema import check, published, resolved
 from framework.config.spec import (
     CommitPolicy,
     CreatePolicy,

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
-from framework.config.schema import _is_regex, _validator, _verdict
-from framework.config.schema_verdict import verdict
+from framework.config.schema.document_schema import _is_regex, _validator, _verdict
+from framework.config.schema.verdict import verdict
 from framework.config.text import SourceText
 from framework.config.tree import parse, plain
 

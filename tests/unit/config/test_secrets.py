@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.adapters.plugins import offered
+from framework.adapters.host.plugins import offered
 from framework.adapters.secrets import SecretSchemes, resolve
 from framework.config.spec import SecretRef
 from framework.diagnose.render import FORMATS, render

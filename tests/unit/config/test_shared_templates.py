@@ -12,7 +12,7 @@ from framework.commit.events.event_types import Deployed
 from framework.config.load import LoadResult
 from framework.config.spec import TemplateUse
 from framework.diagnose.render import FORMATS, render
-from framework.runtime.status import template_of
+from framework.observe.status.read import template_of
 from tests.unit.config.in_memory import load
 
 SCHEMAS = Path(__file__).parents[3] / "schemas"

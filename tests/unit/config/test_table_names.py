@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.config.spec import Case, RouteRule, TablePolicy, TablesSpec
-from framework.config.table_names import (
+from framework.config.names.table_names import (
     as_written,
     catalog_of,
     full_name,
@@ -20,7 +20,7 @@ from framework.config.table_names import (
     template_glob,
 )
 from framework.plan.catalogs import shown_table, used_catalogs
-from framework.record.route import render
+from framework.record.routing.route import render
 from testbed.record_samples import plan
 
 WORDS = st.sampled_from(["a", "b", "ab", "B"])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.config.origin import marked, strip_markers
+from framework.config.filled.origin import marked, strip_markers
 from framework.config.templates.render import is_template, render
 from framework.config.text import SourceText
 from framework.diagnose.diagnostic import Diagnostic, Span

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.config.type_text import MOST_LEVELS, fields_inside, innermost, structure, text_of
+from framework.config.values.type_text import MOST_LEVELS, fields_inside, innermost, structure, text_of
 
 PRIMITIVES = st.sampled_from(
     ["boolean", "int", "long", "float", "double", "date", "time", "timestamp", "timestamptz", "timestamp_ns", "string",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from framework.config.build import build_pipeline
+from framework.config.filled.build import build_pipeline
 from framework.config.spec import Deletes, DeleteWhen, PipelineSpec, WriteMode, WritePolicy
 
 UPSERT = {"mode": "upsert", "key": ["id"]}

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from framework.adapters.process import command_line
+from framework.adapters.host.process import command_line
 from framework.deploy.applications import Applications, DeployedApplication
 from framework.deploy.launch import Application
-from framework.plan.rollout import Wanted
-from framework.plan.submit import DRIVER
+from framework.plan.deploy.rollout import Wanted
+from framework.plan.deploy.submit import DRIVER
 
 # Stands for spark-submit: the driver's path is on its command line, and a stop file ends it.
 DRAINS = "while [ ! -e stop ]; do sleep 0.05; done; touch drained; exit 0"

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import framework
-from framework.deploy.package import Lock, copy_compiled, launcher_text, runtime_distributions, this_lock
-from framework.deploy.package_code import code_zip
+from framework.deploy.package.archive import Lock, copy_compiled, launcher_text, runtime_distributions, this_lock
+from framework.deploy.package.code import code_zip
 from framework.record.json import compiled as compiled_json
 
 
@@ -86,7 +86,7 @@ def test_a_node_knows_the_version_without_an_installed_floe(tmp_path: Path) -> N
         if "floe" not in entry.name:
             (packages / entry.name).symlink_to(entry)
     script = (
-        "from framework.adapters.files import real_world; from framework.config.load import load_pipeline; "
+        "from framework.adapters.project.files import real_world; from framework.config.load import load_pipeline; "
         "from framework.runtime.job import told; "
         "print(told(load_pipeline('pipelines/shipped.yaml', 'it', real_world(offline=True)).pipeline, '').floe)"
     )

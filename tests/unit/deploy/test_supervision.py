@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from framework.deploy import log_pump
-from framework.plan.submit import is_final
+from framework.plan.deploy.submit import is_final
 
 SUPERVISION = Path(__file__).parents[3] / "docs" / "supervision"
 # What a process that nobody asked may end with. A signal from outside ends one that a supervisor asked, or its operator.

@@ -12,7 +12,7 @@ import pytest
 import framework
 from framework.cli.main import run_main
 from framework.config.load import load_pipelines
-from framework.diagnose.codes import CODES, explanation, lookup
+from framework.diagnose.codes.catalogue import CODES, explanation, lookup
 from framework.diagnose.entry import CodeEntry
 from tests.unit.config.in_memory import example_files, world
 

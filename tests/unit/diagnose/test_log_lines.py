@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from framework.adapters.run_log import RunLog
+from framework.adapters.telemetry.run_log import RunLog
 from framework.diagnose.log_lines import Level, Line, LogFormat, rendered, under
 from framework.errors import TableBlocked
 

@@ -13,7 +13,7 @@ import pytest
 
 import framework
 from framework.cli.main import floe, run_main, show_error
-from framework.diagnose.codes import CODES
+from framework.diagnose.codes.catalogue import CODES
 from framework.diagnose.entry import CodeEntry, ShownAs, Transcript
 from framework.diagnose.transcript import mending_lines, seen_lines
 from framework.errors import FloeError

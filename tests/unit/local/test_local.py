@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from framework.adapters.java import find_java, java_major
-from framework.adapters.process import command_line, running_pid, stop
+from framework.adapters.host.java import find_java, java_major
+from framework.adapters.host.process import command_line, running_pid, stop
 from framework.errors import SetupError
 from framework.local.broker import free_port
 from framework.local.jars import broker_jars, pinned_sums, wrong_files

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from framework.adapters.metrics_registry import registry_of_samples
+from framework.adapters.telemetry.metrics_registry import registry_of_samples
 from framework.commit.events.event_types import Health
 from framework.commit.maintenance.health import Need, TableHealth
 from framework.metrics import definitions as d

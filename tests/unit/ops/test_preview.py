@@ -13,9 +13,9 @@ from pyiceberg.transforms import DayTransform
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
 from framework.commit.events.event_types import Accounting, Heartbeat, SourceRange
-from framework.commit.machine.progress import CREATED_PROPERTY
+from framework.commit.machine.progress.recorded import CREATED_PROPERTY
 from framework.commit.offsets import PartitionFacts, SafeOffset
-from framework.config.maintenance import MaintenanceMode, MaintenancePolicy
+from framework.config.values.maintenance import MaintenanceMode, MaintenancePolicy
 from framework.config.spec import (
     CreatePolicy,
     ErrorPolicy,
@@ -28,9 +28,9 @@ from framework.config.spec import (
     WritePolicy,
 )
 from framework.errors import StateDisagreement
-from framework.ops.preview import Action, PartitionStart, PipelinePreview, Problem
-from framework.ops.preview_decisions import holding_tables, preview_start, preview_table
-from framework.ops.preview_text import pipeline_lines, summary
+from framework.ops.preview.model import Action, PartitionStart, PipelinePreview, Problem
+from framework.ops.preview.decisions import holding_tables, preview_start, preview_table
+from framework.ops.preview.text import pipeline_lines, summary
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
 from framework.table.model import TableTarget

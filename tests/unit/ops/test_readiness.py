@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from framework.errors import SetupError
-from framework.ops.readiness import (
+from framework.ops.readiness.model import (
     HOUR_MS,
     NO_GO,
     Check,
@@ -30,7 +30,7 @@ from framework.ops.readiness import (
     passed,
     warned,
 )
-from framework.ops.readiness_text import rendered
+from framework.ops.readiness.text import rendered
 
 SCHEMA = Draft202012Validator(
     json.loads((Path(__file__).parents[3] / "schemas" / "readiness.v1.schema.json").read_text(encoding="utf-8"))

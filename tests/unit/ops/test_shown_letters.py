@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from framework.config.load import load_pipelines
 from framework.config.spec import LoadedPipeline
-from framework.ops.shown_letters import ShownLetters, _newest
+from framework.ops.shown_dead_letters import ShownLetters, _newest
 from framework.plan.canonical import canonical, settings_digests
 from framework.plan.deployed_policies import letters_of
-from framework.web.desk import Refused
+from framework.web.backend import Refused
 from tests.unit.config.in_memory import example_files, world
 
 PLACES = st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 3), st.integers(0, 50))

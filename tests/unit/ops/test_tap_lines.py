@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from framework.ops.tap import Change, Fate, Sighting
-from framework.ops.tap_lines import Stage, document, json_line, text_lines
-from framework.record.json.strict_parser import parse_record
+from framework.ops.tap.model import Change, Fate, Sighting
+from framework.ops.tap.lines import Stage, document, json_line, text_lines
+from framework.record.strict_json import parse_record
 from framework.record.masks import Masks
 from framework.record.model import DeadLetter
 

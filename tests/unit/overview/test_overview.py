@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from framework.cli.top_text import screen
+from framework.cli.watch.top_text import screen
 from framework.commit.events.event_types import (
     Accounting,
     Acted,

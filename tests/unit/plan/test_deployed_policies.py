@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.config.maintenance import (
+from framework.config.values.maintenance import (
     CompactionPolicy,
     ExpirePolicy,
     MaintenanceMode,

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from framework.adapters.files import real_world
+from framework.adapters.project.files import real_world
 from framework.cli.main import run_main
 from framework.config.load import load_pipelines
 from framework.deploy.applications import RECORD, Applications, Record
 from framework.deploy.removed import removed_here
-from framework.plan.removed import RemovedPipeline, needs_consent, removed_pipelines
+from framework.plan.deploy.removed import RemovedPipeline, needs_consent, removed_pipelines
 from tests.unit.config.in_memory import PIPELINE, TARGET
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.errors import ConfigError
-from framework.plan.rollout import (
+from framework.plan.deploy.rollout import (
     Present,
     RolloutAction,
     RolloutStep,

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from framework.errors import ConfigError
 from framework.plan.canonical import plan_hash
-from framework.plan.saved import check_saved, read_saved, render_saved
+from framework.plan.deploy.saved import check_saved, read_saved, render_saved
 from tests.unit.plan.test_submit import loaded
 
 SCHEMA = Path(__file__).parents[3] / "schemas" / "saved-plan.v1.schema.json"

@@ -23,7 +23,7 @@ from framework.config.spec import (
     TargetSpec,
 )
 from framework.errors import SetupError
-from framework.plan.submit import (
+from framework.plan.deploy.submit import (
     MAINTAIN,
     Shipment,
     deploy_mode_of,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyiceberg.schema import Schema
 
-from framework.record.letters.dead_letter import dead_letter_schema, dead_letters_to_arrow, plan_dead_letter_table
+from framework.record.dead_letters.dead_letter import dead_letter_schema, dead_letters_to_arrow, plan_dead_letter_table
 from framework.record.model import DeadLetter
 from testbed.record_samples import target
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from framework.record.failure import RecordFailure
 from framework.record.json.arrow import parse_framed
 from framework.record.json.framing import frame
-from framework.record.json.strict_parser import NumberText, parse_record
+from framework.record.strict_json import NumberText, parse_record
 
 SCHEMA = pa.schema([("a", pa.int64())])
 TOKENS = [

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from framework.config.spec import EvolveMode, FieldHint, FormatSpec, History, KeySpec, RouteMode, RouteRule
 from framework.plan.model import Plan
-from framework.record.bisect_failures import part_of
+from framework.record.blocks.bisect_failures import part_of
 from framework.record.model import BlockResult, TableTarget
-from framework.table.arrow_schema import parse_schema
+from framework.table.schema.arrow import parse_schema
 from framework.testing.tables import MemoryTables
 from testbed.record_samples import block, plan, policy, target
 from tests.unit.record.test_keyed_rows import BY_TOMBSTONE, COLUMNS, JSON_WAYS, TYPES, Way, _typed, keyed

@@ -36,10 +36,10 @@ from framework.config.spec import (
     ValuesPolicy,
     WholeNumbers,
 )
-from framework.record.infer_types import observe_value
-from framework.record.json.strict_parser import parse_record
+from framework.record.fit.infer_types import observe_value
+from framework.record.strict_json import parse_record
 from framework.table.in_memory import made_in_memory
-from framework.table.types import known_part
+from framework.table.schema.types import known_part
 from framework.testing.tables import MemoryTables
 from testbed.record_samples import block, plan, processed
 from tests import real_records

@@ -13,12 +13,12 @@ from pyiceberg.transforms import DayTransform
 from pyiceberg.types import LongType, NestedField, StructType, TimestamptzType
 
 import framework
-from framework.config.column_names import RESERVED_BY_FLOE
+from framework.config.names.column_names import RESERVED_BY_FLOE
 from framework.config.spec import EvolveMode, FieldHint, FormatSpec, FormatType, TablePolicy
-from framework.record.convert import table_shape
+from framework.record.fit import table_shape
 from framework.record.model import BlockResult, TableTarget
 from framework.table import evolve
-from framework.table.arrow_schema import parse_schema
+from framework.table.schema.arrow import parse_schema
 from framework.testing.tables import MemoryTables
 from testbed.format_samples import Landed, avro_bytes, avro_schema, framed, land, record_of, records
 from testbed.record_samples import alone, block, plan, policy, processed, target

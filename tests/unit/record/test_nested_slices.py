@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.adapters.parquet.files import relabel
-from framework.record.json.parse_plan import project
+from framework.record.fit.parse_plan import project
 from framework.record.rows.dictionary_text import plain
 
 LEAVES: dict[pa.DataType, st.SearchStrategy[Any]] = {

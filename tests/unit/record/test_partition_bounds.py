@@ -17,7 +17,7 @@ from pyiceberg.types import DecimalType, NestedField, StructType
 
 from framework.config.spec import RouteRule
 from framework.record.model import TableTarget
-from framework.record.partition_bounds import least_values
+from framework.record.state.partition_bounds import least_values
 from framework.record.process import process_block
 from testbed.record_samples import block, plan, target
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from framework.errors import AccountingError
 from framework.record.arrays import Ints
-from framework.record.sql_accounting import pack, removed, unpack
+from framework.record.sql.accounting import pack, removed, unpack
 
 OFFSETS = st.lists(st.integers(0, 2**62), max_size=50).map(lambda found: np.array(found, np.int64))
 

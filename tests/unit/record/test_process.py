@@ -28,7 +28,7 @@ from framework.config.spec import (
     WholeNumbers,
 )
 from framework.errors import AccountingError
-from framework.record.block_state import BlockState
+from framework.record.state.block_state import BlockState
 from framework.record.failure import RecordFailure
 from framework.record.model import BlockResult
 from framework.record.process import process_block, records_in_block

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from framework.commit.events.event_types import Accounting, Heartbeat
 from framework.commit.machine.effects import PipelineProgress
-from framework.commit.recovery.letter_replay import (
+from framework.commit.dead_letter_replay import (
     ReplayPosition,
     is_replay,
     replay_name,
@@ -20,14 +20,14 @@ from framework.commit.recovery.letter_replay import (
 )
 from framework.config.spec import ErrorPolicy
 from framework.record.json.locate_field import locate
-from framework.record.json.strict_parser import parse_record
-from framework.record.letters.dead_letter import (
+from framework.record.strict_json import parse_record
+from framework.record.dead_letters.dead_letter import (
     MOST_MESSAGE_BYTES,
     dead_letter_schema,
     dead_letters_to_arrow,
     letter_messages,
 )
-from framework.record.letters.replay import (
+from framework.record.dead_letters.replay import (
     RECORD,
     letter_blocks,
     marks_to_arrow,
@@ -35,10 +35,10 @@ from framework.record.letters.replay import (
     plan_marks_table,
     replay_plan,
 )
-from framework.record.letters.view import bytes_text, value_lines
+from framework.record.dead_letters.view import bytes_text, value_lines
 from framework.record.model import DeadLetter
 from framework.record.process import process_block
-from framework.table.arrow_schema import parse_schema
+from framework.table.schema.arrow import parse_schema
 from testbed.record_samples import block, plan, target
 
 

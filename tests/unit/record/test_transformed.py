@@ -24,7 +24,7 @@ from framework.config.spec import (
 )
 from framework.errors import AccountingError
 from framework.record.process import declared_schema, decode_block, process_transformed, process_with_sql
-from framework.record.sql_failure import FAILED
+from framework.record.sql.failure import FAILED
 from testbed.record_samples import block, plan, policy, target
 
 HINTS = [

@@ -18,7 +18,7 @@ from framework.config.spec import Case, EmptyValues, ErrorPolicy, EvolveMode, Ta
 from framework.plan.model import Plan
 from framework.record.model import BlockResult, RecordBlock, TableTarget
 from framework.record.process import process_block, process_transformed
-from framework.table.arrow_schema import parse_schema
+from framework.table.schema.arrow import parse_schema
 from framework.table.trouble import frozen
 from framework.testing.tables import MemoryTables
 from testbed.record_samples import alone, block, plan, policy, schema_of, target

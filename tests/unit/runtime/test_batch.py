@@ -26,7 +26,7 @@ from framework.plan.compile import compile_plan
 from framework.plan.explain import plan_to_json
 from framework.plan.model import Plan
 from framework.record.model import DeadLetter, Slice, SliceReport, TaskReport
-from framework.runtime.batch import BatchScope, summarise, summarise_gaps
+from framework.runtime.batches.batch import BatchScope, summarise, summarise_gaps
 
 IDS = {"t": "id-t"}
 

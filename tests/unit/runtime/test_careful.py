@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from framework.errors import FloeError
-from framework.record.condemned import NO_CARE, Care, Condemned
-from framework.runtime.batch import BatchScope
-from framework.runtime.careful import Careful
+from framework.record.blocks.poison_records import NO_CARE, Care, Condemned
+from framework.runtime.batches.batch import BatchScope
+from framework.runtime.batches.poison_records import Careful
 
 
 class Unforeseen(Exception):

@@ -10,7 +10,7 @@ import pytest
 
 from framework.commit.machine.effects import Input, LoadFailed, LoadTable, TableLoaded, TableMissing, TableView
 from framework.errors import RetriableError
-from framework.runtime.catalog_requests import COMMITTERS, SUBMITTED, CatalogRequests
+from framework.runtime.coordinator.catalog_requests import COMMITTERS, SUBMITTED, CatalogRequests
 
 
 class Catalogs:

@@ -10,7 +10,7 @@ import pytest
 
 from framework.errors import FloeError
 from framework.record.model import TableNeed, TableTarget
-from framework.runtime.change_rounds import CHANGE_ROUNDS, change_tables_until_they_hold, merged_needs
+from framework.runtime.batches.change_rounds import CHANGE_ROUNDS, change_tables_until_they_hold, merged_needs
 from framework.task.context import TaskContext
 from testbed.record_samples import plan, target
 

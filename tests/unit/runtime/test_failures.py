@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from framework.errors import AccountingError, FloeError, RetriableError, SetupError, TableBlocked
-from framework.runtime.failures import is_known, of_batch, of_task
-from framework.runtime.patience import holds_batches, is_outage
-from framework.task.told_failure import TaskFailure, telling
+from framework.task.failures import is_known, of_batch, of_task
+from framework.runtime.retry_policy import holds_batches, is_outage
+from framework.task.reported_failure import TaskFailure, telling
 
 TRACE = """An error occurred while calling o52.collectToPython.
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times:

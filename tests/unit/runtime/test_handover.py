@@ -10,8 +10,8 @@ import pytest
 
 from framework.commit.events.event_types import Accounting
 from framework.errors import AccountingError
-from framework.runtime.batch import BatchResult, BatchScope
-from framework.runtime.handover import AnnouncedBatch, BatchHandover, OfferedBatch
+from framework.runtime.batches.batch import BatchResult, BatchScope
+from framework.runtime.batches.handover import AnnouncedBatch, BatchHandover, OfferedBatch
 
 RUNTIME = Path(__file__).parents[3] / "framework" / "runtime"
 SCOPE = BatchScope("run", 1, {("t", 0): 0}, {("t", 0): 5}, {"t": "id"})

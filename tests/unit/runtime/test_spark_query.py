@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from framework.runtime.spark_query import worker_pool
+from framework.runtime.spark.query import worker_pool
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from framework.commit.events.event_types import DataFile, KeysFile
 from framework.commit.offsets import Span
 from framework.config.spec import Distribution, TablePolicy, WriteMode, WritePolicy
 from framework.record.model import DeadLetter, KeyedPart, Slice, SliceReport, TableNeed, TaskReport
-from framework.runtime import spark_stage
+from framework.runtime.batches import spark_stage
 from framework.task.context import TaskContext
 from testbed.record_samples import plan as sample_plan
 from testbed.record_samples import policy

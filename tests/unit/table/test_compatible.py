@@ -20,7 +20,7 @@ from pyiceberg.types import (
     TimestampType,
 )
 
-from framework.table.schema_compatibility import unusable_schema_ids
+from framework.table.schema.compatibility import unusable_schema_ids
 
 
 def schema(kind: IcebergType, required: bool = False, field_id: int = 1) -> Schema:

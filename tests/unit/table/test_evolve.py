@@ -12,8 +12,8 @@ from framework.config.spec import Case, EvolveMode, TablePolicy
 from framework.table.changes import AddColumn, AlterTable, Refusal, RelaxColumn, WidenColumn
 from framework.table.evolve import merge_needs, plan_evolution
 from framework.table.model import ObservedType, TableNeed, TableTarget
-from framework.table.schema_compatibility import unusable_schema_ids
-from framework.table.types import primitive_type
+from framework.table.schema.compatibility import unusable_schema_ids
+from framework.table.schema.types import primitive_type
 from testbed.record_samples import policy, target
 
 INNER = StructType(NestedField(11, "zip", StringType(), required=False))

@@ -19,9 +19,9 @@ from pyiceberg.types import (
 )
 
 from framework.config.spec import Case, Deletes, TablePolicy, WriteMode, WritePolicy
-from framework.table.arrow_schema import parse_schema
+from framework.table.schema.arrow import parse_schema
 from framework.table.changes import Refusal
-from framework.table.keys import TableKey, key_of
+from framework.table.upsert.keys import TableKey, key_of
 from framework.table.model import TableTarget
 
 

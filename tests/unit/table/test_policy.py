@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.config.evolution import EVOLVE_SHORTHANDS, evolve_mode
+from framework.config.values.evolution import EVOLVE_SHORTHANDS, evolve_mode
 from framework.config.spec import EmptyValues, ErrorPolicy, EvolveMode, TablePolicy
 from framework.table.policy.answers import Act, Answer
 from framework.table.policy.metadata_columns import own_fields, spellings

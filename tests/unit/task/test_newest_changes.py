@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.task.newest_changes import Positions, count, newest, newest_by_hash, number_of_topic, order_of, row_ids
+from framework.task.upsert.newest import Positions, count, newest, newest_by_hash, number_of_topic, order_of, row_ids
 
 # A key, its topic and partition, the offset is the change's place; whether it deletes.
 change = st.tuples(st.integers(0, 6), st.integers(0, 1), st.integers(0, 2), st.booleans())

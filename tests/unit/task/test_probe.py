@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from framework.record.condemned import Condemned
+from framework.record.blocks.poison_records import Condemned
 from framework.record.model import Slice
 from framework.task import probe
 from framework.task.probe import MOST_CONDEMNED, MOST_CUTS, NotARecord, deadly_records

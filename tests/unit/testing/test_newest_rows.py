@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from framework.config.load import LoadResult, load_pipelines
 from framework.config.tree import plain
 from framework.testing.recorded import Taken
-from framework.testing.rewrite import fixed, recorded
+from framework.testing.rewriting.rewrite import fixed, recorded
 from framework.testing.suite import run_file
 from tests.unit.config.in_memory import PIPELINE, TARGET, over, world
 

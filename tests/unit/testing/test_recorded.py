@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from framework.config.load import LoadResult, load_pipelines
 from framework.errors import ConfigError
-from framework.record.json.strict_parser import parse_record
+from framework.record.strict_json import parse_record
 from framework.testing.recorded import MAX_RECORD_BYTES, MAX_RECORDS, Taken, masked
-from framework.testing.rewrite import recorded
+from framework.testing.rewriting.rewrite import recorded
 from tests.unit.config.in_memory import PIPELINE, TARGET, over, world
 
 

@@ -30,9 +30,9 @@ from framework.commit.maintenance.others import OtherMaintainer
 from framework.overview.build import Built, overview
 from framework.overview.fold import LogFold
 from framework.overview.values import BrokerSeen, Overview, PartitionView, PipelineFactsSeen
-from framework.web.access import Access, Token, parse_tokens
+from framework.web.access.access import Access, Token, parse_tokens
 from framework.web.app import create_app
-from framework.web.desk import Finding, Refused
+from framework.web.backend import Finding, Refused
 from framework.web.documents import Letter, Letters
 from framework.web.serve import bind, server
 

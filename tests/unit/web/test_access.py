@@ -12,8 +12,8 @@ import pytest
 
 from framework.cli.main import run_main
 from framework.errors import SetupError
-from framework.web.access import Identity, Role, needs_tokens, parse_tokens, who
-from framework.web.token_file import TokenFile
+from framework.web.access.access import Identity, Role, needs_tokens, parse_tokens, who
+from framework.web.access.token_file import TokenFile
 
 LONG = "a-token-that-is-long-enough"
 

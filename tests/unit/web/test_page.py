@@ -15,7 +15,7 @@ import requests
 
 from framework.commit.events.event_types import Acted, Health, Holds, PauseChanged, Subject
 from framework.overview.values import Overview
-from framework.web.page import Looked, looked_at, parts
+from framework.web.page.html import Looked, looked_at, parts
 from tests.unit.web.desk import (
     NOW_MS,
     READER,

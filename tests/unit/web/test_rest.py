@@ -14,7 +14,7 @@ import requests
 from framework.commit.events.event_types import Health, Subject
 from framework.errors import SetupError, StateDisagreement
 from framework.web.answers import MOST_BODY
-from framework.web.desk import Finding
+from framework.web.backend import Finding
 from framework.web.operations import OPERATIONS
 from tests.unit.web.desk import (
     ACTOR,

@@ -22,8 +22,8 @@ from typing_extensions import override
 
 from framework.adapters.iceberg.private import entry_fields
 from framework.adapters.iceberg.private import row_lineage as lineage
-from framework.adapters.iceberg.private.deletion_vectors import DeletionVector, Positions, read_vectors, united
-from framework.adapters.iceberg.private.position_deletes import (
+from framework.adapters.iceberg.private.deletes.deletion_vectors import DeletionVector, Positions, read_vectors, united
+from framework.adapters.iceberg.private.deletes.position_deletes import (
     PATH_FIELD_ID,
     PositionDeletes,
     UnsupportedDeletes,

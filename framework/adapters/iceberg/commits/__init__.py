@@ -1,0 +1,1 @@
+"""What makes a snapshot: appends, upserts, replaced files, expiry."""

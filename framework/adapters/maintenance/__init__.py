@@ -1,0 +1,1 @@
+"""Maintenance of Iceberg tables: rewrites, expiry and removal of files."""

@@ -1,0 +1,1 @@
+"""Rows in a table's order, in memory or through files."""

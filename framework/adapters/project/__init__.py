@@ -1,0 +1,1 @@
+"""Files of a project, and templates fetched from elsewhere."""

@@ -1,0 +1,1 @@
+"""What leaves the process for people and monitors: metrics, lineage, logs, safe output."""

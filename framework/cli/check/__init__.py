@@ -1,0 +1,1 @@
+"""Verbs that check files, targets and tables, and change nothing."""

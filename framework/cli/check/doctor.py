@@ -1,0 +1,170 @@
+"""`floe doctor`: checks this machine and a target, and says line by line what is fine and what needs fixing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from framework.adapters.project.files import load_or_raise
+from framework.adapters.secrets import resolve
+from framework.cli.shared import complete
+from framework.cli.shared.options import json_option
+from framework.cli.shared.target_options import CONTROL_TOPIC, load_target_or_raise
+from framework.diagnose.counted import counted
+from framework.errors import ConfigError
+
+if TYPE_CHECKING:
+    from framework.config.spec import LoadedPipeline, TargetSpec
+    from framework.ops.doctor import kafka as doctor_kafka
+    from framework.ops.doctor.model import Finding
+
+Question = tuple[str, Callable[[], "Iterable[Finding]"]]
+_MARKS = {"ok": ("ok     ", "green"), "warning": ("warning", "yellow"), "error": ("error  ", "red")}
+
+
+@click.command()
+@click.argument("files", nargs=-1, type=click.Path(), metavar="[FILE]...")
+@click.option(
+    "--target",
+    "-t",
+    default=None,
+    metavar="NAME",
+    help="The target; `local` if you name none.",
+    shell_complete=complete.targets,
+)
+@click.option("--spark/--no-spark", "with_spark", default=True, help="Start Spark for the check, or leave it out.")
+@click.option(
+    "--mend",
+    "mended",
+    multiple=True,
+    metavar="TABLE",
+    help="Check nothing, and rename the columns of this table whose names keep Spark from reading it; repeat it for more.",
+    shell_complete=complete.tables,
+)
+@json_option
+def doctor(files: tuple[str, ...], target: str | None, with_spark: bool, mended: tuple[str, ...], as_json: bool) -> int:
+    """Check Java, Python, packages, Kafka, catalog, store, schema registry, clocks and Spark.
+
+    It names tables that Spark cannot read for the name of a column; `--mend` renames the column and changes no file. The
+    exit code is 3 when something is wrong. With pipeline FILEs it lists and checks the Kafka permissions that they need. It
+    writes to a scratch topic and a scratch namespace, and removes both.
+    """
+    from framework.ops.doctor.model import ask, exit_code
+
+    findings: list[Finding] = []
+    asked = mending(target, mended) if mended else questions(files, target, with_spark)
+    for check, question in asked:
+        for finding in ask(check, question):
+            findings.append(finding)
+            if not as_json:
+                click.echo(show(finding))
+    code = exit_code(findings)
+    if as_json:
+        lines = [finding.to_json() for finding in findings]
+        click.echo(
+            json.dumps({"command": "doctor", "ok": code == 0, "target": target or "local", "findings": lines}, indent=2)
+        )
+    else:
+        click.echo(summary(findings))
+    return code
+
+
+def questions(files: tuple[str, ...], target: str | None, with_spark: bool) -> Iterator[Question]:
+    """What is asked, in order: this machine, the files, each Kafka connection, catalog and schema registry, Spark."""
+    from framework.adapters.host.java import find_java
+    from framework.ops.doctor import catalog as doctor_catalog
+    from framework.ops.doctor import kafka as doctor_kafka
+    from framework.ops.doctor import machine as doctor_machine
+    from framework.ops.doctor import registry as doctor_registry
+    from framework.ops.doctor.model import ok
+
+    yield "python", doctor_machine.python
+    yield "java", partial(doctor_machine.java, find_java)
+    yield "packages", doctor_machine.packages
+    yield "fetch", doctor_machine.fetch
+    yield "json", doctor_machine.parser
+    yield "scatter", doctor_machine.scatter
+    found: list[tuple[TargetSpec, list[LoadedPipeline]]] = []
+
+    def load() -> Iterator[Finding]:
+        found.append(_load(files, target))
+        yield ok(
+            "target",
+            f"{found[0][0].name} can be loaded" + (f" with {counted(len(files), 'pipeline')}" if files else ""),
+        )
+
+    yield "target", load
+    if not found:
+        return
+    spec, pipelines = found[0]
+    yield "disk", partial(doctor_machine.disk, spec)
+    for name in sorted(spec.kafka):
+        yield f"kafka {name}", partial(doctor_kafka.examine, partial(_connection, spec, name, pipelines))
+    for name, settings in sorted(spec.catalogs.items()):
+        yield f"catalog {name}", partial(doctor_catalog.examine, name, partial(resolve, settings))
+        yield f"tables {name}", partial(_tables_of, spec, name)
+    yield "catalogs", partial(doctor_catalog.shared_places, spec.catalogs)
+    for name, settings in sorted(spec.registries.items()):
+        yield f"registry {name}", partial(doctor_registry.examine, name, partial(resolve, settings))
+    if with_spark:
+        yield "spark", partial(doctor_machine.spark, spec)
+
+
+def mending(target: str | None, tables: tuple[str, ...]) -> Iterator[Question]:
+    """What is done to tables instead of all that is asked."""
+    from framework.ops.doctor import catalog as doctor_catalog
+    from framework.runtime.job import open_catalog
+
+    spec = load_target_or_raise(target or "local")
+    opened = open_catalog(spec, ())
+    for name in tables:
+        yield f"table {name}", partial(doctor_catalog.mend, opened, name)
+
+
+def _tables_of(spec: TargetSpec, catalog: str) -> Iterator[Finding]:
+    from framework.ops.doctor import catalog as doctor_catalog
+    from framework.runtime.job import open_catalog
+
+    yield from doctor_catalog.unreadable_tables(open_catalog(spec, [catalog]), catalog, spec.name)
+
+
+def _load(files: tuple[str, ...], target: str | None) -> tuple[TargetSpec, list[LoadedPipeline]]:
+    try:
+        pipelines = load_or_raise(files, target) if files else []
+        return (pipelines[0].target if pipelines else load_target_or_raise(target or "local")), pipelines
+    except ConfigError as error:
+        first = next((finding for finding in error.diagnostics if finding.is_error), None)
+        if first is None:
+            raise
+        where = first.span.start if first.span else first.path
+        raise ConfigError(first.message, code=first.code, place=where, remedy=first.remedy or "") from error
+
+
+def _connection(spec: TargetSpec, name: str, pipelines: list[LoadedPipeline]) -> doctor_kafka.Connection:
+    from framework.ops.doctor.kafka import Connection
+    from framework.plan.compile import compile_plan
+
+    plans = tuple(plan for plan in map(compile_plan, pipelines) if plan.read.connection == name)
+    topics = tuple(sorted({plan.announce.control_topic for plan in plans})) or (CONTROL_TOPIC,)
+    return Connection(name, resolve(spec.kafka[name]), spec.prefix, topics, plans)
+
+
+def show(finding: Finding) -> str:
+    """One line, and the remedy below it."""
+    from framework.cli.shared.options import use_colour
+
+    mark, colour = _MARKS[finding.state.value]
+    if use_colour(sys.stdout.isatty()):
+        mark = click.style(mark, fg=colour)
+    remedy = f"\n         remedy: {finding.remedy}" if finding.remedy else ""
+    return f"{mark}  {finding.check}: {finding.message}{remedy}"
+
+
+def summary(findings: list[Finding]) -> str:
+    counts = {state: sum(finding.state.value == state for finding in findings) for state in _MARKS}
+    return f"{counts['ok']} ok, {counted(counts['warning'], 'warning')}, {counted(counts['error'], 'error')}"

@@ -1,0 +1,45 @@
+"""`floe explain CODE`: what a code means, what it looks like, and what mends it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import click
+
+from framework.cli.shared import complete
+from framework.cli.shared.options import json_option
+from framework.diagnose.codes.catalogue import CODES, explanation, lookup
+from framework.diagnose.codes.page import page
+from framework.diagnose.transcript import mending_lines, seen_lines
+
+
+@click.command()
+@click.argument("code", required=False, shell_complete=complete.codes)
+@json_option
+@click.option(
+    "--format", "format_", type=click.Choice(("text", "markdown")), default="text", help="All codes as one page."
+)
+def explain(code: str | None, as_json: bool, format_: str) -> int:
+    """Explain an error code: what it means, an example or a transcript, and the command that mends it. Without CODE: list
+    all."""
+    if format_ == "markdown":
+        click.echo(page(), nl=False)
+        return 0
+    if code is None:
+        entries = list(CODES.values())
+        click.echo(
+            json.dumps([{"code": entry.code, "title": entry.title} for entry in entries], indent=2)
+            if as_json
+            else "\n".join(f"{entry.code}  {entry.title}" for entry in entries)
+        )
+        return 0
+    entry = lookup(code)
+    if entry is None:
+        raise click.UsageError(f"there is no code {code}; `floe explain` lists all")
+    if as_json:
+        lines = {"transcript": seen_lines(entry), "mends": mending_lines(entry)}
+        click.echo(json.dumps({**asdict(entry), **lines}, indent=2, ensure_ascii=False))
+    else:
+        click.echo(explanation(entry))
+    return 0

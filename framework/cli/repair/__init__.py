@@ -1,0 +1,1 @@
+"""Verbs that repair tables, offsets and dead letters."""

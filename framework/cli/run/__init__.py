@@ -1,0 +1,1 @@
+"""Verbs that run pipelines and the coordinator."""

@@ -1,0 +1,1 @@
+"""Verbs that show what runs, and pause or stop it."""

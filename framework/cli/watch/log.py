@@ -1,0 +1,194 @@
+"""`floe log`: the control topic as a readable commit log."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import datetime, timezone
+
+import click
+
+from framework.cli.watch.pause import whoami
+from framework.cli.shared.target_options import Control, open_control, target_options
+from framework.commit.events.codec import encode
+from framework.commit.events.event_types import (
+    Acted,
+    CommitComplete,
+    CommitRequested,
+    CommitToTable,
+    ControlEvent,
+    CoordinatorAssigned,
+    DataComplete,
+    DataWritten,
+    Deployed,
+    Discarded,
+    Heartbeat,
+    OffsetsSet,
+    PauseChanged,
+    Skipped,
+    SourceRange,
+    StateChanged,
+    StopRequested,
+    TableMeasured,
+)
+from framework.commit.machine.pauses import describe as describe_pause
+from framework.commit.maintenance.health import gain_words
+from framework.diagnose.counted import counted
+from framework.diagnose.shown import shown
+
+DEFAULT_LAST = 50
+
+
+@click.command()
+@target_options
+@click.option(
+    "--last",
+    type=click.IntRange(1),
+    default=DEFAULT_LAST,
+    show_default=True,
+    help="How many offsets before the end to begin.",
+)
+@click.option("--from", "begin", type=click.IntRange(0), default=None, help="Control offset to begin at.")
+@click.option("--follow", "-f", is_flag=True, help="Keep printing new events; Ctrl-C ends it.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object a line: the offset and the event as it is stored."
+)
+@click.option(
+    "--skip",
+    type=click.IntRange(0),
+    default=None,
+    metavar="OFFSET",
+    help="Skip the record at OFFSET, which claims to be an event and cannot be read: every reader goes on after it.",
+)
+def log(
+    target: str | None,
+    connection: str | None,
+    control_topic: str,
+    last: int,
+    begin: int | None,
+    follow: bool,
+    as_json: bool,
+    skip: int | None,
+) -> None:
+    """Print what was announced and committed, in the order of the control topic."""
+    control = open_control(target, connection, control_topic)
+    if skip is not None:
+        _skip(control, skip)
+        return
+
+    def unreadable(offset: int, why: str, value: bytes) -> None:
+        if as_json:
+            click.echo(json.dumps({"offset": offset, "event": None, "unreadable": why, "bytes": len(value)}))
+        else:
+            click.echo(f"{offset:>8}  {'-':<15} no event that can be read, {len(value):,} bytes: {shown(why)}")
+
+    reader = control.reader(notice=unreadable)
+    try:
+        start, end = reader.start_offset(), reader.end_offset()
+        reader.seek(min(end, max(start, end - last if begin is None else begin)))
+        events = reader.read_until(end)
+        for offset, event in events:
+            _print(offset, event, as_json)
+        while follow:
+            for offset, event in reader.poll(1.0):
+                _print(offset, event, as_json)
+            time.sleep(0.05)
+    finally:
+        reader.close()
+
+
+def _skip(control: Control, offset: int) -> None:
+    from framework.recovery.skip import skip_record
+
+    why = skip_record(control.kafka, control.topic, offset, whoami())
+    click.echo(f"the record at offset {offset} is skipped from now on ({shown(why)}); restart what it had stopped")
+
+
+def _print(offset: int, event: ControlEvent | None, as_json: bool) -> None:
+    if event is None:
+        return
+    if as_json:
+        click.echo(json.dumps({"offset": offset, "event": json.loads(encode(event))}))
+    else:
+        click.echo(f"{offset:>8}  {type(event).__name__:<15} {shown(describe(event))}")
+
+
+def describe(event: ControlEvent) -> str:
+    """One event in one line."""
+    if isinstance(event, DataWritten):
+        part = f" (part {event.part + 1} of {event.parts})" if event.parts > 1 else ""
+        return (
+            f"{event.pipeline} batch {event.batch}: {counted(event.rows, 'row')} in "
+            f"{counted(len(event.files), 'file')} for {event.table}{part}"
+        )
+    if isinstance(event, DataComplete):
+        gaps = "".join(f"; gone before they were read: {_gap(gap)}" for gap in event.gaps)
+        return f"{event.pipeline} batch {event.batch}: {event.accounting}{gaps}"
+    if isinstance(event, Heartbeat):
+        return (
+            f"{event.pipeline} batch {event.batch}: run {event.run} is alive, {counted(len(event.ranges), 'partition')}"
+        )
+    if isinstance(event, OffsetsSet):
+        ends = ", ".join(f"{r.topic}:{r.partition}={r.end}" for r in event.ranges)
+        cost = "".join(f", {n:,} {what}" for n, what in ((event.lost, "lost"), (event.repeated, "read again")) if n)
+        return f"{event.pipeline} batch {event.batch}: goes on at {ends} ({event.reason}{cost})"
+    if isinstance(event, Discarded):
+        return (
+            f"{event.table}: {counted(sum(event.rows.values()), 'row')} in {counted(event.files, 'file')} of "
+            f"{counted(event.announcements, 'announcement')} below {event.below} given up: {event.reason}"
+        )
+    if isinstance(event, CommitRequested):
+        return f"{event.pipeline or 'all pipelines'} until {time_text(event.deadline_ms)}"
+    if isinstance(event, CommitToTable):
+        through = f", valid through {time_text(event.valid_through_ms)}" if event.valid_through_ms else ""
+        return (
+            f"{event.table}: snapshot {event.snapshot_id}, {counted(event.rows, 'row')} in "
+            f"{counted(event.files, 'file')}, all below {event.control_offset}{through}"
+        )
+    if isinstance(event, StateChanged):
+        failures = f" after {counted(event.failures, 'failure')}" if event.failures else ""
+        return f"{event.subject.value} {event.name} is {event.state.value}{failures}{': ' if event.reason else ''}{event.reason}"
+    if isinstance(event, PauseChanged):
+        return (
+            describe_pause(event)
+            if event.paused
+            else f"{event.holds.value} of `{event.pattern}` goes on, by {event.by}{': ' if event.reason else ''}{event.reason}"
+        )
+    if isinstance(event, StopRequested):
+        why = f": {event.reason}" if event.reason else ""
+        return f"{event.pipeline} by {event.by}, until {time_text(event.deadline_ms)}{why}"
+    if isinstance(event, Acted):
+        why = f": {event.why}" if event.why else ""
+        return f"{event.act} {event.subject} by {event.by} at {time_text(event.timestamp_ms)}{why} ({event.detail})"
+    if isinstance(event, Skipped):
+        return f"the record at offset {event.offset} is skipped, by {event.by}: {event.reason}"
+    if isinstance(event, CoordinatorAssigned):
+        again = ", to read a part of the log again" if event.reads_again else ""
+        return f"{event.coordinator} coordinates{again} ({time_text(event.timestamp_ms)})"
+    if isinstance(event, TableMeasured):
+        h = event.health
+        gain = gain_words(h)
+        return (
+            f"{event.table}: {h.small_files:,} of {counted(h.data_files, 'file')} small, "
+            f"{counted(h.snapshots, 'snapshot')}{f'; maintenance leaves {gain} fewer' if gain else ''}"
+        )
+    if isinstance(event, Deployed):
+        return f"{event.pipeline}: {event.hash[:19]} by floe {event.floe} ({time_text(event.timestamp_ms)})"
+    return _complete(event)
+
+
+def _complete(event: CommitComplete) -> str:
+    blocked = "".join(f"; {table} is blocked: {reason}" for table, reason in sorted(event.blocked.items()))
+    return f"everything below {event.low_water} is in every table ({time_text(event.timestamp_ms)}){blocked}"
+
+
+def _gap(gap: SourceRange) -> str:
+    return f"{gap.topic}-{gap.partition} offsets {gap.start:,} to {gap.end - 1:,}"
+
+
+def time_text(milliseconds: int) -> str:
+    """A moment as people read it; as a number where no calendar has it."""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (OverflowError, ValueError, OSError):
+        return f"{milliseconds} ms"

@@ -1,0 +1,88 @@
+"""`floe ops`: the web page of operations and its REST surface, from one reader of the control topic."""
+
+from __future__ import annotations
+
+import socket
+from functools import cache
+from pathlib import Path
+
+import click
+
+from framework.adapters.telemetry.safe_output import log_line
+from framework.cli.shared.target_options import open_control, target_options
+from framework.config.rules.target.monitoring import host_and_port
+
+LISTEN = "127.0.0.1:8765"
+
+
+@click.command()
+@target_options
+@click.option("--listen", default=LISTEN, show_default=True, metavar="HOST:PORT", help="Where to listen.")
+@click.option(
+    "--tokens",
+    "tokens_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Who may read and act: a line `NAME read|act TOKEN` for each. Needed off loopback, and to act.",
+)
+@click.option(
+    "--allow-host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A name of this server, beside its addresses and this machine's name, that browsers may use. May be repeated.",
+)
+def ops(
+    target: str | None,
+    connection: str | None,
+    control_topic: str,
+    listen: str,
+    tokens_file: Path | None,
+    hosts: tuple[str, ...],
+) -> None:
+    """Serve a page that shows what is in trouble, since when and what to do, and the same as JSON: floe's own under /v1, and the
+    shape of Kafka Connect's REST interface. Ctrl-C ends it.
+
+    Anybody on this machine may read. With --tokens every request needs a token, and one of role `act` may pause and resume, and
+    see dead letters of the pipelines that the target names under `allow.dead_letters_on_page`.
+
+    \b
+    floe ops --target prod
+    floe ops --target prod --listen 0.0.0.0:8765 --tokens ops-tokens --allow-host floe.example.com
+    """
+    from framework.runtime.monitoring.page import check_installed
+
+    check_installed()
+    address = host_and_port(listen)
+    if address is None:
+        raise click.BadParameter(f"`{listen}` is not HOST:PORT, such as {LISTEN}", param_hint="--listen")
+    from framework.ops.backend import BrokerDesk
+    from framework.ops.shown_dead_letters import ShownLetters
+    from framework.runtime.job import open_catalog
+    from framework.observe.live.reader import Looked, OverviewReader
+    from framework.web.access.access import Access, needs_tokens, refused
+    from framework.web.app import create_app
+    from framework.web.serve import bind, serve
+    from framework.web.access.token_file import TokenFile
+
+    if tokens_file is None and needs_tokens(address[0]):
+        raise refused(f"others can reach {listen}, and there is no token file", listen, "give one with --tokens FILE")
+    tokens = TokenFile(tokens_file).tokens if tokens_file is not None else None
+    control = open_control(target, connection, control_topic)
+    looked = Looked(control.target.name, control.target.prefix, control.kafka, control.topic)
+    bound = bind(*address)
+
+    def say(text: str) -> None:
+        click.echo(log_line(text), err=True)
+
+    reader = OverviewReader(looked, say)
+    try:
+        reader.start()
+        access = Access(tokens, (address[0], socket.gethostname(), *hosts))
+        patterns = control.target.allow_dead_letters_on_page if tokens is not None else ()
+        shown = ShownLetters(patterns, cache(lambda: open_catalog(control.target, ())), say)
+        app = create_app(BrokerDesk(looked, reader, shown), access)
+        serve(app, bound, lambda url: click.echo(f"the page is at {url}", err=True))
+    finally:
+        bound.close()
+        reader.close()

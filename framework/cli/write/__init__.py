@@ -1,0 +1,1 @@
+"""Verbs that write pipeline files and what surrounds them."""

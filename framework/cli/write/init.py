@@ -1,0 +1,244 @@
+"""`floe init`: a new pipeline file, from a few answers or from real records, checked before it is written; or a project."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from framework.adapters.project.files import raise_findings, real_world
+from framework.cli.shared import complete
+from framework.config.load import DEFAULT_TARGET, load_pipelines
+from framework.config.project import CI, project_files
+from framework.config.writing.scaffold import LOCAL_TARGET, Scaffold, ScaffoldHint, pipeline_text
+from framework.diagnose.counted import counted
+from framework.diagnose.suggest import listed
+from framework.errors import ConfigError
+
+if TYPE_CHECKING:
+    from framework.record.propose import Proposal
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--topic", "topics", multiple=True, help="A topic to read; repeat it for several.")
+@click.option("--table", help="The table to fill, as namespace.name.")
+@click.option("--interval", default="3m", show_default=True, help="How long a record may take to become visible.")
+@click.option(
+    "--split-by", metavar="FIELD", help="One table per value of this field; table names then begin with --table."
+)
+@click.option(
+    "--from-topic", is_flag=True, help="Look at the newest records of the topics, and propose types and partitions."
+)
+@click.option("--from-file", metavar="RECORDS", help="The same, with the records of a file, one JSON value per line.")
+@click.option("--records", default=200, show_default=True, help="How many records to look at.")
+@click.option(
+    "--target",
+    "-t",
+    help="The target whose connection reads the topics; by default `local`.",
+    shell_complete=complete.targets,
+)
+@click.option("--connection", default="main", show_default=True, help="The target's Kafka connection.")
+@click.option("--folder", type=click.Path(path_type=Path), default=Path("pipelines"), show_default=True)
+@click.option(
+    "--project",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Write a whole project instead: two targets, a template with a test, a pipeline, CI, .gitignore, README.",
+)
+@click.option(
+    "--ci",
+    type=click.Choice([*CI, "none"]),
+    default="github",
+    show_default=True,
+    help="Whose CI checks the files, with --project.",
+)
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
+def init(
+    name: str | None,
+    topics: tuple[str, ...],
+    table: str | None,
+    interval: str,
+    split_by: str | None,
+    from_topic: bool,
+    from_file: str | None,
+    records: int,
+    target: str | None,
+    connection: str,
+    folder: Path,
+    project: Path | None,
+    ci: str,
+    force: bool,
+) -> int:
+    """Write a new pipeline file. Asks for what you do not give. With --project, write a whole project.
+
+    \b
+    floe init orders --topic shop.orders --table shop.orders
+    floe init orders --topic shop.orders --table shop.orders --from-topic --target dev
+    floe init events --topic web --table web.events --from-file events.jsonl --split-by type
+    floe init --project shop-pipelines
+    """
+    if project is not None:
+        if name or topics or table:
+            raise click.UsageError("--project writes a pipeline of its own; add yours with a second `floe init`")
+        return _project(project, ci, force)
+    missing = [option for option, value in (("NAME", name), ("--topic", topics), ("--table", table)) if not value]
+    if missing and not sys.stdin.isatty():
+        verb = "is" if len(missing) == 1 else "are"
+        raise click.UsageError(f"{listed(missing, 'and')} {verb} missing, and there is no terminal to ask at")
+    name = name or _ask("Name of the pipeline", None)
+    topics = topics or tuple(_ask("Topics, with commas between", name).replace(",", " ").split())
+    table = table or _ask("Table, as namespace.name", f"{name.replace('-', '_')}.{topics[0].split('.')[-1]}")
+    path = folder / f"{name}.yaml"
+    if path.exists() and not force:
+        raise _in_the_way(path)
+    what = Scaffold(name, topics, table, connection, interval, split_by=split_by)
+    values = _values(topics, target, connection, from_topic, from_file, records)
+    if values is not None:
+        from framework.record.propose import propose  # needs Arrow's neighbours; a file without records does not
+
+        seen = propose(values)
+        _tell(seen)
+        what = _with_proposal(what, seen)
+    text = pipeline_text(what)
+    written = [*_surroundings(folder), (path, text)]
+    _check(path, text, dict(written), target)
+    for each, content in written:
+        each.parent.mkdir(parents=True, exist_ok=True)
+        each.write_text(content, encoding="utf-8")
+        click.echo(f"wrote {each}")
+    click.echo("\nTry next:")
+    if (target or DEFAULT_TARGET) == DEFAULT_TARGET:
+        click.echo("  floe local up")
+    for command in ("validate", "plan", "run"):
+        click.echo(f"  floe {command} {path}" + (f" --target {target}" if target else ""))
+    return 0
+
+
+def _project(folder: Path, ci: str, force: bool) -> int:
+    texts = {folder / path: text for path, text in project_files(None if ci == "none" else ci).items()}
+    there = [path for path in texts if path.exists()]
+    if there and not force:
+        raise _in_the_way(there[0])
+    for path, text in texts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        click.echo(f"wrote {path}")
+    click.echo("\nTry next:")
+    if folder != Path():
+        click.echo(f"  cd {shlex.quote(str(folder))}")
+    for command in ("validate pipelines", "test pipelines", "local up", "run pipelines/orders.yaml"):
+        click.echo(f"  floe {command}")
+    return 0
+
+
+def _in_the_way(path: Path) -> ConfigError:
+    return ConfigError(
+        f"{path} exists already", code="FLOE-E029", place=str(path), remedy="use --force, or another name"
+    )
+
+
+def _ask(question: str, default: str | None) -> str:
+    return str(click.prompt(question, default=default))
+
+
+def _values(
+    topics: Sequence[str], target: str | None, connection: str, from_topic: bool, from_file: str | None, count: int
+) -> list[bytes] | None:
+    """The records to look at; None when none were asked for."""
+    if from_file:
+        try:
+            lines = Path(from_file).read_bytes().splitlines()
+        except OSError as error:
+            raise ConfigError(
+                f"{from_file} cannot be read: {error.strerror}",
+                code="FLOE-R403",
+                place=from_file,
+                remedy="check the path",
+            ) from None
+        return [line for line in lines if line.strip()][:count]
+    if not from_topic:
+        return None
+    from framework.adapters.kafka.sample import newest_values
+    from framework.cli.shared.target_options import CONTROL_TOPIC, open_control
+
+    settings = open_control(target, connection, CONTROL_TOPIC).kafka
+    share = -(-count // len(topics))
+    return [value for topic in topics for value in newest_values(settings, topic, share)]
+
+
+def _tell(seen: Proposal) -> None:
+    click.echo(f"looked at {counted(seen.records, 'record')}")
+    if seen.unreadable:
+        what = counted(
+            seen.unreadable,
+            "of them is not a JSON object and would be a dead letter",
+            "of them are not JSON objects and would be dead letters",
+        )
+        click.echo(f"  {what}")
+    for hint in seen.hints:
+        unit = f", whole {hint.unit} since 1970" if hint.unit else ""
+        click.echo(f"  {hint.path}: {hint.type}{unit}{', without a zone in its text' if hint.zoneless else ''}")
+    for split in seen.splits:
+        click.echo(f"  {split.field} has {counted(len(split.values), 'value')}: {_some(split.values)}")
+
+
+def _some(values: Sequence[tuple[str, int]]) -> str:
+    shown = ", ".join(f"{value} ({count})" for value, count in values[:5])
+    return shown + (f" and {len(values) - 5} more" if len(values) > 5 else "")
+
+
+def _with_proposal(what: Scaffold, seen: Proposal) -> Scaffold:
+    hints = tuple(
+        ScaffoldHint(
+            hint.path,
+            (("type", hint.type), *((("unit", hint.unit),) if hint.unit else ())),
+            "no zone in the text; if you know it: {type: timestamptz, zone: ...}" if hint.zoneless else "",
+        )
+        for hint in seen.hints
+    )
+    splits = tuple(
+        f'{split.field} has {len(split.values)} values: {_some(split.values)}. A table for each: "{what.table}_{{{split.field}}}"'
+        for split in seen.splits
+        if split.field != what.split_by
+    )
+    by_kafka_time = ("day(_kafka_timestamp)",) if seen.records else ()
+    return replace(
+        what,
+        hints=hints,
+        splits=splits,
+        partition_by=(f"day({seen.time_field})",) if seen.time_field else by_kafka_time,
+        metadata_columns=() if seen.time_field or not seen.records else ("timestamp",),
+    )
+
+
+def _surroundings(folder: Path) -> list[tuple[Path, str]]:
+    """What a new project lacks beside the file: the embedded stack's target, and the schemas for editors."""
+    schemas = folder.parent / "schemas"
+    wanted = [(folder / "targets" / "local.yaml", LOCAL_TARGET)]
+    for kind in ("pipeline", "target"):
+        file = f"{kind}.v1.schema.json"
+        wanted.append((schemas / file, files("schemas").joinpath(file).read_text(encoding="utf-8")))
+    return [(path, text) for path, text in wanted if not path.exists()]
+
+
+def _check(path: Path, text: str, new: dict[Path, str], target: str | None) -> None:
+    """What is about to be written must load.
+
+    Raises:
+        ConfigError: an answer was wrong; carries the findings at their lines in the file that was not written.
+    """
+    world = real_world(offline=True)
+
+    def read(asked: Path) -> str:
+        return new[asked] if asked in new else world.read_file(asked)
+
+    result = load_pipelines([path], target, replace(world, read_file=read))[0]
+    if not result.ok:
+        raise_findings(f"{path} was not written", result.diagnostics)

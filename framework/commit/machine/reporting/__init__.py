@@ -1,0 +1,1 @@
+"""What the coordinator publishes about itself and its tables."""

@@ -1,0 +1,180 @@
+"""Which of the eight states a pipeline or a table is in, from everything that is known of it.
+
+In: what the broker shows, what the log was folded to, and what runs and coordinators told, as values. Out: the state
+with its reason, since when, and what to do. What can be looked at counts more than what was told: a report is heeded
+only while the run that told it lives, or until a commit has come after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from framework.commit.events.event_types import Health, PauseChanged, StateChanged, Subject
+from framework.commit.machine.reporting.blocked_remedies import FAILING_REMEDY, blocked_remedy
+from framework.commit.machine.reporting.health import STALLED_BATCH, STALLED_BATCH_REMEDY, STALLED_COMMIT, STALLED_COMMIT_REMEDY
+from framework.commit.machine.pauses import describe, resume_command
+from framework.commit.watch import Waiting, hold_reason
+from framework.diagnose.counted import counted
+from framework.diagnose.shown import argument, is_command
+from framework.late import late_pattern
+
+_QUOTED = late_pattern("`([^`]*)`")
+HELD_REMEDY = "`floe status` says why those tables wait; reading resumes by itself once they are committed"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`is_told`: reason and remedy are text of the control log, of which nothing becomes a command to copy."""
+
+    state: Health
+    reason: str = ""
+    remedy: str = ""
+    code: str = ""
+    since_ms: int | None = None
+    failures: int = 0
+    is_told: bool = False
+
+
+@dataclass(frozen=True)
+class PipelineFacts:
+    """`live`: ids of runs that are members of the group; `reports`: what runs told, the newest run last."""
+
+    name: str
+    live: tuple[str, ...]
+    reports: tuple[StateChanged, ...]
+    lag: int
+    broken: str
+    missing_topics: tuple[str, ...]
+    foreign_offsets: str  # why the group's offsets are not this pipeline's own; "" when they are
+    pause: PauseChanged | None
+    replay: bool = False  # of dead letters: done by a command, no run of its own goes on
+    unannounced: bool = False  # neither the log nor the group says where it stands: its lag is not known
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """`examined`: state and reason as a coordinator would find them now, without what only its memory knows; None:
+    nobody looked, and what was told counts. `blocked_since_ms`: when a commit's word first named it as blocked."""
+
+    table: str
+    pending: int
+    examined: tuple[Health, str] | None
+    report: StateChanged | None
+    last_commit_ms: int | None
+    pause: PauseChanged | None
+    coordinated: bool
+    unreadable: str = ""
+    blocked_since_ms: int | None = None
+
+
+def pipeline_condition(facts: PipelineFacts) -> Condition:
+    """The state of a pipeline. What a person must mend comes first, then what a person holds, then whether it runs."""
+    name = argument(facts.name)
+    told = next((r for r in reversed(facts.reports) if not facts.live or r.by in facts.live), None)
+    since_ms = told.since_ms if told is not None else None
+    if facts.broken:
+        remedy = f"`floe stop {name}`, then `floe offsets set {name} --from-log` goes on where its good chain ends"
+        return Condition(Health.BLOCKED, facts.broken, remedy, "FLOE-R105", since_ms)
+    if facts.foreign_offsets:
+        remedy = f"`floe offsets set {name} --from-log` writes the announced offsets back"
+        return Condition(Health.BLOCKED, facts.foreign_offsets, remedy, "FLOE-R313", since_ms)
+    if facts.missing_topics:
+        reason = f"topic {', '.join(facts.missing_topics)} does not exist"
+        remedy = f"restore the topic, or correct the file's source.kafka.topics; `floe offsets show {name}`"
+        return Condition(Health.BLOCKED, reason, remedy, "FLOE-R315", since_ms)
+    if facts.replay:
+        return Condition(Health.IDLE)
+    if not facts.live:
+        return _ended(told)
+    if facts.pause is not None:
+        remedy = f"`{resume_command(facts.pause)}` resumes it"
+        return Condition(Health.PAUSED, describe(facts.pause), remedy, "", facts.pause.timestamp_ms)
+    if told is not None and told.state in (Health.DEGRADED, Health.BLOCKED):
+        return _as_told(told)
+    if facts.unannounced:
+        return Condition(Health.RUNNING, since_ms=since_ms)
+    return Condition(Health.RUNNING if facts.lag else Health.IDLE, since_ms=since_ms)
+
+
+def _ended(told: StateChanged | None) -> Condition:
+    """No run is live."""
+    if told is None:
+        return Condition(Health.STOPPED, "no run is live", "`floe run` goes on from the safe offsets")
+    if told.state in (Health.STOPPED, Health.FAILED):
+        return _as_told(replace(told, remedy=told.remedy or "`floe run` goes on from the safe offsets"))
+    reason = f"run {told.by} vanished: it was killed, or its machine is gone"
+    return Condition(Health.FAILED, reason, "`floe run` goes on from the safe offsets", "FLOE-R138", told.timestamp_ms)
+
+
+def _as_told(report: StateChanged) -> Condition:
+    """In the log a stall is DEGRADED with a code of its own. What to do is made of code and name where floe knows it."""
+    state = Health.STALLED if report.code in (STALLED_BATCH, STALLED_COMMIT) else report.state
+    if (made := _made(report)) is not None:
+        return Condition(state, report.reason, made, report.code, report.since_ms, report.failures)
+    is_floes = all(map(is_command, _QUOTED.findall(report.remedy)))
+    remedy = report.remedy if is_floes else "see what its process said itself"
+    return Condition(state, report.reason, remedy, report.code, report.since_ms, report.failures, is_told=True)
+
+
+def _made(report: StateChanged) -> str | None:
+    """The remedy of a code, from nothing but its subject's name and the words by which a reason is known."""
+    if report.subject is Subject.TABLE and report.code == "FLOE-R110":
+        return blocked_remedy(report.name, report.reason)
+    return {
+        STALLED_BATCH: STALLED_BATCH_REMEDY,
+        STALLED_COMMIT: STALLED_COMMIT_REMEDY,
+        "FLOE-R135": FAILING_REMEDY,
+        "FLOE-R136": FAILING_REMEDY,
+    }.get(report.code)
+
+
+def reading_hold(pause: PauseChanged | None, waiting: Waiting, max_batches: int, max_bytes: int) -> Condition | None:
+    """Why a live run reads nothing for now: a person holds it, or too much waits for its tables. None: it reads."""
+    if pause is not None:
+        remedy = f"`{resume_command(pause)}` resumes it"
+        return Condition(Health.PAUSED, describe(pause), remedy, "", pause.timestamp_ms)
+    reason = hold_reason(waiting, max_batches, max_bytes)
+    return Condition(Health.BLOCKED, reason, HELD_REMEDY, "FLOE-R139") if reason is not None else None
+
+
+def commit_hold(waiting: Waiting, is_seen: bool) -> Condition | None:
+    """Why a live run whose tables follow their keys reads nothing for now: a batch of it is not committed yet
+    (invariant 17). None: all are.
+
+    Args:
+        is_seen: whether what the run announced last is among what waits, or was.
+    """
+    if is_seen and not waiting.batches:
+        return None
+    where = f" for {waiting.oldest_table}" if waiting.oldest_table else ""
+    reason = f"a batch is announced{where}, and the next one is done when it is committed: it may replace rows of it"
+    return Condition(Health.BLOCKED, reason, HELD_REMEDY, "FLOE-R139")
+
+
+def table_condition(facts: TableFacts) -> Condition:
+    """The state of a table."""
+    report = facts.report
+    if report is not None and facts.last_commit_ms is not None and report.timestamp_ms < facts.last_commit_ms:
+        report = None  # what was told was over with that commit
+    if facts.pause is not None:
+        remedy = f"`{resume_command(facts.pause)}` resumes it"
+        return Condition(Health.PAUSED, describe(facts.pause), remedy, "", facts.pause.timestamp_ms)
+    if facts.examined is None and facts.pending and report is not None and report.state is Health.BLOCKED:
+        return _as_told(report)
+    state, reason = facts.examined or (Health.RUNNING, "")
+    if facts.pending and state is Health.BLOCKED:
+        is_told = report is not None and report.state is Health.BLOCKED
+        since_ms = report.since_ms if report is not None and is_told else facts.blocked_since_ms
+        return Condition(Health.BLOCKED, reason, blocked_remedy(facts.table, reason), "FLOE-R110", since_ms)
+    if facts.pending and state is Health.STALLED:
+        return Condition(state, reason, STALLED_COMMIT_REMEDY, STALLED_COMMIT)
+    if facts.pending and report is not None and report.state in (Health.DEGRADED, Health.FAILED):
+        return _as_told(report)
+    if facts.pending and state in (Health.DEGRADED, Health.FAILED):
+        return Condition(Health.DEGRADED, reason, FAILING_REMEDY, "FLOE-R136")
+    if facts.unreadable:
+        return Condition(Health.DEGRADED, facts.unreadable, FAILING_REMEDY, "FLOE-R135")
+    if facts.pending and not facts.coordinated:
+        reason = f"nobody coordinates, and {counted(facts.pending, 'announcement waits', 'announcements wait')}"
+        return Condition(Health.STOPPED, reason, "`floe coordinator`, or a run of any pipeline, commits them")
+    return Condition(Health.RUNNING if facts.pending else Health.IDLE, since_ms=facts.last_commit_ms)

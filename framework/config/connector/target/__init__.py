@@ -1,0 +1,1 @@
+"""A connector's connections as a target."""

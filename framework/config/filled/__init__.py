@@ -1,0 +1,1 @@
+"""A file with overlays, references and variables filled in."""

@@ -1,0 +1,1 @@
+"""Names and patterns: tables, columns, files."""

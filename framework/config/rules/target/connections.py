@@ -1,0 +1,146 @@
+"""Rules about a target's connections: secrets by reference only, settings that floe owns, settings of other clients.
+
+In: a target's tree as written and as resolved. Out: a diagnostic per violation. No value is ever part of a message
+here, since it may be a secret.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from framework.config.filled.reference import secret_of
+from framework.config.text import SourceText, masked
+from framework.config.tree import Mapping, Node, Path, Scalar, dotted, leaves
+from framework.diagnose.diagnostic import Diagnostic
+from framework.diagnose.secrets import is_secret_name, is_secret_setting, masked_line
+from framework.late import late_pattern
+
+_REFERENCE = late_pattern(r"\$\{[^}]*\}\Z")
+# What floe sets itself, and to what.
+OWN_KAFKA = {
+    "acks": "all",
+    "allow.auto.create.topics": "off",
+    "auto.offset.reset": "an error, so that no record is skipped silently",
+    "delivery.timeout.ms": "within the transaction's",
+    "enable.auto.commit": "off: offsets are committed in transactions",
+    "enable.auto.offset.store": "off",
+    "enable.idempotence": "on",
+    "enable.partition.eof": "on",
+    "group.id": "named after the pipeline",
+    "group.instance.id": "not used",
+    "group.protocol": "classic",
+    "heartbeat.interval.ms": "short, so that a takeover is quick",
+    "isolation.level": "read_committed",
+    "max.poll.interval.ms": "fitted to a commit",
+    "message.timeout.ms": "within the transaction's",
+    "partition.assignment.strategy": "floe assigns partitions itself",
+    "request.required.acks": "all",
+    "session.timeout.ms": "short, so that a takeover is quick",
+    "transaction.timeout.ms": "short, since an open transaction hides other pipelines' batches",
+    "transactional.id": "named after the pipeline",
+}
+OWN_SPARK = {
+    "spark.sql.session.timeZone": "UTC, so that SQL means the same on every machine",
+    "spark.sql.variable.substitute": "off, so that SQL reads nothing of the machine that it runs on",
+}
+# Settings of the Java client, and librdkafka's for the same; "" where there is nothing to set.
+JAVA_KAFKA = {
+    "sasl.jaas.config": "sasl.username and sasl.password",
+    "ssl.truststore.location": "ssl.ca.location",
+    "ssl.truststore.password": "ssl.ca.location",
+    "key.converter": "",
+    "key.deserializer": "",
+    "key.serializer": "",
+    "value.converter": "",
+    "value.deserializer": "",
+    "value.serializer": "",
+}
+
+
+def is_clear_secret(path: Path, leaf: Scalar) -> bool:
+    """Whether a leaf of a target is a secret that stands there as it is, so that it must not be shown either."""
+    in_connection = len(path) >= 4 and path[0] == "connections"
+    in_spark = len(path) >= 3 and path[:2] == ("spark", "conf")
+    in_monitoring = len(path) >= 2 and path[0] in ("monitoring", "lineage")
+    if not (in_connection or in_spark or in_monitoring) or leaf.value is None or secret_of(str(leaf.value)):
+        return False
+    return is_secret_setting(str(path[3 if in_connection else 2 if in_spark else 1]), str(leaf.value))
+
+
+def without_secrets(source: SourceText, tree: Node | None) -> SourceText:
+    """The target's text as it may be shown: secrets in clear are refused, and telling so must not repeat them.
+
+    Args:
+        tree: None when the text could not be read; then every line that names a secret is hidden behind its key, as it
+            is in the excerpt of any finding.
+    """
+    if tree is None:
+        return SourceText(source.file, "\n".join(map(masked_line, source.lines)))
+    return masked(
+        source,
+        [
+            leaf.span
+            for path, leaf in leaves(tree)
+            if is_clear_secret(path, leaf) and not _REFERENCE.match(str(leaf.value))
+        ],
+    )
+
+
+def _named(text: str) -> str:
+    """The name inside `${env:NAME}`, so that the remedy can be copied; no other part of a value is ever shown."""
+    match = re.fullmatch(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}", text)
+    return match[1] if match else "NAME"
+
+
+def secrets_from_outside(written: Mapping, resolved: Mapping) -> Iterator[Diagnostic]:
+    """Values that hold a secret once their references are resolved: they would stand in plans and on command lines."""
+    before = dict(leaves(written))
+    for path, leaf in leaves(resolved):
+        as_written = before.get(path)
+        if as_written is None or as_written.value == leaf.value or is_clear_secret(path, as_written):
+            continue
+        if is_clear_secret(path, leaf):
+            yield Diagnostic(
+                "FLOE-C311",
+                f"the value of `{path[-1]}` holds a secret",
+                as_written.span,
+                path=dotted(path),
+                remedy=f"write `${{secret:env:{_named(str(as_written.value))}}}`, which only the driver reads",
+            )
+
+
+def connection_rules(written: Mapping) -> Iterator[Diagnostic]:
+    """Secrets by reference only; settings that floe owns; settings of other clients."""
+    for path, leaf in leaves(written):
+        in_connection = len(path) == 4 and path[0] == "connections"
+        in_spark = len(path) == 3 and path[:2] == ("spark", "conf")
+        in_monitoring = len(path) == 2 and path[0] in ("monitoring", "lineage")
+        if not (in_connection or in_spark or in_monitoring):
+            continue
+        key, text = str(path[-1]), str(leaf.value)
+        where = dotted(path)
+        if in_connection and path[1] == "kafka" and key in OWN_KAFKA:
+            yield Diagnostic(
+                "FLOE-C702", f"floe sets `{key}` itself ({OWN_KAFKA[key]})", leaf.span, path=where, remedy="remove it"
+            )
+        elif in_spark and key in OWN_SPARK:
+            yield Diagnostic(
+                "FLOE-C702", f"floe sets `{key}` itself ({OWN_SPARK[key]})", leaf.span, path=where, remedy="remove it"
+            )
+        elif in_connection and path[1] == "kafka" and key in JAVA_KAFKA:
+            instead = f"use {JAVA_KAFKA[key]}" if JAVA_KAFKA[key] else "remove it"
+            yield Diagnostic(
+                "FLOE-C703",
+                f"`{key}` is a setting of the Java client; connections hold librdkafka's",
+                leaf.span,
+                path=where,
+                remedy=instead,
+            )
+        elif is_clear_secret(path, leaf):
+            remedy = f"write `${{secret:env:{_named(text)}}}` or `${{secret:file:/path}}`"
+            if in_spark:
+                remedy = "give it to the cluster's own configuration"
+            what = "is a secret" if is_secret_name(key) else "holds a password"
+            message = f"`{key}` {what} and is written in plain text"
+            yield Diagnostic("FLOE-C311", message, leaf.span, path=where, remedy=remedy)

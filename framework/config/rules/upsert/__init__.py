@@ -1,0 +1,1 @@
+"""Rules of upserts and of history tables."""

@@ -1,0 +1,1 @@
+"""The archive of code that a cluster gets."""

@@ -1,0 +1,1 @@
+"""Every code of a finding or an error: meaning, cause and remedy."""

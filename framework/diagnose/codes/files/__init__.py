@@ -1,0 +1,1 @@
+"""Codes of files: YAML, shape, references, rules, templates, tests."""

@@ -1,0 +1,1 @@
+"""Codes of runs: records, tables, offsets, recovery, maintenance."""

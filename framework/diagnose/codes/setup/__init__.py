@@ -1,0 +1,1 @@
+"""Codes of what surrounds a run: machine, broker, catalog, cluster, plans."""

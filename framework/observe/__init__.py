@@ -1,0 +1,1 @@
+"""What runs and tables say of themselves, read from outside."""

@@ -1,0 +1,1 @@
+"""What is live now, for `top`, page and REST."""

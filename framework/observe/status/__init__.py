@@ -1,0 +1,1 @@
+"""Where everything stands, read from the control topic."""

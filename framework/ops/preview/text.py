@@ -1,0 +1,207 @@
+"""Previews as lines for people: a mark, an indent and a sentence each. Pure; the verb adds the colours.
+
+Marks: `+` is created, `~` changes, `-` is removed, `!` is dangerous or refused, a blank is unchanged.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from framework.config.names.table_names import template_glob
+from framework.diagnose.counted import counted
+from framework.diagnose.render import refused_table
+from framework.ops.preview.model import Action, PipelinePreview, StartPreview, TablePreview
+from framework.plan.catalogs import shown_table
+from framework.plan.diff.diff import ChangeKind, PlanChange
+from framework.plan.explain import explain_plan
+from framework.plan.deploy.removed import REMOVED, WHY, RemovedPipeline
+
+_MARKS = {
+    Action.START: "+",
+    Action.CREATE: "+",
+    Action.RESTART: "~",
+    Action.ALTER: "~",
+    Action.REFUSE: "!",
+    Action.UNCHANGED: " ",
+    Action.KEEP: " ",
+}
+_CHANGES = {ChangeKind.ADD: "+", ChangeKind.CHANGE: "~", ChangeKind.REMOVE: "-"}
+_HASH_SHOWN = len("sha256:") + 12
+_AS_THEY_ARE_SHOWN = 20
+_VALUE_SHOWN = 80  # a whole schema or query is one value; `--json` has all of it
+
+
+@dataclass(frozen=True)
+class Line:
+    """`mark` is one of `+ ~ - !` or a blank; a line without one stands at the margin."""
+
+    mark: str
+    indent: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{'  ' * self.indent}{self.mark} {self.text}".rstrip() if self.mark else self.text
+
+
+def preview_lines(
+    previews: Sequence[PipelinePreview],
+    allowed: Collection[str],
+    with_steps: bool,
+    removed: Sequence[RemovedPipeline] = (),
+) -> Iterator[Line]:
+    """Everything, pipeline by pipeline, and one line with the sums."""
+    for preview in previews:
+        yield from pipeline_lines(preview, allowed, with_steps)
+        yield Line("", 0, "")
+    if removed:
+        yield from removed_lines(removed, allowed)
+        yield Line("", 0, "")
+    yield Line("", 0, summary(previews, len(removed)))
+
+
+def removed_lines(removed: Iterable[RemovedPipeline], allowed: Collection[str]) -> Iterator[Line]:
+    """Deployed pipelines that no file holds any longer."""
+    is_allowed = REMOVED in allowed
+    for each in removed:
+        place = f" of deployment {each.deployment}" if each.deployment else ""
+        known = f" ({each.hash[:_HASH_SHOWN]})" if each.hash else ""
+        yield Line("-" if is_allowed else "!", 0, f"pipeline {each.pipeline}{place}{known}: removed")
+        yield Line(" ", 2, f"{WHY}  [{'allowed' if is_allowed else f'needs --allow {REMOVED}'}]")
+
+
+def pipeline_lines(preview: PipelinePreview, allowed: Collection[str], with_steps: bool) -> Iterator[Line]:
+    plan, said = preview.plan, _said(preview)
+    mark = "!" if preview.problems else _MARKS[preview.action]
+    yield Line(mark, 0, f"pipeline {plan.pipeline} on target {plan.target} ({plan.source_file}): {said}")
+    if preview.template is not None:
+        used = preview.template
+        yield Line(" ", 1, f"template {used.name} {used.version} ({used.hash[:_HASH_SHOWN]})")
+    for problem in preview.problems:
+        yield Line("!", 2, f"{problem.message}  [{problem.code}]")
+        if problem.remedy:
+            yield Line(" ", 3, f"remedy: {problem.remedy}")
+    yield from changes_lines(preview.changes or (), allowed)
+    if preview.start is not None:
+        yield from _start_lines(preview.start, plan.read.group_id)
+    if preview.tables is not None:
+        yield Line(" ", 1, "tables")
+        as_they_are = [table for table in preview.tables if table.action is Action.KEEP and not table.notes]
+        for table in as_they_are[:_AS_THEY_ARE_SHOWN]:
+            yield from _table_lines(table, False)
+        if (more := len(as_they_are) - _AS_THEY_ARE_SHOWN) > 0:
+            yield Line(" ", 2, f"{more:,} more unchanged; --json lists them")
+        for table in (each for each in preview.tables if each.action is not Action.KEEP or each.notes):
+            yield from _table_lines(table, table.table == plan.write.dead_letter_table)
+        for rule in plan.route.rules:
+            if "{" in rule.table:
+                glob, most = template_glob(shown_table(plan, rule.table)), plan.route.max_new_tables_per_hour
+                yield Line("+", 2, f"{glob}: created as records name them, at most {most} an hour")
+    if with_steps:
+        yield Line(" ", 1, "steps")
+        for number, (title, lines) in enumerate(explain_plan(plan), start=1):
+            yield Line(" ", 2, f"{number}. {title}")
+            yield from (Line(" ", 4, line) for line in lines)
+
+
+def _said(preview: PipelinePreview) -> str:
+    if preview.action is Action.START:
+        return "starts for the first time"
+    if preview.deployed is None:
+        return "restarts; there is no record of what was deployed, so nothing can be compared"
+    since = preview.deployed.hash[:_HASH_SHOWN]
+    # A saved plan has no time of a deployment.
+    since += f" of {_time(preview.deployed.timestamp_ms)}" if preview.deployed.timestamp_ms else ", a saved plan"
+    if preview.action is Action.UNCHANGED:
+        return f"unchanged since {since}"
+    if preview.changes == ():
+        return f"restarts: another version of floe than {since}"
+    return f"restarts; compared with {since}"
+
+
+def changes_lines(changes: Iterable[PlanChange], allowed: Collection[str]) -> Iterator[Line]:
+    """The changes, and below each danger its sentence with the option that allows it."""
+    changes = list(changes)
+    if changes:
+        yield Line(" ", 1, "changes")
+    for change in changes:
+        dangerous = change.danger and change.danger not in allowed
+        yield Line("!" if dangerous else _CHANGES[change.kind], 2, _change_text(change))
+        if change.danger:
+            consent = "allowed" if change.danger in allowed else f"needs --allow {change.danger}"
+            yield Line(" ", 4, f"{change.why}  [{consent}]")
+
+
+def _change_text(change: PlanChange) -> str:
+    if change.before is None and change.after is None:
+        return f"{change.subject}: changed"
+    if change.before is None:
+        return f"{change.subject}: {_short(change.after)}"
+    if change.after is None:
+        return f"{change.subject}: {_short(change.before)}, removed"
+    return f"{change.subject}: {_short(change.before)} -> {_short(change.after)}"
+
+
+def _short(text: str | None) -> str:
+    text = text or ""
+    return text if len(text) <= _VALUE_SHOWN else f"{text[: _VALUE_SHOWN - 3]}..."
+
+
+def _start_lines(start: StartPreview, group: str) -> Iterator[Line]:
+    yield Line(" ", 1, "first run" if start.first_run else f"goes on after batch {start.batch}")
+    topics = sorted({(part.topic, part.by) for part in start.partitions})
+    for topic, by in topics:
+        parts = [part for part in start.partitions if (part.topic, part.by) == (topic, by)]
+        whence = {"group": f"safe offsets of group {group}", "new partition": "new, from the beginning"}.get(by, by)
+        first = f" from offset {parts[0].start:,}" if len(parts) == 1 else ""
+        waiting = sum(max(0, part.end - part.start) for part in parts)
+        many = counted(len(parts), "partition")
+        yield Line(" ", 2, f"{topic}, {many}{first} ({whence}): {counted(waiting, 'offset')} to read")
+
+
+def _table_lines(table: TablePreview, dead_letters: bool) -> Iterator[Line]:
+    notes = list(table.notes)
+    head = {Action.CREATE: "is created", Action.ALTER: "gains", Action.KEEP: "unchanged"}
+    text = f"{table.table}: {head.get(table.action, '')}"
+    if table.action is Action.REFUSE:
+        text = refused_table(table.table, notes.pop(0), table.code)
+    if table.upserted_by:
+        text += f", upserted by {', '.join(table.upserted_by)}"
+    if table.partition_by:
+        text += f", partitioned by {', '.join(table.partition_by)}"
+    if table.location:
+        text += f", at {table.location}"
+    yield Line(_MARKS[table.action], 2, text)
+    for column in () if dead_letters else table.columns:  # those are always the same
+        yield Line("~" if " -> " in column else "+", 4, column)
+    if table.action is Action.CREATE:
+        if notes:
+            yield Line(" ", 4, f"({notes.pop(0)})")
+    elif table.action is Action.ALTER:
+        yield Line(" ", 4, f"({notes.pop(0)})")
+    if table.properties:
+        yield Line(" ", 4, "properties " + ", ".join(f"{key}={_short(value)}" for key, value in table.properties))
+    yield from (Line("!", 4, note) for note in notes)
+
+
+def summary(previews: Sequence[PipelinePreview], removed: int = 0) -> str:
+    """`Plan: 1 to start, 2 to restart, 0 unchanged; tables: 3 to create, 1 to change, 0 refused`."""
+    pipelines = Counter(preview.action for preview in previews)
+    tables = Counter(table.action for preview in previews for table in preview.tables or ())
+    text = (
+        f"Plan: {pipelines[Action.START]} to start, {pipelines[Action.RESTART]} to restart, "
+        f"{pipelines[Action.UNCHANGED]} unchanged" + (f", {removed} removed" if removed else "")
+    )
+    if any(preview.tables is not None for preview in previews):
+        text += (
+            f"; tables: {tables[Action.CREATE]} to create, {tables[Action.ALTER]} to change, "
+            f"{tables[Action.REFUSE]} refused"
+        )
+    dangers = removed + sum(bool(change.danger) for preview in previews for change in preview.changes or ())
+    return text + (f"; {counted(dangers, 'dangerous change')}" if dangers else "")
+
+
+def _time(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")

@@ -1,0 +1,1 @@
+"""The evidence for a migration review."""

@@ -1,0 +1,81 @@
+"""Puts the scorecard together: every check in its order, then the plans with offsets as they are at the end.
+
+In: a loaded pipeline and what the person asked for. Out: a Scorecard. One check's trouble hides no other's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from framework import __version__
+from framework.config.spec import LoadedPipeline
+from framework.errors import FloeError
+from framework.ops.readiness import checks
+from framework.ops.readiness.model import Check, Scorecard, Seen, look
+from framework.ops.readiness.replay import replayed
+from framework.plan.model import Plan
+from framework.record.process import Sql
+
+
+@dataclass(frozen=True)
+class Asked:
+    """`replay_offsets`: how many are read again. `sql`: what runs the pipeline's SQL, None where Spark is not wanted."""
+
+    old_group: str | None
+    replay_offsets: int
+    sql: Sql | None
+
+
+def scorecard(pipeline: LoadedPipeline, plan: Plan, asked: Asked, say: Callable[[str], None]) -> Scorecard:
+    """Ask everything; `say` is told of each check before it begins.
+
+    Raises:
+        SetupError: the catalog does not answer at all.
+    """
+    at_ms = int(time.time() * 1000)
+    review = checks.Review.of(pipeline, plan)
+    questions: tuple[tuple[str, str, Callable[[], Iterable[Seen]]], ...] = (
+        ("plan", "Is the file valid, and would a run be let go on?", partial(checks.plans, review)),
+        ("schema", "Do the tables take what the file declares?", partial(checks.schemas, review)),
+        ("grants", "Do broker, catalog and store let it do what it must?", partial(checks.grants, review)),
+        ("source-retention", "How long until an unread record is lost?", partial(checks.source_retention, review)),
+        ("control-retention", "How long until an announcement is lost?", partial(checks.control_retention, review)),
+        ("snapshots", "Is there a snapshot to go back to?", partial(checks.snapshots, review)),
+        ("upkeep", "Does upkeep leave alone what waits to be committed?", partial(checks.upkeep, review)),
+        (
+            "replay",
+            "Do the records give the rows that are there?",
+            partial(replayed, review, asked.replay_offsets, asked.sql),
+        ),
+        ("store-failure", "Was a failure of the store seen, and got over?", partial(checks.store_failures, review)),
+        (
+            "offsets",
+            "Where does it begin, and where does the writer before it stand?",
+            partial(checks.positions, review, asked.old_group),
+        ),
+    )
+    found: list[Check] = []
+    for name, question, find in questions:
+        say(name)
+        found.append(look(name, question, find))
+    return Scorecard(
+        plan.pipeline,
+        pipeline.target.name,
+        pipeline.file,
+        __version__,
+        at_ms,
+        tuple(found),
+        _steps(partial(checks.cut_over, review, asked.old_group)),
+        _steps(partial(checks.way_back, review)),
+    )
+
+
+def _steps(plan: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
+    """None where they cannot be said; the check that could not find it out says why."""
+    try:
+        return plan()
+    except FloeError:
+        return ()

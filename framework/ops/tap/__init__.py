@@ -1,0 +1,1 @@
+"""Live records as a run would decode, route and write them."""

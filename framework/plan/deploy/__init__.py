@@ -1,0 +1,1 @@
+"""Submitting and rolling out."""

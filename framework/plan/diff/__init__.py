@@ -1,0 +1,1 @@
+"""What differs between plans, and which changes are breaking."""

@@ -1,0 +1,1 @@
+"""Topics, pipelines and tables as a drawing."""

@@ -1,0 +1,1 @@
+"""One block of records, whole; what isolates the records that break it."""

@@ -1,0 +1,153 @@
+"""One block of records to rows per table, in whatever format they come.
+
+In: a RecordBlock, the plan, the tables, and the registry's schemas that the block names. Out: a BlockResult. JSON that
+has no schema of its own is parsed by the tables' columns (framework.record.landing.json_block); every other format
+brings its types with it, and its columns go to framework.record.formats.typed_rows. Keeps invariant 8: each record is
+in exactly one of the counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from framework.config.spec import FormatType
+from framework.plan.model import Decode, Plan
+from framework.record.arrays import Ints
+from framework.record.blocks.bisect_failures import contained, joined
+from framework.record.state.block_state import BlockState
+from framework.record.blocks.column_limit import set_aside_wide, within_bounds
+from framework.record.failure import RecordFailure
+from framework.record.formats.decode import decode_rows
+from framework.record.formats.typed_rows import route_and_convert
+from framework.record.formats.wire import NO_SCHEMAS, SchemaRef, Schemas, schemas_named
+from framework.record.landing.json_block import process_json
+from framework.record.blocks.unwrap_envelope import read_json
+from framework.record.blocks.landed_needs import shaped_by_landing
+from framework.record.model import BlockResult, RecordBlock, TableTarget
+from framework.record.value_buffer import with_value, without_value
+
+# What is done once for each block and table is much where a block's rows are sorted by table, and those are hundreds.
+TABLES_PER_STEP = 250
+MOST_STEPS = 3
+
+
+def records_in_block(block_records: int, tables: int, scatter: bool) -> int:
+    """How many records a block is to have that may be of so many tables; the bound of a block's bytes stays as it is.
+
+    `scatter` as of `process_block`: rows that are put apart unsorted cost about the same in any block, and a small one
+    stays in the processor's cache, and takes less memory.
+    """
+    return block_records if scatter else block_records * min(MOST_STEPS, 1 + tables // TABLES_PER_STEP)
+
+
+def needed_schemas(block: RecordBlock, decode: Decode) -> set[SchemaRef]:
+    """The registry's schemas that must be given to `process_block` for this block."""
+    if decode.registry is None:
+        return set()
+    in_key = decode.key is not None and decode.key.format.registry is not None
+    return schemas_named(block, decode.format.registry is not None, in_key)
+
+
+def process_block(
+    block: RecordBlock,
+    plan: Plan,
+    tables: Mapping[str, TableTarget],
+    schemas: Schemas = NO_SCHEMAS,
+    encode: bool = False,
+    scatter: bool = False,
+) -> BlockResult:
+    """Decode, route and convert one block.
+
+    Args:
+        block: consecutive records of one slice.
+        plan: its decode, route and write steps are used.
+        tables: every table known so far, by name; a table that records go to and that is missing here is in `needs`.
+        schemas: what the registry says of each of `needed_schemas`.
+        encode: whether columns of text may be dictionaries (framework.record.rows.dictionary_text), which are quicker
+        to sort and write.
+        scatter: whether rows of tables that are alike may be given unsorted, in `alike` of the result.
+
+    Returns:
+        rows per table in the table's file schema and in offset order. When `needs` is empty the counts add up to the
+        block's records (tombstones are `dropped`); otherwise the block must be processed again once tables are changed.
+        A record that raises what nobody foresaw is a dead letter (framework.record.blocks.bisect_failures), and so is one that
+        would make a table too wide (framework.record.blocks.column_limit); one that is refused asks for no change of a table
+        (framework.record.blocks.landed_needs).
+    """
+
+    def refuse(one: RecordBlock, failure: RecordFailure) -> BlockResult:
+        state = BlockState(one, plan, tables)
+        state.fail(0, failure)
+        return state.result()
+
+    def plainly(some: RecordBlock, changed: Mapping[str, TableTarget]) -> BlockResult:
+        # A record may raise only once its table is as it asks.
+        def again(part: RecordBlock) -> BlockResult:
+            return _block(part, plan, changed, schemas, encode=False, scatter=False)
+
+        return contained(some, again, again, refuse)
+
+    def whole(some: RecordBlock, encode: bool, scatter: bool) -> BlockResult:
+        left, wide = set_aside_wide(some, plainly, refuse, plan, tables)
+        result = _block(left, plan, tables, schemas, encode, scatter)
+        if result.needs:
+            result, left, refused = within_bounds(left, result, plainly, refuse, plan, tables)
+            result = shaped_by_landing(left, result, plainly, plan, tables) if result.needs else result
+            wide += refused
+        if not wide:
+            return result
+        found = joined([result, *wide])
+        found.dead_letters.sort(key=lambda letter: letter.offset)
+        return found
+
+    return contained(block, lambda some: whole(some, encode, scatter), lambda some: whole(some, False, False), refuse)
+
+
+def _block(
+    block: RecordBlock, plan: Plan, tables: Mapping[str, TableTarget], schemas: Schemas, encode: bool, scatter: bool
+) -> BlockResult:
+    if plan.decode.format.type is FormatType.JSON:
+        return _json_block(block, plan, tables, schemas, encode, scatter)
+    state = BlockState(block, plan, tables)
+    positions = state.refuse_unreadable_metadata(_taken(state))
+    tombstones = positions[state.tombstones[positions]] if state.takes_tombstones else None
+    if tombstones is not None:
+        positions = positions[~state.tombstones[positions]]
+    decoded = decode_rows(block, positions, plan.decode, schemas, tombstones)
+    for position, failure in decoded.failures.items():
+        state.fail(position, failure)
+    state.drop(decoded.dropped)
+    for rows in decoded.parts:
+        route_and_convert(state, rows)
+    return state.result()
+
+
+def _taken(state: BlockState) -> Ints:
+    """The positions of the records that are not dropped for having no value."""
+    if state.takes_tombstones:
+        return np.arange(len(state.block), dtype=np.int64)
+    state.drop(without_value(state.block.values))
+    return with_value(state.block.values)
+
+
+def _json_block(
+    block: RecordBlock, plan: Plan, tables: Mapping[str, TableTarget], schemas: Schemas, encode: bool, scatter: bool
+) -> BlockResult:
+    state = BlockState(block, plan, tables, encode, scatter)
+    read = read_json(block, plan.decode, schemas, state.takes_tombstones)
+    state.values = read.values
+    positions = _taken(state)
+    for position, failure in read.failures.items():
+        state.fail(position, failure)
+    if read.failures:
+        positions = positions[~np.isin(positions, list(read.failures))]
+    positions = state.refuse_unreadable_metadata(positions)
+    if read.parts:
+        typed = np.concatenate([part.places for part in read.parts])
+        for part in read.parts:
+            route_and_convert(state, part.at(np.intersect1d(part.places, positions)))
+        positions = np.setdiff1d(positions, typed)
+    process_json(state, positions)
+    return state.result()

@@ -1,0 +1,1 @@
+"""Values fitted to the columns of a table."""

@@ -1,0 +1,1 @@
+"""Parsed JSON put into the columns of tables."""

@@ -1,0 +1,113 @@
+"""One record, judged alone: parsed strictly, routed, and converted for each of its tables, or the reason why not.
+
+In: the position of a record that no column could decide. Out: a row in each of its tables, a need, or a failure;
+nothing in between (a record is atomic). This path is the one that decides what an error is (invariant 9).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from framework.record.state.block_state import BlockState
+from framework.record.convert.nested import fold
+from framework.record.fit.parsed_columns import rows_to_table
+from framework.record.failure import RecordFailure
+from framework.record.fit.fit_to_table import Fitted, fit
+from framework.record.fit.infer_types import observe_record
+from framework.record.strict_json import JsonValue, NumberText, parse_record
+from framework.record.routing.upsert import record_with_deletes, widened
+from framework.record.upsert.tables import table_of
+from framework.record.routing.refusal import no_table
+from framework.record.routing.route import asked_for, lower_values, route_record
+from framework.table.policy.answers import Act
+
+Rows = dict[str, list[tuple[int, dict[str, object]]]]
+
+
+def judge(state: BlockState) -> None:
+    """Decide every record that was left over."""
+    rows: Rows = {}
+    for position in sorted(state.alone):
+        value = state.values[position]
+        if value is None:
+            continue
+        try:
+            record = parse_record(value)
+            with_metadata = _with_metadata(state, position, record)
+            names = route_record(
+                with_metadata,
+                state.block.topic,
+                state.plan.route,
+                lower_values(state.plan),
+                state.insensitive,
+                state.keyed,
+            )
+            if not names:
+                state.unrouted([position])
+                continue
+            names = asked_for(names, widened(state.plan.route, state.keyed))
+            is_tombstone = state.takes_tombstones and bool(state.tombstones[position])
+            names = record_with_deletes(names, with_metadata, state.keyed, is_tombstone, state.insensitive)
+            names = asked_for(names, state.plan.route)
+            if not names:
+                state.drop(1)
+                continue
+            _fit_to_tables(state, position, record, names, rows)
+        except RecordFailure as failure:
+            state.fail(position, failure)
+    for table, found in rows.items():
+        positions = np.array([position for position, _ in found], dtype=np.int64)
+        converted = rows_to_table([row for _, row in found], state.shapes[table], state.metadata(positions, table))
+        state.add_rows(table, positions, converted)
+
+
+def _fit_to_tables(
+    state: BlockState, position: int, record: dict[str, JsonValue], names: list[str], rows: Rows
+) -> None:
+    fitted: dict[str, Fitted] = {}
+    missing: list[str] = []
+    for table in names:
+        if table in state.tables:
+            own = state.own_fields(record, table)
+            fitted[table] = fit(record, own, table_of(table), state.shapes[table], state.rules(table))
+            continue
+        answer = state.rules(table).missing_table()
+        if answer.act is Act.REFUSE:
+            raise no_table(table_of(table), answer)
+        if answer.act is Act.CHANGE:
+            missing.append(table)
+    for table in missing:
+        fields = observe_record(state.own_fields(record, table))
+        state.need(table, state.made_by(table).usable(fields), position)
+    for table, found in fitted.items():
+        state.need_metadata(table, position)
+        if found.row is not None:
+            rows.setdefault(table, []).append((position, found.row))
+            continue
+        state.need(table, found.new, position)
+        # A declared type says how a field is read; what its column becomes is for the table to say.
+        state.need(table, found.wider, position, hinted=False)
+        state.relax(table, found.optional)
+    if not fitted and not missing:
+        state.drop(1)
+
+
+def _with_metadata(state: BlockState, position: int, record: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """A record's fields and the metadata columns that rules look at."""
+    metadata = state.routing_metadata(np.array([position], dtype=np.int64))
+    if not metadata:
+        return record
+    folded = {fold(name, state.insensitive) for name in metadata}
+    own = {name: value for name, value in record.items() if fold(name, state.insensitive) not in folded}
+    return own | {name: json_value(column[0].as_py()) for name, column in metadata.items()}
+
+
+def json_value(value: object) -> JsonValue:
+    """A routing field in a typed column as the JSON value it would have been."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, (int, float)):
+        return NumberText(value)
+    if isinstance(value, dict):
+        return {str(name): json_value(item) for name, item in value.items()}
+    return str(value)

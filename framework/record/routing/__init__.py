@@ -1,0 +1,1 @@
+"""Which table a record goes to."""

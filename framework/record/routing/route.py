@@ -1,0 +1,313 @@
+"""Every record to the names of its tables, by the plan's rules.
+
+In: parsed columns of many records, or one record's JSON values, and the topic. Out: full names of tables. A rule's
+condition and a name's `{field}` are evaluated once per distinct value, by the same functions for both forms, so that
+they cannot differ. A rendered name is confined: its values hold letters, digits, `_` and `-` only, and the whole name
+must match a glob of `allow_tables`. Values are lower-cased where the tables' default case policy is insensitive.
+"""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from framework.config.names.patterns import compiled
+from framework.config.spec import Case, RouteMode, RouteRule
+from framework.config.names.table_names import placed
+from framework.plan.model import Plan, Route
+from framework.record.arrays import Ints, Mask, Numbers
+from framework.record.routing.conditions import FieldColumns, Scalar, matches, text_of, value_at
+from framework.record.failure import RecordFailure, shown
+from framework.record.strict_json import JsonValue
+from framework.record.routing.upsert import Routed, keyed_columns, widened
+from framework.record.upsert.tables import KeyedTables, table_of
+from framework.record.routing.refusal import not_now, of_another_pipeline
+
+_PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
+_NAME_VALUE = re.compile(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
+
+
+def routing_fields(route: Route) -> frozenset[str]:
+    """The dotted paths that rules look at."""
+    paths = {rule.when.field for rule in route.rules if rule.when and rule.when.field}
+    for rule in route.rules:
+        paths.update(_PLACEHOLDER.findall(rule.table))
+    return frozenset(paths)
+
+
+def lower_values(plan: Plan) -> bool:
+    return plan.write.tables.defaults.case is Case.INSENSITIVE
+
+
+# ---- one value --------------------------------------------------------------------------------------------------
+
+
+def render(rule: RouteRule, values: tuple[Scalar, ...], route: Route, lower: bool) -> str | None:
+    """The table's full name for the values of its placeholders, in order; None when one is missing. Raises
+    RecordFailure."""
+    parts = iter(values)
+    texts = []
+    for path in _PLACEHOLDER.findall(rule.table):
+        value = next(parts)
+        if value is None:
+            return None
+        text = text_of(value)
+        if text is None or _NAME_VALUE.fullmatch(text) is None:
+            raise RecordFailure(
+                "route",
+                "FLOE-D202",
+                f"{path}: {shown(value)!r} cannot be part of a table name",
+                field_path=path,
+                expected="letters, digits, _ and -",
+                actual=shown(value),
+            )
+        texts.append(text.lower() if lower else text)
+    remaining = iter(texts)
+    name = _PLACEHOLDER.sub(lambda _: next(remaining), rule.table)
+    fold_case = str.lower if lower else str
+    if texts and not any(fnmatchcase(fold_case(name), fold_case(glob)) for glob in route.allow_tables):
+        raise RecordFailure(
+            "route",
+            "FLOE-D203",
+            f"the table {name!r} is outside routes.allow_tables",
+            expected=", ".join(route.allow_tables) or "no table",
+            actual=name,
+        )
+    name = placed(name, route.catalogs, fold_case)
+    if route.not_for_records is not None and fold_case(name) == fold_case(route.not_for_records):
+        raise RecordFailure(
+            "route",
+            "FLOE-D203",
+            f"the table {name!r} holds dead letters and no records",
+            expected="a table of records",
+            actual=name,
+        )
+    for owned, reason in route.owned_by_others:
+        if name == owned:
+            raise of_another_pipeline(name, reason)
+    for refused, reason in route.refused_tables:
+        if name == refused:
+            raise not_now(name, reason)
+    return name
+
+
+# ---- one record -------------------------------------------------------------------------------------------------
+
+
+def asked_for(names: list[str], route: Route) -> list[str]:
+    """Of the tables of a record those that are asked for: all, unless one alone is replayed."""
+    return [name for name in names if table_of(name) in route.only_tables] if route.only_tables else names
+
+
+def route_record(
+    record: dict[str, JsonValue],
+    topic: str,
+    route: Route,
+    lower: bool,
+    insensitive: bool,
+    keyed: KeyedTables | None = None,
+) -> list[str]:
+    """The tables of one record, none when no rule matches. Raises RecordFailure, also for a field of `keyed` that
+    cannot be told."""
+    paths = routing_fields(route) if keyed is None else routing_fields(route) | keyed.fields
+    fields = {path: value_at(record, path, insensitive) for path in sorted(paths)}
+    tables: list[str] = []
+    for rule in route.rules:
+        when = rule.when
+        if when is not None and when.topic is not None and not compiled(when.topic).is_within(topic):
+            continue
+        if when is not None and when.field is not None and not matches(when, fields[when.field]):
+            continue
+        values = tuple(fields[path] for path in _PLACEHOLDER.findall(rule.table))
+        name = render(rule, values, route, lower)
+        if name is None:
+            continue
+        if route.mode is RouteMode.FIRST_MATCH:
+            return [name]
+        if name not in tables:
+            tables.append(name)
+    return tables
+
+
+# ---- many records -----------------------------------------------------------------------------------------------
+
+
+def route_columns(
+    table: pa.Table,
+    topic: str,
+    route: Route,
+    lower: bool,
+    insensitive: bool,
+    keyed: KeyedTables | None = None,
+    tombstones: Mask | None = None,
+) -> Routed:
+    """The tables of many records at once; `tombstones` are rows of records without a value, given with `keyed`."""
+    columns = FieldColumns(table, insensitive)
+    if keyed is None:
+        return _routed(columns, topic, route, lower)
+    for path in keyed.fields:
+        columns.coded(path)
+    routed = _routed(columns, topic, widened(route, keyed), lower)
+    tombstones = np.zeros(len(columns), bool) if tombstones is None else tombstones
+    return keyed_columns(routed, columns, keyed, tombstones, route)
+
+
+def _routed(columns: FieldColumns, topic: str, route: Route, lower: bool) -> Routed:
+    rows = len(columns)
+    first_match = route.mode is RouteMode.FIRST_MATCH
+    for path in routing_fields(route):
+        columns.coded(path)
+    clear = ~columns.ambiguous
+    pending = clear.copy()
+    matched = np.zeros(rows, dtype=bool)
+    refused = columns.ambiguous.copy()
+    names: dict[str, int] = {}
+    taken: list[tuple[Ints, Numbers]] = []
+    for rule in route.rules:
+        candidates = _candidates(rule, columns, topic, pending if first_match else clear)
+        selected = np.flatnonzero(candidates)
+        if not len(selected):
+            continue
+        labels, outside = _labels(rule, columns, selected, route, lower, names)
+        named = labels >= 0
+        if first_match and not route.only_tables and len(selected) == rows and named.all():
+            # Nearly every block: each row has its table by one rule, and no other one is asked.
+            none = np.empty(0, np.int64)
+            return Routed(selected, labels, list(names), none, none, all_in_order=True)
+        refused[selected[outside]] = True
+        taken.append((selected[named], labels[named]))
+        matched[selected[named]] = True
+        pending[selected[named | outside]] = False
+    matched |= refused
+    all_rows = np.concatenate([r for r, _ in taken]) if taken else np.empty(0, np.int64)
+    all_labels: Numbers = np.concatenate([label for _, label in taken]) if taken else np.empty(0, np.int64)
+    if refused.any():
+        keep = ~refused[all_rows]
+        all_rows, all_labels = all_rows[keep], all_labels[keep]
+    if not first_match and len(taken) > 1:
+        # Two rules may name one table for a record: it lands there once.
+        pairs = np.unique(all_rows * max(len(names), 1) + all_labels)
+        all_rows, all_labels = pairs // max(len(names), 1), pairs % max(len(names), 1)
+    elsewhere = 0
+    if route.only_tables:
+        # Names that nothing of the block goes to have no label any more, as everywhere.
+        wanted = [label for name, label in names.items() if name in route.only_tables]
+        keep = np.isin(all_labels, wanted)
+        elsewhere = len(np.setdiff1d(all_rows, all_rows[keep]))
+        all_rows = all_rows[keep]
+        present, all_labels = np.unique(all_labels[keep], return_inverse=True)
+        by_label = list(names)
+        names = {by_label[label]: number for number, label in enumerate(present)}
+    return Routed(all_rows, all_labels, list(names), np.flatnonzero(~matched), np.flatnonzero(refused), elsewhere)
+
+
+def _candidates(rule: RouteRule, columns: FieldColumns, topic: str, pending: Mask) -> Mask:
+    when = rule.when
+    if when is None:
+        return pending.copy()
+    if when.topic is not None and not compiled(when.topic).is_within(topic):
+        return np.zeros_like(pending)
+    if when.field is None:
+        return pending.copy()
+    chosen: Mask = pending & columns.meets(when)
+    return chosen
+
+
+def _labels(
+    rule: RouteRule,
+    columns: FieldColumns,
+    selected: Ints,
+    route: Route,
+    lower: bool,
+    names: dict[str, int],
+) -> tuple[Numbers, Mask]:
+    """For each selected row the number of its table's name (-1: no name), and whether its name is refused."""
+    paths = _PLACEHOLDER.findall(rule.table)
+    coded = [columns.coded(path) for path in paths]
+    every = len(selected) == len(columns)
+    combined: Numbers | None = None
+    for column in coded:
+        # Null is 0 from here on. Numbers of one column stay as narrow as they came, since there may be many rows.
+        codes = (column.codes if every else column.codes[selected]) + 1
+        combined = codes if combined is None else combined.astype(np.int64) * (len(column.values) + 1) + codes
+    if combined is None:
+        combined = np.zeros(len(selected), np.int8)
+    distinct, places = _distinct(combined)
+    labels = np.full(len(distinct), -1, dtype=np.int64)
+    outside = np.zeros(len(distinct), dtype=bool)
+    rendered = _rendered(rule, route, lower)
+    for i, code in enumerate(distinct.tolist()):
+        values: list[Scalar] = []
+        for column in reversed(coded):
+            code, own = divmod(code, len(column.values) + 1)
+            values.append(column.values[own - 1] if own else None)
+        name = rendered.name(tuple(reversed(values)))
+        if isinstance(name, str):
+            labels[i] = names.setdefault(name, len(names))
+        else:
+            outside[i] = name is _REFUSED
+    # Of one byte or two, as a rule: what is sorted by labels is sorted by their digits then.
+    of_code = labels.astype(np.min_scalar_type(-len(names) - 1))[places.of_code]
+    refused = np.zeros(len(selected), bool) if not outside.any() else outside[places.of_code][places.codes]
+    return np.take(of_code, places.codes), refused
+
+
+class _Places(NamedTuple):
+    """Row `i` has the distinct value at place `of_code[codes[i]]`."""
+
+    of_code: Ints
+    codes: Numbers
+
+
+def _distinct(codes: Numbers) -> tuple[Ints, _Places]:
+    """The distinct codes in order, and where each row's is; small codes are counted, which is quicker than sorting
+    them."""
+    end = int(codes.max(initial=-1)) + 1
+    if end > len(codes):
+        distinct, inverse = np.unique(codes.astype(np.int64), return_inverse=True)
+        return distinct, _Places(np.arange(len(distinct)), inverse)
+    present = np.zeros(end, dtype=bool)
+    present[codes] = True
+    return np.flatnonzero(present), _Places(np.cumsum(present, dtype=np.int64) - 1, codes)
+
+
+_REFUSED = object()
+_MOST_NAMES = 10_000
+
+
+class _Rendered:
+    """The names that a rule gives for values it has met; kept from block to block, since they are the same ones
+    mostly."""
+
+    def __init__(self, rule: RouteRule, route: Route, lower: bool) -> None:
+        self._of = rule, route, lower
+        self._names: dict[tuple[Scalar, ...], object] = {}
+
+    def name(self, values: tuple[Scalar, ...]) -> object:
+        """The table's full name, None when a value is missing, or `_REFUSED`."""
+        # 1, 1.0 and True are equal keys: only text is kept.
+        if not all(isinstance(value, str) for value in values):
+            return self._render(values)
+        found = self._names.get(values, self)
+        if found is self:
+            if len(self._names) >= _MOST_NAMES:
+                self._names.clear()
+            found = self._names[values] = self._render(values)
+        return found
+
+    def _render(self, values: tuple[Scalar, ...]) -> object:
+        rule, route, lower = self._of
+        try:
+            return render(rule, values, route, lower)
+        except RecordFailure:
+            return _REFUSED
+
+
+@lru_cache(maxsize=64)
+def _rendered(rule: RouteRule, route: Route, lower: bool) -> _Rendered:
+    return _Rendered(rule, route, lower)

@@ -1,0 +1,1 @@
+"""What is gathered while a block is processed."""

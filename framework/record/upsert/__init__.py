@@ -1,0 +1,1 @@
+"""Keys and rows of upserts."""

@@ -1,0 +1,77 @@
+"""The rows and deletes of one table as changes of its keys, and the records that have no whole key, or no order.
+
+In: rows that were converted, with their places in the block. Out: KeyedRows, and for rows without a value in a needed
+column why they are refused. A key is looked at when it is converted, at one place for all ways that a record can take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from framework.config.spec import Case, TablePolicy
+from framework.record.arrays import Ints, Mask
+from framework.record.convert.nested import fold
+from framework.record.failure import RecordFailure
+from framework.record.upsert.tables import absent_columns, needed_columns
+from framework.record.model import KeyedRows
+from framework.record.rows.dictionary_text import plain_table
+
+Placed = tuple[Ints, pa.Table]
+NO_KEY, NO_ORDER = "FLOE-D311", "FLOE-D312"
+
+
+def no_value(column: str, table: str, policy: TablePolicy) -> RecordFailure:
+    """The failure of a record that has no value for a key column, or for the one that says which record is newer."""
+    insensitive = policy.case is Case.INSENSITIVE
+    if fold(column, insensitive) in {fold(key, insensitive) for key in policy.write.key}:
+        code, message = NO_KEY, f"{table} is written by its key, and the record has no value for this column of it"
+    else:
+        code, message = (
+            NO_ORDER,
+            f"it says which record of a key in {table} is newer, and the record has no value for it",
+        )
+    return RecordFailure(
+        "convert", code, f"{column}: {message}", field_path=column, expected="a value", actual="nothing"
+    )
+
+
+def without_value(rows: pa.Table, policy: TablePolicy) -> Iterator[tuple[str, Mask]]:
+    """The needed columns, in order, that some rows have no value for, and which rows these are; of one that is not
+    there all."""
+    for column in absent_columns(rows.column_names, policy):
+        yield column, np.ones(len(rows), dtype=bool)
+    for column in needed_columns(rows.column_names, policy):
+        values = rows.column(column)
+        if values.null_count:
+            yield column, values.is_null().to_numpy()
+
+
+def as_changes(upserts: Placed, deletes: Placed, offsets: Ints) -> KeyedRows:
+    """Changes of one table, each in order; `offsets` are those of the block's records."""
+    return KeyedRows(
+        plain_table(upserts[1]).combine_chunks(),
+        offsets[upserts[0]],
+        plain_table(deletes[1]).combine_chunks(),
+        offsets[deletes[0]],
+    )
+
+
+def joined_changes(parts: Sequence[KeyedRows]) -> KeyedRows:
+    """The changes of parts of a block as one, by offset."""
+    if len(parts) == 1:
+        return parts[0]
+    upserts, upsert_offsets = _in_order([(part.upsert_offsets, part.upserts) for part in parts])
+    deletes, delete_offsets = _in_order([(part.delete_offsets, part.deletes) for part in parts])
+    return KeyedRows(upserts, upsert_offsets, deletes, delete_offsets)
+
+
+def _in_order(parts: Sequence[Placed]) -> tuple[pa.Table, Ints]:
+    offsets = np.concatenate([own for own, _ in parts])
+    rows = pa.concat_tables([own for _, own in parts])
+    if (offsets[1:] < offsets[:-1]).any():
+        order = np.argsort(offsets, kind="stable")
+        offsets, rows = offsets[order], rows.take(pa.array(order))
+    return rows.combine_chunks(), offsets

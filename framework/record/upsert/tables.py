@@ -1,0 +1,184 @@
+"""Tables that follow their keys, as one block sees them: which records delete, where those that do go, and where all
+of them go as well.
+
+In: the plan and the tables of a block. Out: for each such table a second target, with the key columns and the one that
+orders records alone; for its history, where it has one, a target for each thing that a record does; and the names under
+which all of them travel. A record that deletes takes the same ways as any other, so its key is converted exactly as a
+row's is. Such names never leave `framework.record`: `table_of` gives the table's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from pyiceberg.schema import Schema
+
+from framework.config.spec import (
+    Case,
+    Condition,
+    DeleteWhen,
+    Envelope,
+    TablePolicy,
+    TablesSpec,
+    WritePolicy,
+)
+from framework.plan.model import Plan
+from framework.record.convert.nested import fold
+from framework.table.schema.arrow import parse_schema
+from framework.table.model import TableTarget
+from framework.table.policy.delete_policy import delete_policy
+
+# No table's name holds a NUL.
+_NUL = "\0"
+_DELETES = f"{_NUL}deletes"
+_HISTORY = f"{_NUL}history:"
+# What a record did to the row of its key, as its history says it. Whether a row was there, a record need not know.
+UPSERT, DELETE = "upsert", "delete"
+DEBEZIUM_DELETES = DeleteWhen("__op", "d")
+
+
+def deletes_of(table: str) -> str:
+    """The name under which deletes of a table travel."""
+    return table + _DELETES
+
+
+def is_deletes(name: str) -> bool:
+    return name.endswith(_DELETES)
+
+
+def table_of(name: str) -> str:
+    """The table of a name, whichever of its names it is."""
+    return name.partition(_NUL)[0]
+
+
+def in_history(table: str, operation: str) -> str:
+    """The name under which rows of a history travel that have this operation."""
+    return f"{table}{_HISTORY}{operation}"
+
+
+def operation_of(name: str) -> str:
+    """What the records did that travel under this name of a history; "" where it is none."""
+    return name.partition(_HISTORY)[2]
+
+
+def delete_when(write: WritePolicy, envelope: Envelope) -> DeleteWhen | None:
+    """What makes a record of the table a delete; Debezium's envelope says it without a word of the pipeline file."""
+    if not write.is_upsert:
+        return None
+    return write.delete_when or (DEBEZIUM_DELETES if envelope is Envelope.DEBEZIUM else None)
+
+
+@dataclass(frozen=True)
+class KeyedTables:
+    """
+    Attributes:
+        targets: the second targets, by their names.
+        fields: the paths that tell whether a record deletes.
+        takes_tombstones: whether a record without a value may delete.
+        histories: by table that of its changes.
+        refused: histories that cannot be written now, and why.
+    """
+
+    tables: TablesSpec
+    envelope: Envelope
+    targets: Mapping[str, TableTarget]
+    fields: frozenset[str]
+    takes_tombstones: bool
+    histories: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    def delete_when(self, table: str) -> DeleteWhen | None:
+        known = self.targets.get(deletes_of(table))
+        policy = known.policy if known is not None else self.tables.policy_for(table)
+        return delete_when(policy.write, self.envelope)
+
+    def condition(self, table: str) -> Condition | None:
+        """What a record's field must be for the record to delete; None where no field says it."""
+        said = self.delete_when(table)
+        return None if said is None or said.field is None else Condition(said.field, said.equals)
+
+    def history_name(self, name: str) -> str | None:
+        """The name under which a row or a delete goes to the history of its table as well; None where there is none."""
+        history = self.histories.get(table_of(name))
+        return None if history is None else in_history(history, DELETE if is_deletes(name) else UPSERT)
+
+    def deletes_by_tombstone(self, table: str) -> bool:
+        said = self.delete_when(table)
+        return said is not None and said.field is None
+
+
+def keyed_tables(plan: Plan, tables: Mapping[str, TableTarget]) -> KeyedTables | None:
+    """None where no table may follow its keys."""
+    spec = plan.write.tables
+    policies = (spec.defaults, *(policy for _, policy in spec.overrides), *(each.policy for each in tables.values()))
+    writes = [policy.write for policy in policies if policy.write.is_upsert]
+    if not writes:
+        return None
+    # No rule leads to the dead-letter table: its rows are made elsewhere, and are never of a key.
+    targets = {
+        deletes_of(name): delete_target(target)
+        for name, target in tables.items()
+        if target.policy.write.is_upsert and name != plan.write.dead_letter_table
+    }
+    histories = {spec.full_name(each.of): spec.full_name(each.table) for each in spec.histories}
+    for history in histories.values():
+        if history in tables:
+            for name in (in_history(history, operation) for operation in (UPSERT, DELETE)):
+                targets[name] = replace(tables[history], name=name)
+    refused = {name: why for name, why in plan.route.refused_tables if name in histories.values()}
+    envelope = plan.decode.format.envelope
+    said = [when for write in writes if (when := delete_when(write, envelope)) is not None]
+    fields = frozenset(when.field for when in said if when.field is not None)
+    takes_tombstones = any(when.field is None for when in said)
+    return KeyedTables(spec, envelope, targets, fields, takes_tombstones, histories, refused)
+
+
+def key_columns(names: Iterable[str], policy: TablePolicy) -> tuple[str, ...]:
+    """Of these names those of the key, as they are spelled there, in the order of the policy's key."""
+    return _spelled(names, policy.write.key, policy)
+
+
+def order_column(names: Iterable[str], policy: TablePolicy) -> str | None:
+    """Of these names the column whose larger value is newer; None where the source's own order holds."""
+    field = policy.write.order_field
+    return next(iter(_spelled(names, (field,), policy)), None) if field is not None else None
+
+
+def needed_columns(names: Iterable[str], policy: TablePolicy) -> tuple[str, ...]:
+    """Of these names those that each record of the table has a value for: the key's, then the one that orders."""
+    return _spelled(names, policy.write.needed, policy)
+
+
+def _spelled(names: Iterable[str], wanted: Iterable[str], policy: TablePolicy) -> tuple[str, ...]:
+    insensitive = policy.case is Case.INSENSITIVE
+    spelled: dict[str, str] = {}
+    for name in names:
+        spelled.setdefault(fold(name, insensitive), name)
+    return tuple(spelled[folded] for each in wanted if (folded := fold(each, insensitive)) in spelled)
+
+
+def absent_columns(names: Iterable[str], policy: TablePolicy) -> list[str]:
+    """The columns that each record must have a value for, in order, that none of these names is."""
+    insensitive = policy.case is Case.INSENSITIVE
+    present = {fold(name, insensitive) for name in names}
+    return [each for each in policy.write.needed if fold(each, insensitive) not in present]
+
+
+def delete_target(target: TableTarget) -> TableTarget:
+    """The second target of a table: its key columns, and the one that orders records, as they are."""
+    return replace(
+        target,
+        name=deletes_of(target.name),
+        schema_json=_schema_of_deletes(target.schema_json, target.policy.write.needed, target.policy.case),
+        policy=delete_policy(target.policy),
+    )
+
+
+@lru_cache(maxsize=1024)
+def _schema_of_deletes(schema_json: str, columns: tuple[str, ...], case: Case) -> str:
+    schema = parse_schema(schema_json)
+    policy = TablePolicy(case=case, write=WritePolicy(key=columns))
+    by_name = {field.name: field for field in schema.fields}
+    return Schema(*(by_name[name] for name in key_columns(by_name, policy))).model_dump_json()

@@ -1,0 +1,1 @@
+"""A batch: read, staged in Spark, announced."""

@@ -1,0 +1,85 @@
+"""One batch through Spark until every table can hold it: the stage is run, tables are changed, what they refused runs
+again.
+
+In: a batch's scope and what its tasks are given. Out: the reports of the tasks that wrote files, for `runtime.batch`.
+Keeps nothing open between rounds: a task that needs a change reports no files, so no row is written under two schemas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from framework.commit.offsets import cut_tasks
+from framework.metrics.figures import Phase
+from framework.record.blocks.poison_records import NO_CARE, Care
+from framework.record.model import TableNeed, TaskReport
+from framework.runtime.batches.batch import BatchScope
+from framework.runtime.batches.change_rounds import change_tables_until_they_hold, context_now
+from framework.runtime.upsert.heads import KeyedTables
+from framework.runtime.tables.registry import TableRegistry
+from framework.task.context import TaskContext
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from framework.task.context import Work
+
+MIN_RECORDS_PER_TASK = 20_000
+
+
+@dataclass(frozen=True)
+class StageOfBatch:
+    """A batch, and all that its stage is run with. `base` is what tasks are given but for the tables, which change;
+    `enter` is told whether tasks write, or tables are changed for them."""
+
+    session: SparkSession
+    scope: BatchScope
+    base: TaskContext
+    tables: TableRegistry
+    keyed: KeyedTables
+    enter: Callable[[Phase], None] = lambda phase: None
+
+    def write(self, care: Care = NO_CARE) -> tuple[list[TaskReport], int]:
+        """The reports of all tasks, and how often a part was written again for changed tables.
+
+        Raises:
+            TableBlocked: the dead-letter table cannot be written, or rows of some table cannot be replaced by key.
+            FloeError: FLOE-R325, there is no end of changes.
+        """
+        from framework.runtime.batches.spark_stage import run_stage
+
+        reports: list[TaskReport] = []
+        work = self._work()
+
+        def run(context: TaskContext) -> Sequence[TableNeed]:
+            nonlocal work
+            keyed = self.keyed.load(context.tables)
+            if self.keyed.wait_for_indexes(self.session):
+                keyed = self.keyed.load(context.tables)
+            context = replace(context, keyed=keyed)
+            self.enter(Phase.WRITING)
+            done, work, needs = run_stage(self.session, work, context)
+            self.enter(Phase.TABLES)
+            reports.extend(done)
+            return needs
+
+        base = replace(self.base, condemned=care.condemned, is_plain=care.is_plain, is_sql_apart=care.is_sql_apart)
+        rewrites = change_tables_until_they_hold(
+            base, self.tables, run, subject=f"batch {self.scope.batch}", report_with="the driver's log"
+        )
+        return reports, rewrites
+
+    def look_for_deadly(self, care: Care) -> Care | str:
+        """How to do a batch whose tasks failed for no known reason: without the records that end them; or why they are
+        none's."""
+        from framework.runtime.batches.spark_stage import run_probe
+
+        context = replace(context_now(self.base, self.tables), is_sql_apart=care.is_sql_apart)
+        context = replace(context, keyed=self.keyed.load(context.tables))
+        return run_probe(self.session, self._work(), context)
+
+    def _work(self) -> Work:
+        scope = self.scope
+        return cut_tasks(scope.starts, scope.ends, self.base.plan.read.slices, MIN_RECORDS_PER_TASK)

@@ -1,0 +1,1 @@
+"""The thread that coordinates, and what it asks of catalogs."""

@@ -1,0 +1,1 @@
+"""Maintenance beside commits, and on request."""

@@ -1,0 +1,81 @@
+"""What a coordinator measures of its requests to catalogs: how commits ended, how long they took, what is under way.
+
+In: requests as threads of a pool begin and end them. Out: values that whoever looks may take at any time.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+
+from framework.commit.machine.effects import CommitTable, Input, LoadFailed
+from framework.metrics.definitions import COMMIT_BOUNDS_S
+from framework.metrics.figures import Distribution, Service
+from framework.metrics.services import outcome_of, service_of_commit
+from framework.runtime.batches.measures import steady_ms
+
+# A turn waits for the broker as long as that where it publishes.
+HANGS_AFTER_MS = 45_000
+
+
+class CommitMeasures:
+    """Of one coordinator. Every method may be called by any thread."""
+
+    def __init__(self) -> None:
+        self.outcomes: Counter[tuple[str, str]] = Counter()
+        self.retries: Counter[Service] = Counter()
+        self.durations: dict[str, Distribution] = {}
+        self.takeovers = 0
+        self.owns: bool | None = None
+        self.owner_since_ms: int | None = None
+        self._turned_ms = steady_ms()
+        self._under_way: dict[int, tuple[str, int]] = {}
+        self._lock = threading.Lock()
+
+    def turned(self) -> None:
+        """Its loop goes round."""
+        self._turned_ms = steady_ms()
+
+    @property
+    def hangs(self) -> bool:
+        """Its loop has not gone round for so long that what it knows is old, and the group may have another one."""
+        return steady_ms() - self._turned_ms > HANGS_AFTER_MS
+
+    def assigned(self, owns: bool) -> None:
+        """This process coordinates from now on, or does no longer."""
+        with self._lock:
+            self.takeovers += owns
+            self.owns = owns
+            self.owner_since_ms = int(time.time() * 1000) if owns else None
+
+    def tried_again(self, service: Service) -> None:
+        with self._lock:
+            self.retries[service] += 1
+
+    def begin(self, catalog: str, request: object) -> None:
+        with self._lock:
+            self._under_way[id(request)] = (catalog, steady_ms())
+
+    def end(self, catalog: str, request: object, effect: object, answer: Input) -> None:
+        """`effect` is what was asked, `answer` what came of it."""
+        with self._lock:
+            _, began_ms = self._under_way.pop(id(request))
+            if isinstance(answer, LoadFailed):
+                self.retries[Service.CATALOG] += 1
+            if not isinstance(effect, CommitTable):
+                return
+            self.outcomes[catalog, outcome_of(answer)] += 1
+            before = self.durations.get(catalog, Distribution(COMMIT_BOUNDS_S))
+            self.durations = {**self.durations, catalog: before.with_one((steady_ms() - began_ms) / 1000)}
+            service = service_of_commit(answer)
+            if service is not None:
+                self.retries[service] += 1
+
+    def oldest_ms(self) -> dict[str, int]:
+        """By catalog for how long the oldest request has been under way."""
+        with self._lock:
+            oldest: dict[str, int] = {}
+            for catalog, began_ms in self._under_way.values():
+                oldest[catalog] = max(oldest.get(catalog, 0), steady_ms() - began_ms)
+            return oldest

@@ -1,0 +1,1 @@
+"""A pipeline's run, from its beginning to its end."""

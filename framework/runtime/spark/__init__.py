@@ -1,0 +1,1 @@
+"""Spark: session, queries, progress."""

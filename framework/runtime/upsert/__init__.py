@@ -1,0 +1,1 @@
+"""What a run keeps for upserts: heads, key indexes, deleted keys."""

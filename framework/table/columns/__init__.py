@@ -1,0 +1,1 @@
+"""Columns that records bring, and their limits."""

@@ -1,0 +1,1 @@
+"""Types and schemas of tables."""

@@ -1,0 +1,1 @@
+"""Keys of tables, and the layout of the key index."""

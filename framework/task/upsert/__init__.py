@@ -1,0 +1,1 @@
+"""Upserts in a task: newest change of each key, writer, index job."""

@@ -1,0 +1,1 @@
+"""Expectations written anew from what a test gave."""
