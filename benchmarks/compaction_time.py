@@ -25,13 +25,13 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, LongType, NestedField, StringType, TimestamptzType
 
 from framework.adapters.iceberg.tables import IcebergTables
-from framework.adapters.parquet.files import TableWriter
 from framework.adapters.maintenance.tables import TableCare
+from framework.adapters.parquet.files import TableWriter
 from framework.commit.machine.effects import CommitTable, Committed, TableProgress
-from framework.config.values.maintenance import CompactionPolicy
 from framework.config.spec import PartitionFieldSpec, SortFieldSpec, TablePolicy
-from framework.table.schema.arrow import arrow_schema, parse_schema
+from framework.config.values.maintenance import CompactionPolicy
 from framework.table.changes import CreateTable
+from framework.table.schema.arrow import arrow_schema, parse_schema
 from testbed.servers.spark_reader import JDBC_DRIVERS, RUNTIME
 
 DIFFERENT = 20

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from py4j.java_gateway import GatewayParameters, JavaGateway
 
-from framework.adapters.project.files import cache_dir
 from framework.adapters.host.java import find_java
 from framework.adapters.host.process import exclusive
+from framework.adapters.project.files import cache_dir
 from testbed.servers.maven import JARS_OF_PYSPARK, dependency, jars
 
 FLINK = "2.0.1"

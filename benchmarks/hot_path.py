@@ -26,14 +26,14 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks import records
-from framework.adapters.project.files import load_or_raise
+from framework.adapters.host.memory import keep_large_blocks
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka import fetch as kafka_fetch
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.fetch import SliceFetcher
 from framework.adapters.kafka.reader import CompiledReader, PythonReader, compiled
-from framework.adapters.host.memory import keep_large_blocks
 from framework.adapters.parquet.files import TableWriter
+from framework.adapters.project.files import load_or_raise
 from framework.local import stack
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan

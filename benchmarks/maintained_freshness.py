@@ -42,7 +42,6 @@ from framework.commit.events.event_types import (
     SourceRange,
     TableCommitPolicy,
 )
-from framework.config.values.maintenance import CompactionPolicy, ExpirePolicy, MaintenanceMode, MaintenancePolicy
 from framework.config.spec import (
     KafkaSourceSpec,
     LoadedPipeline,
@@ -55,13 +54,14 @@ from framework.config.spec import (
     TablesSpec,
     TargetSpec,
 )
+from framework.config.values.maintenance import CompactionPolicy, ExpirePolicy, MaintenanceMode, MaintenancePolicy
 from framework.local import stack
 from framework.plan.canonical import plan_value
 from framework.plan.compile import compile_plan
 from framework.record.model import TableTarget
 from framework.runtime.job import ask_commit
-from framework.table.schema.arrow import arrow_schema, parse_schema
 from framework.table.changes import CreateTable
+from framework.table.schema.arrow import arrow_schema, parse_schema
 
 TOPIC = "control"
 DEADLINE_S = 300.0

@@ -37,8 +37,8 @@ from framework.commit.machine.effects import CommitTable, Committed, TableProgre
 from framework.config.spec import PartitionFieldSpec, TablePolicy
 from framework.local import nycflights, stack
 from framework.record.model import TableTarget
-from framework.table.schema.arrow import arrow_schema, parse_schema
 from framework.table.changes import CreateTable
+from framework.table.schema.arrow import arrow_schema, parse_schema
 from testbed.servers.spark_reader import java_settings
 
 TOPIC, SPACE = "control", "flights"

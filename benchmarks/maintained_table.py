@@ -29,15 +29,15 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
 from framework.adapters.iceberg.tables import IcebergTables
-from framework.adapters.parquet.files import TableWriter
 from framework.adapters.maintenance.tables import TableCare
+from framework.adapters.parquet.files import TableWriter
 from framework.commit.machine.effects import CommitTable, Committed, TableProgress
-from framework.config.values.maintenance import ExpirePolicy, MaintenancePolicy
 from framework.config.spec import PartitionFieldSpec, TablePolicy
+from framework.config.values.maintenance import ExpirePolicy, MaintenancePolicy
 from framework.record.model import TableTarget
 from framework.runtime.maintenance.tables import expire_once
-from framework.table.schema.arrow import arrow_schema, parse_schema
 from framework.table.changes import CreateTable
+from framework.table.schema.arrow import arrow_schema, parse_schema
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=False),

@@ -31,15 +31,15 @@ from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.maintenance.tables import TableCare
 from framework.commit.events.event_types import KeyedChanges
 from framework.commit.machine.effects import CommitTable, Committed, TableProgress
-from framework.config.values.maintenance import ExpirePolicy, MaintenancePolicy
 from framework.config.spec import PartitionFieldSpec, WriteMode, WritePolicy
-from framework.runtime.upsert.heads import KeyedTables
+from framework.config.values.maintenance import ExpirePolicy, MaintenancePolicy
 from framework.runtime.maintenance.tables import expire_once
-from framework.table.schema.arrow import arrow_schema, parse_schema
+from framework.runtime.upsert.heads import KeyedTables
 from framework.table.changes import CreateTable
+from framework.table.schema.arrow import arrow_schema, parse_schema
 from framework.task.context import TaskContext
-from framework.task.upsert.writer import UPSERT, KeyedWriter, with_positions
 from framework.task.output import new_writer
+from framework.task.upsert.writer import UPSERT, KeyedWriter, with_positions
 from testbed.record_samples import plan as sample_plan
 from testbed.record_samples import policy as sample_policy
 from testbed.servers.spark_reader import java_settings

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from framework.config.spec import LoadedPipeline
     from framework.diagnose.diagnostic import Diagnostic
+    from framework.observe.status.read import Status
     from framework.ops.preview.model import PipelinePreview
     from framework.runtime.job import JobResult
-    from framework.observe.status.read import Status
 
 __all__ = ["load", "plan", "run", "status", "validate"]
 

@@ -24,13 +24,13 @@ from framework.config.spec import (
     TablesSpec,
 )
 from framework.plan.model import Announce, Decode, Plan, ReadKafka, Route, WriteFiles
-from framework.record.state.block_state import BlockState
+from framework.record.blocks.landed_needs import shaped_by_landing
 from framework.record.formats.wire import NO_SCHEMAS, Schemas
 from framework.record.landing.single_record import judge
-from framework.record.blocks.landed_needs import shaped_by_landing
 from framework.record.model import BlockResult, RecordBlock, TableTarget
 from framework.record.process import process_block
 from framework.record.rows.dictionary_text import plain_table
+from framework.record.state.block_state import BlockState
 from framework.table.schema.types import primitive_type
 
 

@@ -199,7 +199,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--number", type=int, default=200, help="mutants of each package (200)")
     parser.add_argument("--seed", type=int, default=1, help="which ones (1)")
     parser.add_argument("--minutes", type=float, default=40, help="no longer than this, quick ones first (40)")
-    parser.add_argument("--only", default="*", help="only mutants of this name, say 'framework.commit.machine.progress.chain.*'")
+    parser.add_argument(
+        "--only", default="*", help="only mutants of this name, say 'framework.commit.machine.progress.chain.*'"
+    )
     parser.add_argument("--histories", type=int, default=60, help="random histories for each mutant (60)")
     given = parser.parse_args(arguments)
     head, python = prepare()

@@ -18,8 +18,8 @@ from pyiceberg.table import Table, TableProperties
 from pyiceberg.typedef import Identifier
 
 import framework.adapters.file_io  # noqa: F401  # the provider of file names is guarded there
-from framework.config.rules.permitted import is_below, is_location
 from framework.config.names.table_names import full_name
+from framework.config.rules.permitted import is_below, is_location
 from framework.errors import TableBlocked
 
 _PLACES = (TableProperties.WRITE_DATA_PATH, TableProperties.WRITE_METADATA_PATH)

@@ -16,7 +16,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "framework.cli.write.render:render_command",
             "Print a file with templates, target and variables filled in.",
         ),
-        "migrate": ("framework.cli.write.migrate:migrate_command", "Update files to the current version of their format."),
+        "migrate": (
+            "framework.cli.write.migrate:migrate_command",
+            "Update files to the current version of their format.",
+        ),
         "schema": ("framework.cli.write.schema:schema", "Print a JSON Schema for editors."),
         "lsp": ("framework.cli.write.lsp:lsp", "Serve an editor: findings while you type, explanations, templates."),
         "completion": ("framework.cli.write.completion:completion", "Print a shell's completion script."),
@@ -32,7 +35,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "plan": ("framework.cli.check.plan:plan", "Show what a run would do, before you run it."),
         "diff": ("framework.cli.check.diff:diff", "Show what differs from what was deployed."),
         "graph": ("framework.cli.check.graph:graph", "Draw topics, pipelines and tables as Mermaid, DOT or SVG."),
-        "doctor": ("framework.cli.check.doctor:doctor", "Check this machine and a target, line by line, with remedies."),
+        "doctor": (
+            "framework.cli.check.doctor:doctor",
+            "Check this machine and a target, line by line, with remedies.",
+        ),
         "readiness": (
             "framework.cli.check.readiness:readiness",
             "Answer a migration review live, with evidence: go or no go.",
@@ -64,8 +70,14 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "framework.cli.repair.maintain:maintain",
             "Keep tables healthy: expire snapshots, remove what nobody needs.",
         ),
-        "clean": ("framework.cli.repair.clean:clean", "Find files that no table and no announcement names, and remove them."),
-        "offsets": ("framework.cli.repair.offsets:offsets", "Show a pipeline's source offsets everywhere, or move them."),
+        "clean": (
+            "framework.cli.repair.clean:clean",
+            "Find files that no table and no announcement names, and remove them.",
+        ),
+        "offsets": (
+            "framework.cli.repair.offsets:offsets",
+            "Show a pipeline's source offsets everywhere, or move them.",
+        ),
         "rebase": ("framework.cli.repair.rebase:rebase", "Let a pipeline go on from what its tables hold."),
         "replay": ("framework.cli.repair.replay:replay", "Read source ranges again for one table."),
         "rollback": ("framework.cli.repair.rollback:rollback", "Roll a table back to an older snapshot."),

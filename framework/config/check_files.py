@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 
 from framework.config.document import read_source
-from framework.config.names.file_kinds import kind_in
 from framework.config.load import DEFAULT_TARGET, load_pipelines
+from framework.config.names.file_kinds import kind_in
 from framework.config.target import load_target, read_target
 from framework.config.templates.uses import load_uses
 from framework.config.world import World

@@ -10,7 +10,7 @@ import errno
 import posixpath
 from collections.abc import Callable, Iterable
 from collections.abc import Mapping as Mapped
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,7 +23,6 @@ from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic, Place, Span
 from framework.diagnose.secrets import masked_line, redacted
 from framework.diagnose.shown import shown
-from framework.frozen import dataclass
 
 _STEPS_UP = 6
 _HEAD_KEYS = frozenset({"apiVersion", "kind", "metadata", "variables", "parameters", "template", "tests"})

@@ -9,27 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from collections.abc import Mapping as Mapped
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from framework.config.filled.build import build_pipeline
 from framework.config.document import Files, Head, read_head, read_source, read_tree
+from framework.config.filled.build import build_pipeline
 from framework.config.filled.overlay import apply_set, lay_over, without, without_additions
 from framework.config.filled.reference import Scope, resolve
+from framework.config.filled.variables import Declared, declarations, values_of
 from framework.config.rules import create as rules_create
 from framework.config.rules import format as rules_format
-from framework.config.rules.upsert import history as rules_history
 from framework.config.rules import maintenance as rules_maintenance
 from framework.config.rules import routes as rules_routes
 from framework.config.rules import secrets as rules_secrets
 from framework.config.rules import source as rules_source
 from framework.config.rules import tables as rules_tables
 from framework.config.rules import tests as rules_tests
-from framework.config.rules.upsert import table as rules_upsert
-from framework.config.rules.upsert import surroundings as rules_upsert_surroundings
 from framework.config.rules.across import findings_between
 from framework.config.rules.rules import Document
+from framework.config.rules.upsert import history as rules_history
+from framework.config.rules.upsert import surroundings as rules_upsert_surroundings
+from framework.config.rules.upsert import table as rules_upsert
 from framework.config.schema.document_schema import check_document
 from framework.config.schema_files import with_schemas
 from framework.config.spec import LoadedPipeline, PipelineSpec, TemplateUse
@@ -37,10 +38,8 @@ from framework.config.target import TargetResult, load_target
 from framework.config.templates.library import use_template
 from framework.config.tree import Mapping, Node, Scalar, plain
 from framework.config.tree import Path as TreePath
-from framework.config.filled.variables import Declared, declarations, values_of
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic
-from framework.frozen import dataclass
 
 __all__ = ["LoadResult", "World", "load_pipeline", "load_pipelines", "load_target"]
 

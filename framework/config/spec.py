@@ -6,14 +6,13 @@ a value came from, and no secret is ever held: a secret stays a `SecretRef` unti
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from framework.config.values.maintenance import DAY_MS, MaintenanceLimits, MaintenancePolicy
 from framework.config.names.metadata import HISTORY
 from framework.config.names.patterns import compiled
 from framework.config.names.table_names import DEFAULT_CATALOG, Catalogs, identifier_of, matches_glob, placed
-from framework.frozen import dataclass
+from framework.config.values.maintenance import DAY_MS, MaintenanceLimits, MaintenancePolicy
 
 
 class RouteMode(str, Enum):

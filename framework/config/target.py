@@ -7,16 +7,16 @@ overrides), or diagnostics. Invariant of this module: a secret leaves it as a `S
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from typing import Any
 
 from framework.config.document import Files, not_a_mapping, read_source, upwards
-from framework.config.names.file_kinds import YAML_ENDINGS
-from framework.config.values.maintenance import MaintenanceLimits
 from framework.config.filled.overlay import without
 from framework.config.filled.reference import Scope, resolve, secret_of
+from framework.config.filled.variables import Value, values_of
+from framework.config.names.file_kinds import YAML_ENDINGS
 from framework.config.rules.target.addresses import address_rules
 from framework.config.rules.target.connections import connection_rules, secrets_from_outside, without_secrets
 from framework.config.rules.target.known_settings import known_settings
@@ -27,10 +27,9 @@ from framework.config.spec import LineageSpec, MonitoringSpec, SecretRef, Settin
 from framework.config.text import SourceText
 from framework.config.tree import Mapping, Node, Scalar, Sequence, find, leaves, parse, plain
 from framework.config.units import setting_text, size_bytes
-from framework.config.filled.variables import Value, values_of
+from framework.config.values.maintenance import MaintenanceLimits
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic, Severity, Span
-from framework.frozen import dataclass
 
 LOCAL = """\
 apiVersion: floe/v1

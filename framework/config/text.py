@@ -4,10 +4,10 @@ diagnostics."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
 
 from framework.diagnose.diagnostic import Span
-from framework.frozen import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ Positions stay beside the data, never in it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from operator import is_
 from typing import Any, NamedTuple
@@ -15,15 +16,14 @@ import yaml
 
 from framework.config.text import SourceText, start_of
 from framework.diagnose.diagnostic import Diagnostic, Span
-from framework.late import late_pattern
 
 ScalarValue = str | int | float | bool | None
 _Fast: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULL = {"", "~", "null", "Null", "NULL"}
 _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_INT = late_pattern(r"[-+]?[0-9]+\Z")
-_OCTAL_HEX = late_pattern(r"0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")
-_FLOAT = late_pattern(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
+_INT = re.compile(r"[-+]?[0-9]+\Z")
+_OCTAL_HEX = re.compile(r"0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
 _NOT_FINITE = frozenset(
     {*(f"{sign}.{word}" for sign in ("", "-", "+") for word in ("inf", "Inf", "INF")), ".nan", ".NaN", ".NAN"}
 )

@@ -11,20 +11,19 @@ import re
 from functools import lru_cache
 
 from framework.config.spec import PartitionFieldSpec, SortFieldSpec
-from framework.late import late_pattern
 
-_DURATION = late_pattern(r"([1-9][0-9]{0,8})(ms|s|m|h|d)\Z")
+_DURATION = re.compile(r"([1-9][0-9]{0,8})(ms|s|m|h|d)\Z")
 _MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_SIZE = late_pattern(r"([1-9][0-9]{0,14})(B|kB|KB|MB|GB|TB|KiB|MiB|GiB|TiB)?\Z")
+_SIZE = re.compile(r"([1-9][0-9]{0,14})(B|kB|KB|MB|GB|TB|KiB|MiB|GiB|TiB)?\Z")
 _BYTES = {
     "B": 1,
     **{unit: 1000**power for unit, power in (("kB", 1), ("KB", 1), ("MB", 2), ("GB", 3), ("TB", 4))},
     **{unit: 1024**power for unit, power in (("KiB", 1), ("MiB", 2), ("GiB", 3), ("TiB", 4))},
 }
 COLUMN = r"[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z_][A-Za-z0-9_-]*)*"
-_CALL = late_pattern(r"([A-Za-z_]+)\(([^,()]*)(?:,([^,()]*))?\)\Z")
-_COLUMN = late_pattern(COLUMN + r"\Z")
-_SORT = late_pattern(r"(.+?)(?:(?<! ) +(asc|desc))?(?:(?<! ) +nulls +(first|last))?\Z")
+_CALL = re.compile(r"([A-Za-z_]+)\(([^,()]*)(?:,([^,()]*))?\)\Z")
+_COLUMN = re.compile(COLUMN + r"\Z")
+_SORT = re.compile(r"(.+?)(?:(?<! ) +(asc|desc))?(?:(?<! ) +nulls +(first|last))?\Z")
 PLAIN_TRANSFORMS = ("identity", "year", "month", "day", "hour")
 NUMBERED_TRANSFORMS = ("bucket", "truncate")
 

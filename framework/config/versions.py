@@ -9,20 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from framework.config.document import read_head
 from framework.config.text import SourceText
 from framework.config.tree import Scalar
 from framework.diagnose.diagnostic import Diagnostic, Span
-from framework.frozen import dataclass
-from framework.late import late_pattern
 
 CURRENT = "floe/v1"
 CODE = "FLOE-C219"
 # By the version that a step begins from: the version that it leads to, and what it does to a text.
 Steps = Mapping[str, tuple[str, Callable[[str], str]]]
 STEPS: Steps = {}
-_NUMBERED = late_pattern(r"floe/v([0-9]{1,4})\Z")
+_NUMBERED = re.compile(r"floe/v([0-9]{1,4})\Z")
 
 
 @dataclass(frozen=True)

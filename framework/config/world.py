@@ -4,9 +4,8 @@ texts."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-
-from framework.frozen import dataclass
 
 
 @dataclass(frozen=True)

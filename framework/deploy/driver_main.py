@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from framework.adapters.telemetry.run_log import RunLog, from_environment
 from framework.adapters.secrets import resolve
+from framework.adapters.telemetry.run_log import RunLog, from_environment
 from framework.adapters.telemetry.safe_output import guarded_streams
 from framework.config.spec import LoadedPipeline, TablesSpec
 from framework.errors import FloeError, SetupError

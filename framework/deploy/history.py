@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from framework.commit.events.event_types import Deployed
 from framework.config.spec import LoadedPipeline
 from framework.plan.canonical import canonical, hash_of
-from framework.plan.diff.diff import PlanChange, changes_of_new, diff
 from framework.plan.deploy.saved import SavedPlan
+from framework.plan.diff.diff import PlanChange, changes_of_new, diff
 
 
 @dataclass(frozen=True)

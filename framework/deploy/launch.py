@@ -22,7 +22,13 @@ from importlib import resources
 from pathlib import Path
 from types import FrameType
 
-from framework.adapters.host.private_files import follow_no_link, private_dir, remove_private, touch_private, write_private
+from framework.adapters.host.private_files import (
+    follow_no_link,
+    private_dir,
+    remove_private,
+    touch_private,
+    write_private,
+)
 from framework.adapters.host.process import python_environment
 from framework.config.spec import LoadedPipeline
 from framework.deploy import log_pump

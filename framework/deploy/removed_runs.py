@@ -14,8 +14,8 @@ from framework.adapters.secrets import resolve
 from framework.config.spec import LoadedPipeline
 from framework.deploy.history import History
 from framework.deploy.removed import deployed_here, deployments_of, names
-from framework.plan.deploy.removed import RemovedPipeline, removed_pipelines
 from framework.observe.liveness import live_members
+from framework.plan.deploy.removed import RemovedPipeline, removed_pipelines
 
 
 def removed_from(

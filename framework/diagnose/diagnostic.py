@@ -6,10 +6,9 @@ needs no file. `framework.diagnose.render` turns them into text, JSON, SARIF and
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
-
-from framework.frozen import dataclass
 
 
 class Severity(str, Enum):

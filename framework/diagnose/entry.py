@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
-
-from framework.frozen import dataclass
 
 
 class ShownAs(str, Enum):

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from urllib.parse import quote
 
 from framework.diagnose.counted import counted
 from framework.diagnose.diagnostic import Diagnostic, Place, Span
-from framework.late import late_pattern
 
 FORMATS = ("text", "json", "github", "gitlab", "sarif", "junit")
-_NOT_XML = late_pattern("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _RED, _YELLOW, _BLUE, _BOLD, _END = "\x1b[31m", "\x1b[33m", "\x1b[34m", "\x1b[1m", "\x1b[0m"
 
 

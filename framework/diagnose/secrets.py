@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
-
-from framework.frozen import dataclass
-from framework.late import late_pattern
 
 # Anywhere in a name, whatever stands beside them.
 _ANYWHERE = (
@@ -39,7 +37,7 @@ _ABOUT = frozenset(
     }
 )  # fmt: skip
 # Settings of Spark that name where a secret is kept, and hold none.
-_NAMES_ONLY = late_pattern(
+_NAMES_ONLY = re.compile(
     r"^spark\.kubernetes\.(driver|executor)\.(secrets|secretKeyRef)\.|^spark\..*File$"
     r"|^spark\.kubernetes\.(container\.image\.pullSecrets|kerberos\.tokenSecret\.)"
 )
@@ -50,40 +48,40 @@ HEADERS = frozenset(
         "x-goog-user-project", "x-iceberg-access-delegation", "x-project-id",
     }
 )  # fmt: skip
-_PART = late_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 # What stands for a secret inside of a value or a text: `name=value`, `"name": "value"`, `name: value`. Each name is read
 # once, from its first character: texts are as long as records, and may be made to keep whoever reads them busy.
-_NAMED = late_pattern(r"(?<![A-Za-z0-9_.\-])([A-Za-z0-9_.\-]+)\\?[\"'`]?\s{0,4}[=:]\s{0,4}")
-_NAME_OF_SECRET = late_pattern(
+_NAMED = re.compile(r"(?<![A-Za-z0-9_.\-])([A-Za-z0-9_.\-]+)\\?[\"'`]?\s{0,4}[=:]\s{0,4}")
+_NAME_OF_SECRET = re.compile(
     r"passw(?:or)?d|passphrase|pwd|secret|credential|access[_.\-]?key|account[_.\-]?key|api[_.\-]?key|private[_.\-]?key"
     r"|shared[_.\-]?key|session[_.\-]?token|sas[_.\-]?token|access[_.\-]?token|refresh[_.\-]?token|auth[_.\-]?token"
     r"|security[_.\-]?token|id[_.\-]?token|oauth[_.\-]?token|authorization|jaas"
     r"|\A(?:token|sig|pass|pw|x-amz-signature|x-amz-credential|x-goog-signature)\Z",
     re.IGNORECASE,
 )
-_VALUE = late_pattern(
+_VALUE = re.compile(
     r"(?:(?<==)>\s{0,4})?(\$\{[^}]{0,300}\}|\\\"[^\"]*\\\"|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'"
     r"|(?:Bearer|Basic)\s+[^\s,;&]+|[^\s,;&\"'{}\[\]()]+)",
     re.IGNORECASE,
 )
-_A_WORD = late_pattern(
+_A_WORD = re.compile(
     r"pass|pwd|secret|credential|key|token|auth|jaas|sig|pw", re.IGNORECASE
 )  # each of `_NAME_OF_SECRET` has one
-_USER_IN_URL = late_pattern(r"([A-Za-z][A-Za-z0-9+.\-]{0,40}:)?//[^/?#\s@\"'<>]*(?:@[^/?#\s@\"'<>]*)*@(?=[^\s/])")
-_PASSWORD_IN_URL = late_pattern(r"//[^/?#@:\s\"']*:[^/?#\s\"']+@")
-_SHAPES = late_pattern(
+_USER_IN_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]{0,40}:)?//[^/?#\s@\"'<>]*(?:@[^/?#\s@\"'<>]*)*@(?=[^\s/])")
+_PASSWORD_IN_URL = re.compile(r"//[^/?#@:\s\"']*:[^/?#\s\"']+@")
+_SHAPES = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[^-]*-----END [A-Z ]*PRIVATE KEY-----|[\s\S]*)"
     r"|\beyJ[A-Za-z0-9_\-]{5,1000}\.[A-Za-z0-9_\-]{5,}(?:\.[A-Za-z0-9_\-]*)?"
     r"|\b(?:Bearer|Basic)\s+[A-Za-z0-9+/_.~\-]{8,}=*"
     r"|\b(?:ghp|gho|ghs|github_pat|glpat|hf|sk|xox[abp])[_\-][A-Za-z0-9_\-]{16,}"
 )
 _SHORTEST_SHAPE = len("eyJ") + 5 + len(".") + 5  # of those in `_SHAPES`
-_REFERENCE = late_pattern(r"[\"'`]?\$\{[^}]*\}?[\"'`]?")
+_REFERENCE = re.compile(r"[\"'`]?\$\{[^}]*\}?[\"'`]?")
 HIDDEN = "***"
-_FLOW_VALUE = late_pattern(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'|[^\s\"'{\[,}\]][^,{}\[\]]*")
-_KEY_IN_LINE = late_pattern(r"(?<![A-Za-z0-9_.\-])[\"']?([A-Za-z0-9_.\-]+)[\"']?\s*:\s+(?=\S)")
-_SAYS_NOTHING = late_pattern(
+_FLOW_VALUE = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'|[^\s\"'{\[,}\]][^,{}\[\]]*")
+_KEY_IN_LINE = re.compile(r"(?<![A-Za-z0-9_.\-])[\"']?([A-Za-z0-9_.\-]+)[\"']?\s*:\s+(?=\S)")
+_SAYS_NOTHING = re.compile(
     r"[\"']?(?:\$\{[^}]*\}|string|boolean|int|integer|long|bigint|float|double|date|time|timestamp\w*|uuid|binary|true|false|null)"
     r"[\"']?\s*(?:[,}\]#].*)?$"
 )

@@ -6,6 +6,7 @@ keys and servers' answers come from others; they reach terminals and log lines o
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
@@ -14,17 +15,15 @@ from operator import is_
 from typing import Any, TypeVar
 from unicodedata import category
 
-from framework.late import late_pattern
-
 T = TypeVar("T")
 
 # Characters that are not seen as themselves: controls (C0, C1, DEL), formats (bidi overrides, zero width), surrogates,
 # private and unassigned ones, and what separates lines and paragraphs.
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-_SEEN = late_pattern(r"[\x20-\x7e]*\Z")
-_KAFKAS = late_pattern(r"kafka-[a-z]+\.sh\Z")
+_SEEN = re.compile(r"[\x20-\x7e]*\Z")
+_KAFKAS = re.compile(r"kafka-[a-z]+\.sh\Z")
 # Colours and weights, as floe sets them itself; nothing that moves, hides, blinks, links or asks the terminal.
-_STYLE = late_pattern(r"\x1b\[(?:(?:0|1|2|3|4|2[2-4]|3[0-79]|9[0-7]|38;5;\d{1,3})(?:;(?=[0-9])|(?=m)))*m")
+_STYLE = re.compile(r"\x1b\[(?:(?:0|1|2|3|4|2[2-4]|3[0-79]|9[0-7]|38;5;\d{1,3})(?:;(?=[0-9])|(?=m)))*m")
 
 
 def shown(text: str) -> str:

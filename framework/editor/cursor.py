@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from framework.config.document import read_head
+from framework.config.filled.variables import Declared, declarations
 from framework.config.names.file_kinds import kind_in
 from framework.config.schema.document_schema import published
 from framework.config.templates.find import find_template
@@ -20,14 +22,11 @@ from framework.config.text import SourceText, start_of
 from framework.config.tree import Mapping, Node, Scalar, dotted, find, parse
 from framework.config.tree import Path as TreePath
 from framework.config.tree import Sequence as Items
-from framework.config.filled.variables import Declared, declarations
 from framework.config.world import World
 from framework.diagnose.codes.catalogue import explanation, lookup
 from framework.diagnose.diagnostic import Diagnostic, Span
-from framework.frozen import dataclass
-from framework.late import late_pattern
 
-_CODE = late_pattern(r"\bFLOE-[A-Z][0-9]{3}\b")
+_CODE = re.compile(r"\bFLOE-[A-Z][0-9]{3}\b")
 _NAME, _PARAMETERS = ("template", "name"), ("template", "parameters")
 
 

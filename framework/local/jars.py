@@ -16,9 +16,9 @@ from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 
-from framework.adapters.project.files import cache_dir
 from framework.adapters.host.private_files import make_private, private_dir, write_private
 from framework.adapters.host.process import exclusive
+from framework.adapters.project.files import cache_dir
 from framework.diagnose.counted import counted
 from framework.errors import SetupError
 

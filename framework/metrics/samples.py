@@ -14,9 +14,9 @@ from itertools import chain
 from typing import TypeVar
 
 from framework.commit import risks as dangers
-from framework.commit.risks import Held
 from framework.commit.events.event_types import Health
 from framework.commit.maintenance.health import SIZES, Need, TableHealth, united
+from framework.commit.risks import Held
 from framework.metrics import definitions as d
 from framework.metrics.definitions import OTHERS, Metric
 from framework.metrics.figures import (

@@ -85,7 +85,9 @@ def exclusive(
     Raises:
         SetupError: as `refuse_live`; nothing was fenced.
     """
-    from framework.adapters.kafka.control.transactions import PipelineProducer  # with pandas: not for those who only look
+    from framework.adapters.kafka.control.transactions import (
+        PipelineProducer,  # with pandas: not for those who only look
+    )
 
     refuse_live(KafkaAdmin(kafka), prefix, pipeline, doing)
     producer = PipelineProducer(kafka, transactional_id(prefix, pipeline), group_id(prefix, pipeline), control_topic)

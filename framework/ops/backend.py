@@ -14,18 +14,18 @@ from pathlib import Path
 
 from framework.adapters.secrets import hidden
 from framework.commit.events.event_types import Deployed, Holds, PauseChanged
-from framework.config.connector.translate import import_connector
 from framework.config.load import load_pipeline
 from framework.config.world import World
+from framework.connector.translation.translate import import_connector
 from framework.errors import ConfigError, FloeError
+from framework.observe.live.reader import Looked, OverviewReader
 from framework.ops.shown_dead_letters import ShownLetters
 from framework.overview.values import Overview
 from framework.plan.compile import group_id
 from framework.recovery.requests import say_pause
-from framework.observe.live.reader import Looked, OverviewReader
 from framework.runtime.published_plans import newest_told
-from framework.web.connect import PLUGIN
 from framework.web.backend import Finding, Refused
+from framework.web.connect import PLUGIN
 from framework.web.documents import Letters
 
 CONFIG_KEPT_S = 30.0

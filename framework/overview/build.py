@@ -9,13 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from framework.commit.risks import RETENTION_NEAR, Danger, Held, coordinator_flaps, retention_near
+from framework.commit.dead_letter_replay import is_replay
 from framework.commit.events.event_types import Accounting, Health, Holds
-from framework.commit.machine.reporting.condition import Condition, PipelineFacts, TableFacts, pipeline_condition, table_condition
 from framework.commit.machine.effects import OUTCOME_UNKNOWN
 from framework.commit.machine.pauses import holding
+from framework.commit.machine.reporting.condition import (
+    Condition,
+    PipelineFacts,
+    TableFacts,
+    pipeline_condition,
+    table_condition,
+)
 from framework.commit.maintenance.health import needs_of
-from framework.commit.dead_letter_replay import is_replay
+from framework.commit.risks import RETENTION_NEAR, Danger, Held, coordinator_flaps, retention_near
 from framework.overview.fold import MINUTES, LogFold, PipelineFold, TableFold, Waiting
 from framework.overview.values import (
     IN_TROUBLE,

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field, replace
 
-from framework.commit.risks import Seats, seat_word
 from framework.commit.events.event_types import (
     Acted,
     CommitComplete,
@@ -28,8 +27,9 @@ from framework.commit.events.event_types import (
     Subject,
     TableMeasured,
 )
-from framework.commit.machine.progress.chain import settled_link
 from framework.commit.machine.pauses import Pauses, with_pause, with_repeated
+from framework.commit.machine.progress.chain import settled_link
+from framework.commit.risks import Seats, seat_word
 from framework.overview.values import ActView, Minute, Outcome, SchemaChange, TimelineEntry
 
 ENTRIES = 40

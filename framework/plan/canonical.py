@@ -16,8 +16,8 @@ from enum import Enum
 
 from pydantic import TypeAdapter
 
-from framework.config.values.maintenance import MaintenancePolicy
 from framework.config.spec import MAX_RECORD_BYTES, LoadedPipeline, MonitoringSpec, TargetSpec, WritePolicy
+from framework.config.values.maintenance import MaintenancePolicy
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan, Step
 

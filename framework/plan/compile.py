@@ -5,9 +5,10 @@ Pure: the same two values give the same plan. Names of groups and transactional 
 
 from __future__ import annotations
 
+import re
+
 from framework.config.names.metadata import DEBEZIUM_MOMENTS
 from framework.config.spec import CommitPolicy, Envelope, FieldHint, FormatSpec, FormatType, LoadedPipeline
-from framework.late import late_pattern
 from framework.plan.model import (
     Announce,
     Decode,
@@ -26,7 +27,7 @@ MAX_RECORDS_WITH_TOPIC = 500_000
 TARGET_FILE_BYTES = 512 * 1024 * 1024
 BUFFER_BYTES = 256 * 1024 * 1024
 HEARTBEAT_MS = 60_000
-LOCAL_MASTER = late_pattern(r"local(?:\[(\d+|\*)(?:,\d+)?\])?$")
+LOCAL_MASTER = re.compile(r"local(?:\[(\d+|\*)(?:,\d+)?\])?$")
 
 
 def group_id(prefix: str, pipeline: str) -> str:

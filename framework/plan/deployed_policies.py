@@ -16,6 +16,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from framework.commit.recovery.missing import REPLAY
+from framework.config.names.table_names import identifier_of
+from framework.config.spec import Case, TablePolicy, TablesSpec
 from framework.config.values.maintenance import (
     ExpirePolicy,
     MaintenanceMode,
@@ -23,8 +25,6 @@ from framework.config.values.maintenance import (
     ManifestsPolicy,
     OrphansPolicy,
 )
-from framework.config.spec import Case, TablePolicy, TablesSpec
-from framework.config.names.table_names import identifier_of
 
 _POLICY = TypeAdapter(MaintenancePolicy)
 

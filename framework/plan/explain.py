@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from framework.config.values.maintenance import MaintenancePolicy
 from framework.config.names.metadata import metadata_column
 from framework.config.spec import (
     Condition,
@@ -24,6 +23,7 @@ from framework.config.spec import (
     WritePolicy,
 )
 from framework.config.units import partition_text, sort_text
+from framework.config.values.maintenance import MaintenancePolicy
 from framework.plan.canonical import step_value
 from framework.plan.maintenance_words import unusual_words
 from framework.plan.model import (

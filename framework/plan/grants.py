@@ -6,16 +6,16 @@ on a broker with an authorizer proves the set sufficient for a whole run, and ea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
 from framework.commit.dead_letter_replay import replay_name
 from framework.diagnose.shown import argument
-from framework.late import late_pattern
 from framework.plan.model import Plan, ReadKafka
 
-_LITERAL = late_pattern(r"(?:[A-Za-z0-9_-]|\\[.\-])+(?![*+?{])")
+_LITERAL = re.compile(r"(?:[A-Za-z0-9_-]|\\[.\-])+(?![*+?{])")
 
 
 class Resource(str, Enum):

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from framework.config.values.maintenance import MaintenancePolicy
 from framework.config.units import duration_text
+from framework.config.values.maintenance import MaintenancePolicy
 
 _IN_THE_FILE = {
     "compaction.target_file_bytes": "compaction.target_file_size",

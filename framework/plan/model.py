@@ -6,9 +6,10 @@ that pickle to Spark's tasks and turn into JSON. No step holds a secret or a con
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from framework.config.names.metadata import HISTORY
+from framework.config.names.table_names import Catalogs
 from framework.config.spec import (
     MAX_RECORD_BYTES,
     Distribution,
@@ -20,8 +21,6 @@ from framework.config.spec import (
     RouteRule,
     TablesSpec,
 )
-from framework.config.names.table_names import Catalogs
-from framework.frozen import dataclass
 
 
 @dataclass(frozen=True)

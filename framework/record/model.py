@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from framework.commit.events.event_types import DataFile, KeysFile, Tombstones
 from framework.record.arrays import Ints, Numbers
-from framework.table.upsert.key_index import KeyRun
 from framework.table.model import ColumnDetail, ObservedType, TableNeed, TableTarget
+from framework.table.upsert.key_index import KeyRun
 
 __all__ = [
     "AlikeRows",

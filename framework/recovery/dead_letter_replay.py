@@ -19,10 +19,10 @@ import pyarrow as pa
 
 from framework.adapters.host.failpoints import reach
 from framework.adapters.iceberg.tables import IcebergTables
+from framework.commit.dead_letter_replay import ReplayPosition, replay_name, replay_position, replay_range
 from framework.commit.events.event_types import Accounting
 from framework.commit.machine.effects import PipelineProgress
 from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY, check_recorded_here
-from framework.commit.dead_letter_replay import ReplayPosition, replay_name, replay_position, replay_range
 from framework.config.spec import LoadedPipeline
 from framework.diagnose.counted import counted
 from framework.errors import StateDisagreement
@@ -38,9 +38,9 @@ from framework.record.dead_letters.replay import (
     replay_plan,
 )
 from framework.record.model import BlockResult, DeadLetter, RecordBlock, Slice
-from framework.recovery.dead_letters import Selection, letter_table, read_letters, read_marks
 from framework.recovery.dead_letter_announcer import LetterAnnouncer
 from framework.recovery.dead_letter_stage import LetterStage
+from framework.recovery.dead_letters import Selection, letter_table, read_letters, read_marks
 from framework.runtime.batches.batch import BatchResult, BatchScope, summarise
 from framework.runtime.tables.registry import TableRegistry
 

@@ -21,9 +21,9 @@ from framework.commit.recovery.discard import DiscardPlan, plan_discard
 from framework.config.names.table_names import identifier_of
 from framework.diagnose.suggest import listed
 from framework.errors import SetupError, StateDisagreement
-from framework.plan.compile import coordinator_group
-from framework.observe.status.control_log import read_control_log
 from framework.observe.liveness import exclusive, refuse_live
+from framework.observe.status.control_log import read_control_log
+from framework.plan.compile import coordinator_group
 
 DOING = "floe discard"
 

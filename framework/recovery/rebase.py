@@ -20,23 +20,23 @@ from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.topic import ensure_control_topic
 from framework.adapters.kafka.control.transactions import PipelineProducer
+from framework.commit.dead_letter_replay import replay_name
 from framework.commit.events.event_types import Accounting
 from framework.commit.machine.effects import PipelineProgress, RecordedTable, RecoverTable, TableView
 from framework.commit.machine.progress.examine import is_cut_off, lacks_announced
 from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY, SUMMARY_RECOVERY
 from framework.commit.offsets import PartitionKey
 from framework.commit.recovery.held import HeldBy, held_by, taken_over, without_elsewhere
-from framework.commit.dead_letter_replay import replay_name
 from framework.commit.recovery.rebase import RebaseFacts, RebasePlan
 from framework.diagnose.counted import counted
 from framework.errors import StateDisagreement
+from framework.observe.liveness import exclusive
+from framework.observe.status.control_log import ControlLog, read_control_log
 from framework.plan.compile import group_id
 from framework.plan.model import Plan
 from framework.record.dead_letters.replay import marks_table
 from framework.recovery.recover_table import BRANCH, Recovered, commit_recovery, recover_table, untold
 from framework.recovery.source_offsets import Where, announce_settled, own_offset
-from framework.observe.status.control_log import ControlLog, read_control_log
-from framework.observe.liveness import exclusive
 from framework.runtime.source import PipelineSource
 from framework.runtime.tables.registry import reachable_tables
 

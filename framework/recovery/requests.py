@@ -16,9 +16,9 @@ from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.log import ControlPublisher, ControlReader
 from framework.commit.events.event_types import ControlEvent, Health, PauseChanged, StateChanged, StopRequested, Subject
 from framework.errors import DeadlinePassed
-from framework.plan.compile import coordinator_group
-from framework.observe.status.control_log import read_control_log
 from framework.observe.liveness import live_members
+from framework.observe.status.control_log import read_control_log
+from framework.plan.compile import coordinator_group
 
 POLL_S = 0.5
 LAST_WORD_S = 5.0  # a word that was said is visible by then

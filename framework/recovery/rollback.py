@@ -23,11 +23,11 @@ from framework.commit.offset_ranges import OffsetRanges
 from framework.commit.recovery.missing import Gap, gaps_of, gaps_text, lacking_after
 from framework.commit.recovery.rollback import Announcements, RollbackPlan, given_up_ranges, plan_rollback, target_of
 from framework.errors import StateDisagreement, TableBlocked
+from framework.observe.liveness import exclusive, refuse_live
 from framework.plan.compile import group_id
 from framework.recovery.discard import ControlPlace
 from framework.recovery.recover_table import BRANCH, Recovered, commit_recovery, no_such_table, recover_table, untold
 from framework.recovery.source_offsets import own_offset
-from framework.observe.liveness import exclusive, refuse_live
 
 DOING = "floe rollback"
 

@@ -21,9 +21,9 @@ from framework.commit.offsets import Gaps, PartitionKey, SafeOffset, decode_meta
 from framework.commit.read_back import check_owner
 from framework.commit.recovery.settle_offsets import PartitionPlaces, Places, Settlement
 from framework.errors import FloeError, OutcomeUnknown, StateDisagreement
-from framework.plan.compile import coordinator_group, group_id
-from framework.observe.status.control_log import ControlLog, read_control_log
 from framework.observe.liveness import exclusive
+from framework.observe.status.control_log import ControlLog, read_control_log
+from framework.plan.compile import coordinator_group, group_id
 
 LOADERS = 8
 MOVES_TOLD = 10

@@ -24,13 +24,13 @@ from framework.config.spec import ErrorPolicy, LoadedPipeline
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument
 from framework.errors import AccountingError, SetupError, StateDisagreement, TableBlocked
+from framework.observe.liveness import refuse_live
 from framework.plan.compile import group_id, transactional_id
 from framework.plan.model import Plan
 from framework.recovery.rebase import Recovery
 from framework.recovery.recover_table import BRANCH, commit_recovery, no_such_table, recover_table
 from framework.recovery.source_offsets import own_offset
 from framework.runtime.job import Job, Say
-from framework.observe.liveness import refuse_live
 from framework.runtime.source import PipelineSource
 
 DOING = "floe replay"

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING
 
 from framework import __version__
 from framework.adapters.host.failpoints import reach
+from framework.adapters.host.scratch import scratch_dir
 from framework.adapters.iceberg.catalog import IcebergCatalog
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.control.log import ControlPublisher, ControlReader
 from framework.adapters.kafka.reader import fetch_described
-from framework.adapters.host.scratch import scratch_dir
 from framework.adapters.secrets import resolve
 from framework.commit.events.event_types import CommitComplete, CommitRequested, Deployed, Health, StopRequested
 from framework.config.spec import LoadedPipeline, TargetSpec
@@ -37,14 +37,14 @@ from framework.plan.canonical import canonical, hash_of
 from framework.plan.catalogs import used_catalogs
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
-from framework.runtime.pipeline.control_watch import ControlWatch
 from framework.runtime.coordinator.thread import Coordinator
 from framework.runtime.job_lineage import JobLineage
 from framework.runtime.monitoring.monitor import Connections, Monitor
-from framework.runtime.spark.session import StartingSession
+from framework.runtime.pipeline.control_watch import ControlWatch
 from framework.runtime.pipeline.state_publisher import StateTeller
 from framework.runtime.pipeline.worker import PipelineWorker
 from framework.runtime.pipeline.worker_report import WorkerReport
+from framework.runtime.spark.session import StartingSession
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,8 +17,8 @@ from dataclasses import replace
 from typing import Any
 
 from framework.adapters.iceberg.tables import IcebergTables
-from framework.adapters.telemetry.lineage_sinks import FileSink, HttpSink, LineageSink
 from framework.adapters.secrets import resolve
+from framework.adapters.telemetry.lineage_sinks import FileSink, HttpSink, LineageSink
 from framework.commit.events.event_types import ControlEvent, DataComplete, DataWritten, Deployed, Heartbeat
 from framework.commit.machine.effects import CommitTable, Committed
 from framework.config.spec import TablePolicy, TargetSpec
@@ -36,8 +36,8 @@ from framework.lineage.values import (
     kafka_namespace,
 )
 from framework.plan.compile import group_id
-from framework.task.failures import in_words, say_safely
 from framework.runtime.published_plans import newest_told
+from framework.task.failures import in_words, say_safely
 
 QUEUED = 1_000
 CLOSE_TIMEOUT_S = 5.0

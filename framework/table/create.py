@@ -26,15 +26,14 @@ from pyiceberg.types import (
     TimestamptzNanoType,
 )
 
-from framework.config.spec import Case, FieldHint, PartitionFieldSpec, TablePolicy
 from framework.config.names.table_names import identifier_of
+from framework.config.spec import Case, FieldHint, PartitionFieldSpec, TablePolicy
 from framework.table.changes import CreateTable, Refusal
 from framework.table.columns.details import with_details
 from framework.table.columns.limit import CODE as TOO_WIDE
 from framework.table.columns.limit import too_wide, within
-from framework.table.upsert.keys import unordered
-from framework.table.model import ColumnDetail, ObservedType, TableNeed
 from framework.table.columns.new_fields import FieldIds, build_type, children
+from framework.table.model import ColumnDetail, ObservedType, TableNeed
 from framework.table.partitions import order_of, spec_of
 from framework.table.policy.admitted import admitted_fields, most_columns
 from framework.table.policy.metadata_columns import metadata_columns as filled_by_floe
@@ -50,6 +49,7 @@ from framework.table.schema.types import (
     merge_spellings,
     without_nanoseconds,
 )
+from framework.table.upsert.keys import unordered
 
 _TRANSFORMS = frozenset({"identity", "bucket", "truncate", "year", "month", "day", "hour"})
 _WITH_ARGUMENT = frozenset({"bucket", "truncate"})

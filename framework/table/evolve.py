@@ -23,19 +23,19 @@ from pyiceberg.types import (
 )
 
 from framework.config.spec import Case
-from framework.table.schema.arrow import always_required, parse_schema
 from framework.table.changes import AddColumn, AlterTable, Refusal, RelaxColumn, SchemaChange, WidenColumn
 from framework.table.columns.details import merge_details
 from framework.table.columns.limit import CODE as TOO_WIDE
 from framework.table.columns.limit import too_wide, within
-from framework.table.model import ObservedType, TableNeed, TableTarget
 from framework.table.columns.new_fields import FieldIds, build_field, children, element
+from framework.table.model import ObservedType, TableNeed, TableTarget
 from framework.table.partitions import partition_fields, specs
 from framework.table.policy.admitted import most_columns
 from framework.table.policy.names import named
 from framework.table.policy.rules import rules_of
 from framework.table.policy.words import Aspect
 from framework.table.readable import UNREADABLE, Definition, new_faults, without_clashes
+from framework.table.schema.arrow import always_required, parse_schema
 from framework.table.schema.types import known_part, merge_observed, merge_spellings, primitive_of, promotes
 
 

@@ -11,10 +11,10 @@ from dataclasses import replace
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
 
 from framework.config.spec import PartitionFieldSpec, TablePolicy
-from framework.table.schema.arrow import parse_schema
 from framework.table.changes import AlterTable
 from framework.table.model import TableTarget
 from framework.table.partitions import spec_of
+from framework.table.schema.arrow import parse_schema
 from framework.table.schema.types import format_version
 
 

@@ -28,9 +28,9 @@ from framework.plan.model import Plan
 from framework.record.model import KeyedRows, TableTarget, TaskReport
 from framework.record.rows.dictionary_text import plain_table
 from framework.task.context import TaskContext
-from framework.task.upsert.writer import DELETE, UPSERT, KeyedWriter, with_positions
 from framework.task.output import new_writer, remove_files, report_batch
 from framework.task.reported_failure import telling
+from framework.task.upsert.writer import DELETE, UPSERT, KeyedWriter, with_positions
 from framework.task.writer_tasks import exchange_numbers, task_of
 
 if TYPE_CHECKING:

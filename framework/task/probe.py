@@ -23,8 +23,8 @@ from framework.errors import FloeError
 from framework.record.blocks.poison_records import Condemned
 from framework.record.model import Slice
 from framework.task.context import TaskContext
-from framework.task.stage import try_slices
 from framework.task.reported_failure import is_outside
+from framework.task.stage import try_slices
 
 # A piece that fails is cut into so many: a hundred thousand records are four cuts, and each costs the start of a
 # process.

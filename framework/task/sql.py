@@ -26,16 +26,16 @@ from framework.errors import ConfigError, RetriableError
 from framework.plan.model import Plan
 from framework.record.arrays import Ints
 from framework.record.blocks.bisect_failures import joined
-from framework.record.compiled import be_plain
 from framework.record.blocks.poison_records import set_aside
+from framework.record.compiled import be_plain
 from framework.record.model import BlockResult, DeadLetter, RecordBlock, Slice, SliceReport, TableNeed, TaskReport
 from framework.record.sql.accounting import Packed, pack, removed, unpack
 from framework.record.sql.failure import FAILED, split
 from framework.table.evolve import merge_needs
 from framework.task.context import TaskContext, Work, spans_of
 from framework.task.exchange import Outbox, exchange, sent_report
-from framework.task.task_run import TaskRun
 from framework.task.reported_failure import telling
+from framework.task.task_run import TaskRun
 
 if TYPE_CHECKING:
     from pyspark.errors import AnalysisException

@@ -12,8 +12,8 @@ from framework.errors import FloeError
 from framework.record.model import BlockResult, DeadLetter, KeyedRows, SliceReport, TableNeed, TaskReport
 from framework.task.context import TaskContext
 from framework.task.exchange import Outbox
-from framework.task.upsert.newest import number_of_topic
 from framework.task.output import new_writer
+from framework.task.upsert.newest import number_of_topic
 
 
 class TaskRun:

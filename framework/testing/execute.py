@@ -18,8 +18,8 @@ from framework.errors import AccountingError, FloeError, RetriableError
 from framework.plan.model import Plan
 from framework.record.model import BlockResult, DeadLetter, RecordBlock, TableNeed, TableTarget
 from framework.record.process import Sql, process_block, process_with_sql
-from framework.table.schema.arrow import parse_schema
 from framework.table.evolve import merge_needs
+from framework.table.schema.arrow import parse_schema
 from framework.testing.case import Case, blocks
 from framework.testing.newest_rows import SourceChanges, newest_rows
 from framework.testing.tables import MemoryTables

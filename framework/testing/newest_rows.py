@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from framework.adapters.key_hash import hash_keys
 from framework.record.arrays import Ints
-from framework.record.upsert.tables import key_columns, order_column
 from framework.record.model import KeyedRows
+from framework.record.upsert.tables import key_columns, order_column
 from framework.table.model import TableTarget
 from framework.task.upsert.newest import Positions, newest_by_hash, number_of_topic
 

@@ -16,8 +16,8 @@ from framework.config.spec import PipelineSpec
 from framework.diagnose.secrets import is_secret_name
 from framework.errors import ConfigError
 from framework.record.failure import RecordFailure
-from framework.record.strict_json import JsonValue, NumberText, parse_record
 from framework.record.masks import MASKED, Hidden, Masks, mask_fields
+from framework.record.strict_json import JsonValue, NumberText, parse_record
 from framework.testing.values import Plain
 
 MAX_RECORDS = 200

@@ -14,14 +14,14 @@ from pyiceberg.types import NestedField
 from framework.config.spec import PartitionFieldSpec, SortFieldSpec
 from framework.plan.model import Plan
 from framework.record.model import TableNeed, TableTarget
-from framework.table.schema.arrow import parse_schema
 from framework.table.changes import AlterTable, Refusal
+from framework.table.columns.new_fields import FieldIds, build_type
 from framework.table.create import plan_create
 from framework.table.evolve import plan_evolution
 from framework.table.in_memory import altered_in_memory, made_in_memory
-from framework.table.columns.new_fields import FieldIds, build_type
-from framework.table.trouble import frozen
+from framework.table.schema.arrow import parse_schema
 from framework.table.schema.types import declared_type
+from framework.table.trouble import frozen
 
 Given = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
 

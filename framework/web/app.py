@@ -19,9 +19,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from framework.adapters.host.listener import is_ours
 from framework.errors import FloeError
 from framework.web.access.access import Access, Role
+from framework.web.access.guard import allowed
 from framework.web.answers import MOST_BODY, Kept, as_refused, read_body, read_query, refusal, written
 from framework.web.backend import Desk, Refused
-from framework.web.access.guard import allowed
 from framework.web.openapi import OPENAPI, describe
 from framework.web.operations import OPERATIONS, Asked, Operation
 from framework.web.page.views import page_routes

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pyspark
 
-from framework.adapters.project.files import cache_dir
 from framework.adapters.host.java import find_java
 from framework.adapters.host.process import exclusive
+from framework.adapters.project.files import cache_dir
 from framework.local.jars import SETTINGS_VARIABLE
 
 JARS_OF_PYSPARK = Path(pyspark.__file__).parent / "jars"

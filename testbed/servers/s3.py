@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from pyarrow.fs import S3FileSystem
 
-from framework.adapters.project.files import cache_dir
 from framework.adapters.host.process import exclusive
+from framework.adapters.project.files import cache_dir
 from framework.local.broker import HOST, free_port
 
 MOTO = "moto[server]==5.2.5"

@@ -33,9 +33,9 @@ from framework.config.spec import (
     WholeNumbers,
 )
 from framework.record.model import TableTarget
-from framework.table.schema.arrow import parse_schema
 from framework.table.partitions import specs
 from framework.table.readable import Definition, faults
+from framework.table.schema.arrow import parse_schema
 from framework.testing.tables import MemoryTables
 from testbed.record_samples import alone, block, plan, processed, target
 from tests.fuzz.documents import CODES, SIZES, WHOLES

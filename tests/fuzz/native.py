@@ -135,9 +135,9 @@ def _mutated(seed: int, counts: dict[str, int]) -> None:
     NUL."""
     import pyarrow as pa
 
+    from framework.record.fit.parse_plan import parse_groups
     from framework.record.fit.table_shape import table_shape
     from framework.record.json.compiled import parse_plain
-    from framework.record.fit.parse_plan import parse_groups
     from testbed.record_samples import target
     from tests.fuzz.documents import Writer
 
@@ -188,8 +188,8 @@ def _searched(chance: random.Random) -> None:
     """Hashes that lie evenly or all in one place, several entries of one hash, and none at all."""
     import numpy as np
 
-    from framework.adapters.key_hash import KeyHashes
     from framework.adapters.iceberg.upsert.index_runs import find
+    from framework.adapters.key_hash import KeyHashes
 
     most = chance.choice((3, 2**20, 2**64 - 1))
     held = sorted((chance.randint(0, most), chance.randint(0, 1)) for _ in range(chance.choice((0, 1, 7, 300))))

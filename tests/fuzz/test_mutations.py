@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from framework.record.convert import iso_time, numbers, times
-from framework.record.fit import typed_columns
-from framework.record.fit import table_shape as shapes
 from framework.record.convert.times import TimestampConverter
+from framework.record.fit import table_shape as shapes
+from framework.record.fit import typed_columns
 from framework.record.formats import columns
 from framework.record.json import arrow_screen
 from tests.fuzz.connect import check_connect

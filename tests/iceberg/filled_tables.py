@@ -9,6 +9,8 @@ import uuid
 from dataclasses import replace
 from pathlib import Path
 
+from framework.commit.file_ages import DAY_MS
+
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.log import ControlPublisher
 from framework.adapters.kafka.control.topic import ensure_control_topic
@@ -22,9 +24,8 @@ from framework.commit.events.event_types import (
     TableCommitPolicy,
 )
 from framework.commit.machine.effects import Committed
-from framework.commit.file_ages import DAY_MS
-from framework.config.values.maintenance import MaintenancePolicy
 from framework.config.spec import TablePolicy, TablesSpec
+from framework.config.values.maintenance import MaintenancePolicy
 from framework.plan.canonical import plan_value
 from framework.plan.compile import compile_plan
 from framework.runtime.maintenance.orphans import TableOrphans, clean

@@ -15,9 +15,9 @@ import pyarrow as pa
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
-from framework.adapters.maintenance.copy_on_write import copies_without
-from framework.adapters.iceberg.upsert.target import keyed_target_of
 from framework.adapters.iceberg.upsert.search import search
+from framework.adapters.iceberg.upsert.target import keyed_target_of
+from framework.adapters.maintenance.copy_on_write import copies_without
 from framework.commit.events.event_types import Accounting, DataComplete, DataWritten
 from framework.commit.machine.effects import Committed
 from framework.config.spec import Deletes, KeyIndexUse, PartitionFieldSpec, TablePolicy, WriteMode, WritePolicy
@@ -29,8 +29,8 @@ from framework.table.schema.arrow import arrow_schema, parse_schema
 from framework.table.upsert.key_index import Step
 from framework.task.context import TaskContext
 from framework.task.exchange import Outbox, make_receiver, sent_report
-from framework.task.upsert.index_job import IndexedTable, Made, do_step
 from framework.task.task_run import TaskRun
+from framework.task.upsert.index_job import IndexedTable, Made, do_step
 from framework.task.writer_tasks import exchange_numbers
 from testbed.record_samples import plan as sample_plan
 from testbed.record_samples import policy

@@ -42,17 +42,17 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from framework.adapters.maintenance import tables as table_care
 from framework.adapters.iceberg.commits.commit import TableCommits
 from framework.adapters.iceberg.commits.replace import live_files_of
 from framework.adapters.iceberg.upsert.search import ROW_ID_FIELD
-from framework.adapters.parquet import long_file
-from framework.adapters.parquet.files import TableWriter
+from framework.adapters.maintenance import tables as table_care
 from framework.adapters.maintenance.rewrite_files import UPDATED_FIELD, RowPlaces
 from framework.adapters.maintenance.tables import Compacted, TableCare
+from framework.adapters.parquet import long_file
+from framework.adapters.parquet.files import TableWriter
 from framework.commit.machine.effects import Committed
-from framework.config.values.maintenance import CompactionPolicy, ManifestsPolicy
 from framework.config.spec import PartitionFieldSpec, TablePolicy
+from framework.config.values.maintenance import CompactionPolicy, ManifestsPolicy
 from framework.errors import FloeError
 from framework.table.schema.arrow import arrow_schema, parse_schema
 from tests.iceberg.conftest import TOPIC, Lake

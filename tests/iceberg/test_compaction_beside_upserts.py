@@ -10,8 +10,8 @@ import pytest
 
 from framework.adapters.maintenance import tables as table_care
 from framework.adapters.maintenance.tables import Compacted, TableCare
-from framework.config.values.maintenance import CompactionPolicy
 from framework.config.spec import KeyIndexUse
+from framework.config.values.maintenance import CompactionPolicy
 from framework.table.upsert import key_index
 from tests.iceberg.conftest import Lake
 from tests.iceberg.keyed_pipeline import SPECS, Change, Pipeline, made

@@ -18,9 +18,14 @@ import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from framework.adapters.iceberg.upsert import hash_files
-from framework.adapters.key_hash import KeyHashes, hash_keys
+from framework.adapters.iceberg.upsert.deleted_keys import (
+    DeletedKeys,
+    UnusableTombstones,
+    older_than_deletes,
+    write_tombstones,
+)
 from framework.adapters.iceberg.upsert.index_runs import Entries, UnusableRun, find, read_run, write_run
-from framework.adapters.iceberg.upsert.deleted_keys import DeletedKeys, UnusableTombstones, older_than_deletes, write_tombstones
+from framework.adapters.key_hash import KeyHashes, hash_keys
 from framework.commit.machine.effects import Committed
 from framework.config.spec import KeyIndexUse
 from framework.errors import TableBlocked

@@ -26,10 +26,10 @@ from framework.record.model import TableTarget
 from framework.record.process import process_block
 from framework.runtime.tables.refresh import TableRefresh
 from framework.runtime.tables.registry import TableRegistry
-from framework.table.schema.arrow import arrow_schema
 from framework.table.changes import AlterTable, CreateTable
 from framework.table.create import plan_create
 from framework.table.model import TableNeed
+from framework.table.schema.arrow import arrow_schema
 from testbed.record_samples import block, plan
 from tests.iceberg.conftest import POLICY, SCHEMA, Lake
 

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from framework.commit.file_ages import SAFETY_AGE_MS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyiceberg.io import FileIO
@@ -27,8 +28,7 @@ from pyiceberg.types import DoubleType, LongType, NestedField
 
 from framework.adapters.iceberg.files import list_files, path_key
 from framework.adapters.iceberg.private import entry_fields
-from framework.adapters.iceberg.private.deletes import deletion_vectors
-from framework.adapters.iceberg.private.deletes import row_deletes
+from framework.adapters.iceberg.private.deletes import deletion_vectors, row_deletes
 from framework.adapters.iceberg.private.deletes.deletion_vectors import (
     DamagedDeletionVector,
     DeletionVector,
@@ -37,14 +37,17 @@ from framework.adapters.iceberg.private.deletes.deletion_vectors import (
     read_vectors,
     write_vectors,
 )
+from framework.adapters.iceberg.private.deletes.position_deletes import (
+    PATH_FIELD_ID,
+    PositionDeletes,
+    read_position_deletes,
+)
+from framework.adapters.iceberg.private.deletes.row_deletes import FileDeletes, WrongDeletes
 from framework.adapters.iceberg.private.live_files import UnsupportedDeletes, deleted_positions, live_files
 from framework.adapters.iceberg.private.manifests import SnapshotFiles
-from framework.adapters.iceberg.private.deletes.position_deletes import PATH_FIELD_ID, PositionDeletes, read_position_deletes
-from framework.adapters.iceberg.private.deletes.row_deletes import FileDeletes, WrongDeletes
 from framework.commit.events.event_types import DataFile
 from framework.commit.machine.effects import Committed
 from framework.commit.recovery.orphans import sort_out
-from framework.commit.file_ages import SAFETY_AGE_MS
 from framework.config.spec import PartitionFieldSpec
 from tests.iceberg.conftest import Lake
 from tests.iceberg.deletes import Deleter, as_equality_deletes, check, ids_left, state

@@ -16,8 +16,8 @@ from pyiceberg.transforms import BucketTransform
 from framework.adapters.iceberg.files import path_key
 from framework.adapters.iceberg.private.live_files import deleted_positions
 from framework.adapters.maintenance.tables import TableCare
-from framework.config.values.maintenance import CompactionPolicy
 from framework.config.spec import PartitionFieldSpec
+from framework.config.values.maintenance import CompactionPolicy
 from tests.iceberg.conftest import SCHEMA, Lake
 from tests.iceberg.deletes import Deleter, check, state
 from tests.iceberg.lineage import lineage, local

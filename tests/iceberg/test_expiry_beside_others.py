@@ -14,8 +14,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 from pyiceberg.table.update import RemoveSnapshotsUpdate
 
-from framework.adapters.maintenance import tables as table_care
 from framework.adapters.iceberg.commits import expiry
+from framework.adapters.maintenance import tables as table_care
 from framework.adapters.maintenance.tables import TableCare
 from framework.commit.machine.effects import PipelineProgress
 from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY, merge

@@ -17,8 +17,8 @@ from pyiceberg.types import DateType, IcebergType, LongType, NestedField, String
 
 from framework.adapters.iceberg import project_by_id
 from framework.adapters.maintenance.tables import TableCare
-from framework.config.values.maintenance import CompactionPolicy
 from framework.config.spec import Deletes, KeyIndexUse, PartitionFieldSpec
+from framework.config.values.maintenance import CompactionPolicy
 from framework.errors import TableBlocked
 from framework.table.upsert import key_index
 from tests.iceberg.conftest import Lake

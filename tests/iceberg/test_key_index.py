@@ -21,14 +21,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from framework.adapters.iceberg.upsert import hash_files
-from framework.adapters.iceberg.upsert import lookup as key_lookup
-from framework.adapters.iceberg.upsert import index_runs as key_runs
-from framework.adapters.iceberg.upsert import search as key_search
 from framework.adapters.iceberg.private.live_files import LiveFile
-from framework.adapters.key_hash import KeyHashes, hash_keys
+from framework.adapters.iceberg.upsert import hash_files
+from framework.adapters.iceberg.upsert import index_runs as key_runs
+from framework.adapters.iceberg.upsert import lookup as key_lookup
+from framework.adapters.iceberg.upsert import search as key_search
 from framework.adapters.iceberg.upsert.index_file import read_index, remove_left_over, root_of, write_index
-from framework.adapters.iceberg.upsert.index_runs import Entries, UnusableRun, check_within, find, merge_runs, read_run, write_run
+from framework.adapters.iceberg.upsert.index_runs import (
+    Entries,
+    UnusableRun,
+    check_within,
+    find,
+    merge_runs,
+    read_run,
+    write_run,
+)
+from framework.adapters.key_hash import KeyHashes, hash_keys
 from framework.config.spec import KeyIndexUse
 from framework.table.upsert import key_index
 from framework.table.upsert.key_index import Cover, KeyRun, Merge, is_worth_waiting, next_steps, uncovered, useful

@@ -21,17 +21,17 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.types import DoubleType, FloatType, IcebergType, LongType, NestedField, StringType
 
-from framework.adapters.maintenance import copy_on_write
-from framework.adapters.maintenance.copy_on_write import copies_without
-from framework.adapters.iceberg.upsert import rows_to_delete as keyed_rows
 from framework.adapters.iceberg.commits.commit import TableCommits
 from framework.adapters.iceberg.private.live_files import live_files
 from framework.adapters.iceberg.private.row_lineage import read_manifests
 from framework.adapters.iceberg.project_by_id import table_columns
-from framework.adapters.iceberg.upsert.search import Hits, search
+from framework.adapters.iceberg.upsert import rows_to_delete as keyed_rows
 from framework.adapters.iceberg.upsert.keys_file import read_found, read_keys, write_keys
-from framework.adapters.parquet.files import TableWriter
+from framework.adapters.iceberg.upsert.search import Hits, search
+from framework.adapters.maintenance import copy_on_write
+from framework.adapters.maintenance.copy_on_write import copies_without
 from framework.adapters.maintenance.tables import TableCare
+from framework.adapters.parquet.files import TableWriter
 from framework.commit.events.event_types import DataFile, KeyedChanges
 from framework.commit.machine.effects import (
     CommitConflict,
@@ -41,8 +41,8 @@ from framework.commit.machine.effects import (
     FailureCause,
     FilesGone,
 )
-from framework.config.values.maintenance import CompactionPolicy
 from framework.config.spec import PartitionFieldSpec
+from framework.config.values.maintenance import CompactionPolicy
 from framework.metrics.figures import Service
 from framework.metrics.services import service_of_commit
 from framework.table.schema.arrow import _PLAIN, arrow_schema, parse_schema

@@ -26,34 +26,34 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import BooleanType, DateType, DecimalType, LongType, NestedField, StringType, UUIDType
 
 from framework.adapters import waiting_pieces
-from framework.adapters.iceberg.upsert import duplicate_keys as double_keys
-from framework.adapters.iceberg.upsert.target import KeyedTarget
 from framework.adapters.iceberg.private.live_files import live_files
 from framework.adapters.iceberg.private.row_lineage import read_manifests
 from framework.adapters.iceberg.project_by_id import table_columns
+from framework.adapters.iceberg.upsert import duplicate_keys as double_keys
 from framework.adapters.iceberg.upsert.index_file import write_index
 from framework.adapters.iceberg.upsert.index_runs import entries_of, write_run
-from framework.adapters.iceberg.upsert.search import Hits, search
 from framework.adapters.iceberg.upsert.keys_file import read_found, read_keys, write_keys
+from framework.adapters.iceberg.upsert.search import Hits, search
+from framework.adapters.iceberg.upsert.target import KeyedTarget
+from framework.adapters.maintenance.tables import TableCare
 from framework.adapters.parquet.files import TableWriter
 from framework.adapters.parquet.key_places import key_places
 from framework.adapters.parquet.partition import partitions
-from framework.adapters.maintenance.tables import TableCare
 from framework.adapters.waiting_pieces import WaitingPieces
 from framework.commit.events.event_types import Accounting, KeyedChanges
 from framework.commit.machine.effects import Committed
-from framework.config.values.maintenance import CompactionPolicy
 from framework.config.spec import Deletes, KeyIndexUse, TablePolicy
+from framework.config.values.maintenance import CompactionPolicy
 from framework.errors import AccountingError, FloeError, TableBlocked
 from framework.plan.compile import BUFFER_BYTES
 from framework.record.model import BlockResult, KeyedRows
 from framework.runtime.batches.batch import summarise
-from framework.table.upsert import key_index
 from framework.table.schema.arrow import arrow_schema, parse_schema
-from framework.task.upsert import writer as keyed_writer
+from framework.table.upsert import key_index
 from framework.task.exchange import Outbox, try_received
 from framework.task.output import remove_files
 from framework.task.task_run import TaskRun
+from framework.task.upsert import writer as keyed_writer
 from tests.iceberg.conftest import POLICY, Lake
 from tests.iceberg.keyed_pipeline import SCHEMA, SPECS, UPSERT, Change, Key, Pipeline, keyed_rows, made
 from tests.iceberg.lineage import change

@@ -14,11 +14,11 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType, IntegerType, ListType, LongType, MapType, NestedField, StringType, StructType
 
-from framework.adapters.parquet.files import TableWriter
 from framework.adapters.maintenance.tables import TableCare
+from framework.adapters.parquet.files import TableWriter
 from framework.commit.machine.effects import Committed
-from framework.config.values.maintenance import CompactionPolicy
 from framework.config.spec import EvolveMode, RouteRule
+from framework.config.values.maintenance import CompactionPolicy
 from framework.record.json import compiled as compiled_json
 from framework.record.model import BlockResult, TableTarget
 from framework.record.process import process_block

@@ -36,9 +36,9 @@ from framework.config.values.maintenance import (
     OrphansPolicy,
 )
 from framework.runtime.coordinator.thread import Coordinator
-from framework.runtime.maintenance.tables import TableReport, maintain, maintain_table
-from framework.runtime.maintenance.orphans import Announced
 from framework.runtime.maintenance.background import TableKeeper
+from framework.runtime.maintenance.orphans import Announced
+from framework.runtime.maintenance.tables import TableReport, maintain, maintain_table
 from tests.conftest import Broker
 from tests.iceberg.conftest import Lake
 from tests.iceberg.deletes import Deleter

@@ -35,8 +35,8 @@ from framework.commit.machine.effects import Committed
 from framework.config.spec import PartitionFieldSpec, SortFieldSpec
 from framework.record.fit.parsed_columns import from_python
 from framework.record.model import TableTarget
-from framework.table.schema.arrow import arrow_schema
 from framework.table.changes import CreateTable
+from framework.table.schema.arrow import arrow_schema
 from tests.iceberg.conftest import POLICY, Lake
 from tests.iceberg.spark_server import IcebergSpark
 

@@ -32,16 +32,21 @@ from pyiceberg.types import (
     TimeType,
 )
 
-from framework.adapters.iceberg.upsert import row_versions
 from framework.adapters.iceberg.upsert import deleted_keys as tombstone_files
+from framework.adapters.iceberg.upsert import row_versions
+from framework.adapters.iceberg.upsert.deleted_keys import (
+    DeletedKeys,
+    UnusableTombstones,
+    read_tombstones,
+    write_tombstones,
+)
 from framework.adapters.key_hash import KeyHashes
 from framework.adapters.maintenance.tables import TableCare
-from framework.adapters.iceberg.upsert.deleted_keys import DeletedKeys, UnusableTombstones, read_tombstones, write_tombstones
+from framework.commit.deleted_keys import FAN_OUT, TOMBSTONES_PROPERTY
 from framework.commit.events.event_types import DataWritten
 from framework.commit.machine.effects import CommitFailed, Committed, FailureCause
-from framework.commit.deleted_keys import FAN_OUT, TOMBSTONES_PROPERTY
-from framework.config.values.maintenance import CompactionPolicy
 from framework.config.spec import KeyIndexUse
+from framework.config.values.maintenance import CompactionPolicy
 from framework.errors import TableBlocked
 from framework.record.model import KeyedRows
 from framework.runtime.upsert.heads import KeyedTables

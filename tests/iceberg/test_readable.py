@@ -18,9 +18,9 @@ from framework.config.names.column_names import RESERVED_BY_ICEBERG, NameFault, 
 from framework.config.spec import PartitionFieldSpec
 from framework.errors import TableBlocked
 from framework.table import readable
-from framework.table.schema.arrow import parse_schema
 from framework.table.partitions import specs
 from framework.table.readable import Definition, Fault, faults
+from framework.table.schema.arrow import parse_schema
 from testbed.servers.spark_reader import java_read
 from tests.fuzz.definitions import FAMILIES, definition, metadata_json
 from tests.fuzz.evolve import evolved_table

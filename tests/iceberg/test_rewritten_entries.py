@@ -22,15 +22,15 @@ from pyiceberg.avro.decoder import new_decoder
 from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, LongType, NestedField
 
+from framework.adapters.iceberg.commits.replace import manifests_of
 from framework.adapters.iceberg.private.avro import ExactDoubleReader
 from framework.adapters.iceberg.private.damaged_doubles import damaged_manifests
-from framework.adapters.iceberg.commits.replace import manifests_of
 from framework.adapters.maintenance.tables import TableCare
 from framework.commit.events.event_types import DataFile
-from framework.config.values.maintenance import ManifestsPolicy
 from framework.config.spec import PartitionFieldSpec
-from framework.ops.doctor.model import State
+from framework.config.values.maintenance import ManifestsPolicy
 from framework.ops.doctor.catalog import unreadable_tables
+from framework.ops.doctor.model import State
 from tests.iceberg.conftest import Lake
 from tests.iceberg.lineage import avro, local, some_files
 from tests.iceberg.spark_server import IcebergSpark

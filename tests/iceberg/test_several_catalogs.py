@@ -17,13 +17,13 @@ from framework.config.spec import RouteRule, SecretRef, SettingValue, TablePolic
 from framework.errors import FloeError, SetupError
 from framework.plan.catalogs import used_catalogs
 from framework.record.model import TableNeed
-from framework.runtime.tables import refresh as table_refresh
 from framework.runtime.job import open_catalog
 from framework.runtime.maintenance.orphans import why_not
+from framework.runtime.tables import refresh as table_refresh
 from framework.runtime.tables.refresh import TableRefresh
 from framework.runtime.tables.registry import TableRegistry, reachable_tables
-from framework.table.schema.arrow import arrow_schema, parse_schema
 from framework.table.changes import CreateTable
+from framework.table.schema.arrow import arrow_schema, parse_schema
 from testbed.record_samples import plan
 from tests.iceberg.conftest import SCHEMA, TOPIC, Lake
 

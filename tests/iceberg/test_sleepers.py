@@ -11,21 +11,21 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from framework.commit.file_ages import YOUNG_MS, Moment
 from pyiceberg.table import Table
 
-from framework.adapters.maintenance import tables as table_care
-from framework.adapters.iceberg.commits import commit as commit_module
 from framework.adapters.iceberg import files as files_module
+from framework.adapters.iceberg.commits import commit as commit_module
 from framework.adapters.iceberg.commits.commit import TableCommits
+from framework.adapters.maintenance import tables as table_care
 from framework.commit.events.event_types import DataFile
 from framework.commit.machine.effects import CommitFailed, Committed, FilesGone, Input
-from framework.commit.file_ages import YOUNG_MS, Moment
 from framework.config.values.maintenance import ManifestsPolicy
 from framework.errors import RetriableError
 from framework.runtime.batches import announcer as announcer_module
-from framework.runtime.coordinator import catalog_requests
 from framework.runtime.batches.announcer import Announcer
 from framework.runtime.batches.batch import BatchResult, BatchScope, summarise
+from framework.runtime.coordinator import catalog_requests
 from framework.runtime.coordinator.catalog_requests import CatalogRequests
 from framework.runtime.coordinator.thread import Coordinator
 from tests.conftest import Broker

@@ -12,11 +12,11 @@ from framework.config.spec import ErrorPolicy, RouteRule, TablePolicy
 from framework.errors import FloeError, TableBlocked
 from framework.ops.preview import facts as preview_facts
 from framework.ops.preview.model import Action
+from framework.runtime.retry_policy import is_outage
 from framework.runtime.tables import creation as table_creation
 from framework.runtime.tables import refresh as table_refresh
-from framework.runtime.tables import troubles as table_troubles
 from framework.runtime.tables import registry as registries
-from framework.runtime.retry_policy import is_outage
+from framework.runtime.tables import troubles as table_troubles
 from framework.runtime.tables.refresh import TableRefresh
 from framework.runtime.tables.registry import TableRegistry
 from framework.table import trouble

@@ -15,9 +15,16 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.control.leadership import (
+    CoordinatorSeat,
+    SeatAssigned,
+    SeatEnd,
+    SeatRead,
+    SeatUpdate,
+    holds_still,
+)
 from framework.adapters.kafka.control.log import ControlPublisher
 from framework.adapters.kafka.control.topic import ensure_control_topic
-from framework.adapters.kafka.control.leadership import CoordinatorSeat, SeatAssigned, SeatEnd, SeatRead, SeatUpdate, holds_still
 from framework.commit.events.codec import encode
 from framework.commit.machine.effects import Assigned, Effect, Read, Stop
 from framework.commit.machine.step import CoordinatorState, step

@@ -18,9 +18,9 @@ from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.topic import ensure_control_topic
 from framework.local.broker import free_port
+from framework.observe.status.read import read_status
 from framework.plan.compile import coordinator_group
 from framework.runtime.coordinator.thread import Coordinator
-from framework.observe.status.read import read_status
 from tests.chaos.harness import Running
 from tests.conftest import Broker
 from tests.project import FLOE, Project, kill_group

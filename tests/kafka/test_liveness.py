@@ -15,8 +15,8 @@ from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.presence import Presence
 from framework.adapters.kafka.control.transactions import PipelineProducer
 from framework.errors import FencedError, SetupError
-from framework.plan.compile import group_id
 from framework.observe.liveness import exclusive, live_members, refuse_live
+from framework.plan.compile import group_id
 from tests.conftest import Broker
 from tests.kafka.conftest import heartbeat, unique, wait_for
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from framework.adapters.project.files import load_or_raise
 from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.project.files import load_or_raise
 from framework.cli.main import run_main
 from framework.config.spec import LoadedPipeline
 from framework.deploy import last_deployed

@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from framework.adapters.kafka.admin import GroupOffset, KafkaAdmin
+from framework.adapters.kafka.control.leadership import first_offset
 from framework.adapters.kafka.control.log import (
     ControlPublisher,
     CoordinatorSeat,
@@ -21,7 +22,6 @@ from framework.adapters.kafka.control.log import (
     SeatRevoked,
     SeatUpdate,
 )
-from framework.adapters.kafka.control.leadership import first_offset
 from tests.kafka.conftest import heartbeat, unique, wait_for
 from tests.kafka.test_admin import recreate
 

@@ -14,10 +14,10 @@ import pytest
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.log import ControlPublisher, ControlReader, CoordinatorSeat
 from framework.adapters.kafka.control.topic import check_control_topic, ensure_control_topic
-from framework.adapters.kafka.fetch import SliceFetcher
 from framework.adapters.kafka.control.transactions import PipelineProducer
-from framework.commit.events.event_types import CommitRequested
+from framework.adapters.kafka.fetch import SliceFetcher
 from framework.commit.dead_letter_replay import replay_name
+from framework.commit.events.event_types import CommitRequested
 from framework.config.spec import (
     KafkaSourceSpec,
     LoadedPipeline,

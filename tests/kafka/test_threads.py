@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from framework.adapters.kafka.control import presence as kafka_presence
 from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.control import presence as kafka_presence
 from framework.adapters.kafka.control.log import ControlPublisher, ControlReader
 from framework.adapters.kafka.control.presence import Presence
 from framework.commit.events.event_types import Health, StateChanged, StopRequested
 from framework.deploy import driver_main
+from framework.observe.liveness import live_members
 from framework.plan.compile import group_id
 from framework.runtime.pipeline import control_watch
 from framework.runtime.pipeline.control_watch import ControlWatch
-from framework.observe.liveness import live_members
 from framework.runtime.pipeline.state_publisher import StateTeller
 from tests.conftest import Broker
 from tests.kafka.conftest import heartbeat, unique, wait_for

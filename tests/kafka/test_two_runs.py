@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from framework.adapters.project.files import load_or_raise
 from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.project.files import load_or_raise
 from framework.commit.offsets import decode_metadata
 from framework.config.spec import LoadedPipeline
 from framework.errors import FencedError, OutcomeUnknown, RetriableError

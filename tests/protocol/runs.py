@@ -32,11 +32,11 @@ from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
 from framework.runtime import source
 from framework.runtime.batches import announcer
-from framework.runtime.pipeline import worker
 from framework.runtime.batches.batch import BatchResult
 from framework.runtime.batches.handover import AnnouncedBatch
-from framework.runtime.retry_policy import is_retriable
+from framework.runtime.pipeline import worker
 from framework.runtime.pipeline.worker import PipelineWorker
+from framework.runtime.retry_policy import is_retriable
 
 KEY: PartitionKey = ("src", 0)
 TOPIC_ID = "src-id"

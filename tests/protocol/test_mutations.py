@@ -16,11 +16,7 @@ from framework.commit import watch
 from framework.commit.events import split
 from framework.commit.events.event_types import DataComplete, DataWritten, Discarded, Heartbeat
 from framework.commit.machine import cycle, fold, queues, schedule
-from framework.commit.machine.progress import chain
-from framework.commit.machine.progress import examine
-from framework.commit.machine.progress import prefix
 from framework.commit.machine import step as state
-from framework.commit.machine.progress.chain import Verdict
 from framework.commit.machine.effects import (
     Assigned,
     Effect,
@@ -32,6 +28,8 @@ from framework.commit.machine.effects import (
 )
 from framework.commit.machine.fifo import Fifo
 from framework.commit.machine.model import Announcement, CoordinatorState, Phase, PipelineState, TableState
+from framework.commit.machine.progress import chain, examine, prefix
+from framework.commit.machine.progress.chain import Verdict
 from framework.commit.machine.step import step
 from framework.commit.machine.step_draft import Turn
 from tests.protocol import edges

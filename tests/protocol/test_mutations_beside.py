@@ -17,11 +17,11 @@ from framework.commit.recovery import orphans
 from framework.config.spec import ErrorPolicy, EvolveMode
 from framework.record import gaps
 from framework.record.arrays import Ints
-from framework.record.state.block_state import BlockState
 from framework.record.convert import numbers as convert_numbers
 from framework.record.convert import times as convert_times
 from framework.record.convert.iso_time import Moment
 from framework.record.model import RecordBlock
+from framework.record.state.block_state import BlockState
 from framework.runtime.batches import batch as runtime_batch
 from framework.table import trouble
 from tests.type_cases import CASES

@@ -18,8 +18,8 @@ import framework
 from framework.adapters.host.failpoints import HANGS
 from framework.adapters.kafka.control.log import ControlPublisher
 from framework.commit.events.event_types import Deployed
-from framework.config.values.maintenance import CompactionPolicy, ExpirePolicy, MaintenanceMode, MaintenancePolicy
 from framework.config.spec import TablePolicy, TablesSpec
+from framework.config.values.maintenance import CompactionPolicy, ExpirePolicy, MaintenanceMode, MaintenancePolicy
 from framework.local.broker import free_port
 from framework.plan.canonical import plan_value
 from framework.plan.compile import compile_plan

@@ -19,11 +19,17 @@ from hypothesis import strategies as st
 
 import framework
 from framework.cli.verbs import VERBS
-from framework.commit.risks import Held, retention_near
 from framework.commit.events.event_types import Health, Holds, PauseChanged, StateChanged, Subject
-from framework.commit.machine.reporting.condition import Condition, PipelineFacts, TableFacts, pipeline_condition, table_condition
 from framework.commit.machine.pauses import resume_command
+from framework.commit.machine.reporting.condition import (
+    Condition,
+    PipelineFacts,
+    TableFacts,
+    pipeline_condition,
+    table_condition,
+)
 from framework.commit.maintenance.health import maintain_command
+from framework.commit.risks import Held, retention_near
 from framework.diagnose.shown import argument, is_command
 from framework.metrics.alerts import ALERTS
 from framework.web.page.html import _ENGINE, _commands

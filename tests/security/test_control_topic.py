@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.topic import ensure_control_topic
-from framework.cli.watch.log import describe
 from framework.cli.main import run_main
+from framework.cli.watch.log import describe
 from framework.commit.events.codec import decode, encode
 from framework.commit.events.event_types import ControlEvent
 from framework.commit.machine.effects import Assigned, Read, Tick

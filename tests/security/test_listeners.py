@@ -22,16 +22,16 @@ import requests
 from prometheus_client import CollectorRegistry
 
 import framework
-from framework.adapters.telemetry import metrics_server
 from framework.adapters.host.listener import MOST_CONNECTIONS
+from framework.adapters.telemetry import metrics_server
 from framework.adapters.telemetry.metrics_server import MetricsServer
 from framework.ops.backend import BrokerDesk
 from framework.overview.values import Overview
 from framework.web import app, serve
 from framework.web.answers import MOST_BODY
+from framework.web.backend import Finding
 from framework.web.beside import PageBeside
 from framework.web.connect import MOST_FINDINGS
-from framework.web.backend import Finding
 from tests.unit.web.desk import ACTOR, PlainDesk, served
 
 SOURCES = Path(framework.__file__).parent

@@ -16,7 +16,6 @@ import pytest
 
 import framework
 from framework.adapters.host import private_files
-from framework.adapters.project.files import cache_dir
 from framework.adapters.host.private_files import (
     no_link_below,
     open_private,
@@ -25,6 +24,7 @@ from framework.adapters.host.private_files import (
     write_private,
 )
 from framework.adapters.host.process import exclusive, spawn, stop
+from framework.adapters.project.files import cache_dir
 from framework.cli.main import run_main
 from framework.deploy.applications import Applications, DeployedApplication, Record
 from framework.deploy.launch import Application, stage

@@ -13,8 +13,8 @@ from pyiceberg.table import Table
 
 from framework.config.spec import History, RouteRule, TablePolicy, WriteMode, WritePolicy
 from framework.errors import FloeError
-from framework.ops.preview.model import Action
 from framework.ops.preview.decisions import holding_tables, preview_table
+from framework.ops.preview.model import Action
 from framework.ops.tap.model import tables_now
 from framework.plan.model import Plan
 from framework.record.process import process_block

@@ -220,9 +220,15 @@ LEFT = {
     ("adapters/host/scratch.py", "open"),  # a lock, with the mode and only if it is new; of others' no link is followed
     ("adapters/iceberg/private/avro.py", "write_bytes"),  # into memory
     ("cli/main.py", "open"),  # /dev/null
-    ("adapters/telemetry/lineage_sinks.py", "open"),  # for its owner and group, whose collector reads it, and no link is followed
+    (
+        "adapters/telemetry/lineage_sinks.py",
+        "open",
+    ),  # for its owner and group, whose collector reads it, and no link is followed
     ("deploy/log_pump.py", "open"),  # for its owner alone, and no link is followed
-    ("cli/shared/options.py", "write_text"),  # a report, where its user asked for it, for the tools of theirs that read it
+    (
+        "cli/shared/options.py",
+        "write_text",
+    ),  # a report, where its user asked for it, for the tools of theirs that read it
     ("deploy/package/archive.py", "open"),  # a tar file over a stream that is open
 }
 WRITES = {

@@ -23,8 +23,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.adapters.telemetry.safe_output import GuardedStream, OneLine, error_text, guarded_streams, log_line
-from framework.cli.repair.dlq_text import show_table
 from framework.cli.main import run_main
+from framework.cli.repair.dlq_text import show_table
 from framework.cli.shared.status_text import pipelines_table, print_status
 from framework.commit.events.event_types import StateChanged
 from framework.deploy import launch as submitted_launch

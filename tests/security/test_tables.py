@@ -30,8 +30,8 @@ from framework.adapters.parquet.usable import _POSITIVE
 from framework.commit.machine.effects import CommitFailed
 from framework.config.rules.permitted import never_a_property
 from framework.errors import TableBlocked
-from framework.ops.doctor.model import State
 from framework.ops.doctor.catalog import examine
+from framework.ops.doctor.model import State
 from framework.table.changes import CreateTable
 from testbed.record_samples import target as record_target
 from tests.iceberg.conftest import POLICY, SCHEMA, TOPIC, Lake

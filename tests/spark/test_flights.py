@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from framework.adapters.project.files import load_or_raise
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.topic import ensure_control_topic
+from framework.adapters.project.files import load_or_raise
 from framework.plan.compile import compile_plan
 from framework.plan.grants import grants_for
 from testbed.servers.places import Servers

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 from framework.errors import SetupError
-from framework.late import late_pattern
 
 OLDEST, FIRST_TOO_NEW = 17, 24  # Spark 4.1 runs on 17 and 21; from 24 on the JVM lacks what Hadoop's login needs
-_VERSION = late_pattern(r'version "(?:1\.)?(\d+)')
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 def install_command() -> str:

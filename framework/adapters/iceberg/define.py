@@ -38,8 +38,8 @@ from pyiceberg.table.update import (
 from framework.adapters.iceberg.commits.commit import TableCommits
 from framework.adapters.iceberg.supported_tables import writable_versions
 from framework.adapters.iceberg.views import definition_of
-from framework.config.spec import PartitionFieldSpec, SortFieldSpec
 from framework.config.names.table_names import identifier_of
+from framework.config.spec import PartitionFieldSpec, SortFieldSpec
 from framework.errors import FloeError, TableBlocked
 from framework.table.changes import AlterTable, CreateTable
 from framework.table.model import TableTarget

@@ -26,10 +26,10 @@ from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table import Table, TableProperties
 
 from framework.adapters.iceberg.upsert.order import tombstones_of
+from framework.commit.deleted_keys import root_of
+from framework.commit.file_ages import Moment
 from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY, filled_from
 from framework.commit.recovery.orphans import StoredFile
-from framework.commit.file_ages import Moment
-from framework.commit.deleted_keys import root_of
 
 __all__ = [
     "StoredFile",

@@ -28,8 +28,8 @@ from pyiceberg.types import (
 from framework.adapters.iceberg.upsert.target import ROW_ID
 from framework.diagnose.shown import argument
 from framework.errors import TableBlocked
-from framework.table.schema.arrow import arrow_type
 from framework.table.readable import Definition, faults
+from framework.table.schema.arrow import arrow_type
 
 FORMAT_VERSIONS = (1, 2, 3)
 ENCRYPTION_KEY = "encryption.key-id"

@@ -34,8 +34,8 @@ from framework.adapters.iceberg.files import (
     references_of,
     store_now_ms,
 )
-from framework.adapters.iceberg.upsert.target import KeyedTarget, ask_keyed, check_keyed, keyed_target_of
 from framework.adapters.iceberg.supported_tables import raise_for_names, refused, unreadable, unwritable
+from framework.adapters.iceberg.upsert.target import KeyedTarget, ask_keyed, check_keyed, keyed_target_of
 from framework.adapters.iceberg.views import SnapshotInfo, ancestry, definition_of, head_of, info_of, target_of, view_of
 from framework.adapters.iceberg.writers import writers_beside
 from framework.adapters.parquet.usable import unusable
@@ -44,9 +44,9 @@ from framework.commit.events.event_types import SourceRange
 from framework.commit.machine.effects import CommitTable, RecordedTable, TableView
 from framework.commit.machine.progress.recorded import MISSING_PROPERTY, PROGRESS_PROPERTY
 from framework.commit.recovery.rollback import RollbackFacts
+from framework.config.names.table_names import DEFAULT_CATALOG, catalog_of, identifier_of
 from framework.config.rules.permitted import is_below
 from framework.config.spec import TablePolicy
-from framework.config.names.table_names import DEFAULT_CATALOG, catalog_of, identifier_of
 from framework.diagnose.counted import counted
 from framework.diagnose.suggest import listed
 from framework.errors import FloeError, SetupError, TableBlocked

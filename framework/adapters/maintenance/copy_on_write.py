@@ -22,8 +22,8 @@ from framework.adapters.iceberg.private.live_files import LiveFiles
 from framework.adapters.iceberg.views import target_of
 from framework.adapters.maintenance.rewrite_files import rewrite
 from framework.commit.events.event_types import DataFile
-from framework.config.spec import TablePolicy
 from framework.config.names.table_names import catalog_of
+from framework.config.spec import TablePolicy
 
 # Files that are written at once; of each no more than a row group is in memory.
 WRITERS = 4

@@ -23,12 +23,12 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata
 
-from framework.adapters.iceberg.upsert.target import ROW_ID
 from framework.adapters.iceberg.private.deletes.deletion_vectors import Positions
 from framework.adapters.iceberg.private.live_files import LiveFile, deleted_positions
 from framework.adapters.iceberg.project_by_id import FileColumns, NotProjected, open_parquet, table_columns
 from framework.adapters.iceberg.supported_tables import UPDATED
 from framework.adapters.iceberg.upsert.search import ROW_ID_FIELD
+from framework.adapters.iceberg.upsert.target import ROW_ID
 from framework.adapters.parquet.files import Follow, TableWriter, layout_of
 from framework.adapters.parquet.long_file import write_long_file
 from framework.adapters.waiting_pieces import Piece, WaitingPieces

@@ -19,9 +19,6 @@ from pyiceberg.utils.properties import property_as_bool
 from framework.adapters.host.failpoints import reach
 from framework.adapters.iceberg.commits.commit import TableCommits
 from framework.adapters.iceberg.commits.expiry import ExpiryFacts, expire, facts_of, went_with, would_go
-from framework.adapters.iceberg.files import moment
-from framework.adapters.iceberg.private.damaged_doubles import damaged_manifests
-from framework.adapters.iceberg.private.live_files import LiveFile, UnsupportedDeletes
 from framework.adapters.iceberg.commits.replace import (
     Replacement,
     foreign_replaces,
@@ -30,6 +27,9 @@ from framework.adapters.iceberg.commits.replace import (
     manifests_of,
     replace_files,
 )
+from framework.adapters.iceberg.files import moment
+from framework.adapters.iceberg.private.damaged_doubles import damaged_manifests
+from framework.adapters.iceberg.private.live_files import LiveFile, UnsupportedDeletes
 from framework.adapters.iceberg.supported_tables import cannot_rewrite, unwritable
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.iceberg.views import target_of, view_of
@@ -40,9 +40,9 @@ from framework.commit.maintenance.compaction import LiveFileFacts, plan_compacti
 from framework.commit.maintenance.expire import Expiry, decide_expiry
 from framework.commit.maintenance.health import MetadataFacts, TableHealth, health_of
 from framework.commit.maintenance.others import OtherMaintainer, other_maintainer
-from framework.config.values.maintenance import CompactionPolicy, MaintenancePolicy, ManifestsPolicy
-from framework.config.spec import TablePolicy
 from framework.config.names.table_names import catalog_of
+from framework.config.spec import TablePolicy
+from framework.config.values.maintenance import CompactionPolicy, MaintenancePolicy, ManifestsPolicy
 from framework.errors import FloeError
 
 BRANCH = "main"

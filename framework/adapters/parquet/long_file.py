@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER_ID
 
 from framework.adapters.file_io import file_io
-from framework.adapters.parquet.sorting.external import sorted_pieces
 from framework.adapters.parquet.files import as_column, layout_of
 from framework.adapters.parquet.metrics import nan_counts
 from framework.adapters.parquet.partition import Partition, partitions
+from framework.adapters.parquet.sorting.external import sorted_pieces
 from framework.adapters.parquet.statistics import file_metrics, split_offsets
 from framework.commit.events.event_types import DataFile
 from framework.record.model import TableTarget

@@ -13,8 +13,8 @@ import shutil
 import time
 from pathlib import Path
 
-from framework.adapters.project.files import cache_dir
 from framework.adapters.host.private_files import FILE, private_dir
+from framework.adapters.project.files import cache_dir
 from framework.errors import SetupError
 
 # While Java writes an archive it is not one yet; what is older was given up by a process that was killed.

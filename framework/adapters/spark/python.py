@@ -13,9 +13,9 @@ import shlex
 import sys
 from pathlib import Path
 
-from framework.adapters.project.files import cache_dir
 from framework.adapters.host.private_files import PROGRAM, private_dir, write_private
 from framework.adapters.host.process import python_in_shell
+from framework.adapters.project.files import cache_dir
 from framework.errors import SetupError
 
 _SCRIPT = """#!/bin/sh

@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from framework.adapters.project.files import load_or_raise
-from framework.cli.shared.options import json_option, loading_options
 from framework.cli.check.plan import look, print_lines
+from framework.cli.shared.options import json_option, loading_options
 
 
 @click.command()

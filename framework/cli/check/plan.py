@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from framework.adapters.project.files import load_or_raise
 from framework.adapters.host.private_files import write_private
+from framework.adapters.project.files import load_or_raise
 from framework.cli.shared.options import FILES, json_option, loading_options
 from framework.cli.shared.review import allow_option
 
@@ -60,8 +60,8 @@ def plan(
     """
     from framework.ops.preview.text import preview_lines
     from framework.plan.canonical import plan_hash
-    from framework.plan.diff.consent import allowed_codes
     from framework.plan.deploy.saved import render_saved
+    from framework.plan.diff.consent import allowed_codes
 
     allowed = allowed_codes(allow)
     pipelines = load_or_raise(files, target, variables, sets, offline=offline or against is not None)
@@ -107,8 +107,8 @@ def look(
 def exit_code(previews: Sequence[PipelinePreview], removed: Sequence[RemovedPipeline], allowed: Collection[str]) -> int:
     """2 for a danger that is not allowed, else that of the first problem, else 0."""
     from framework.errors import ConfigError
-    from framework.plan.diff.consent import missing_consent
     from framework.plan.deploy.removed import needs_consent
+    from framework.plan.diff.consent import missing_consent
 
     if needs_consent(removed, allowed) or any(missing_consent(preview.changes or (), allowed) for preview in previews):
         return ConfigError.exit_code

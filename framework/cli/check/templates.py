@@ -13,13 +13,13 @@ from rich.table import Table
 
 from framework.adapters.project.files import raise_findings, real_world
 from framework.adapters.project.template_names import template_names
-from framework.cli.shared.options import format_option, json_option
 from framework.cli.check.templates_lock import lock, update
+from framework.cli.shared.options import format_option, json_option
+from framework.config.filled.variables import Declared
 from framework.config.names.file_kinds import kind_in
 from framework.config.templates.find import Found, find_template
 from framework.config.templates.library import read_template
 from framework.config.tree import Mapping, plain
-from framework.config.filled.variables import Declared
 from framework.diagnose.shown import shown
 from framework.testing.report import FORMATS
 
@@ -110,8 +110,8 @@ def test_command(names: tuple[str, ...], folder: Path, target: str | None, forma
     \b
     floe templates test acme:landing@2
     """
-    from framework.cli.shared.options import use_colour
     from framework.cli.check.test_verb import engine_for, exit_code, template_report
+    from framework.cli.shared.options import use_colour
     from framework.config.load import DEFAULT_TARGET, load_target
     from framework.testing.report import render
 

@@ -13,8 +13,8 @@ import click
 
 from framework.adapters.project.files import expand, load_or_raise, no_pipelines, real_world
 from framework.adapters.telemetry.safe_output import log_line
-from framework.cli.shared.options import FILES, format_option, loading_options, report_option, use_colour, write_reports
 from framework.cli.check.test_write import Recording, fix, record, take
+from framework.cli.shared.options import FILES, format_option, loading_options, report_option, use_colour, write_reports
 from framework.config.check_files import kind_of
 from framework.config.load import DEFAULT_TARGET, LoadResult, load_pipelines, load_target
 from framework.config.spec import LoadedPipeline

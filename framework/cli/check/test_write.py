@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -11,7 +12,6 @@ from framework.adapters.project.files import rewrite_text
 from framework.config.load import LoadResult
 from framework.config.spec import LoadedPipeline
 from framework.errors import ConfigError
-from framework.frozen import dataclass
 from framework.testing.recorded import Taken, masked
 from framework.testing.rewriting.rewrite import Load, Rewritten, Run, fixed, recorded
 from framework.testing.suite import FileReport

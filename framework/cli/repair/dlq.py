@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from framework.adapters.telemetry.safe_output import log_line
-from framework.cli.shared.dlq_options import Letters, PipelineFile, letters, pipeline_file, place
 from framework.cli.repair.dlq_text import (
     describe,
     groups_of,
@@ -23,9 +22,10 @@ from framework.cli.repair.dlq_text import (
     show_table,
     time_of,
 )
+from framework.cli.shared.dlq_options import Letters, PipelineFile, letters, pipeline_file, place
 from framework.cli.shared.options import json_option
-from framework.config.spec import LoadedPipeline
 from framework.config.names.table_names import catalog_of
+from framework.config.spec import LoadedPipeline
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument
 from framework.errors import SetupError

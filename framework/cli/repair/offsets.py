@@ -14,8 +14,8 @@ from rich.table import Table
 
 from framework.cli.shared.fitted_table import print_table
 from framework.cli.shared.options import json_option, why_option
-from framework.cli.watch.pause import whoami
 from framework.cli.shared.target_options import Control, open_pipeline, pipeline_argument, target_options
+from framework.cli.watch.pause import whoami
 
 if TYPE_CHECKING:
     from framework.commit.recovery.settle_offsets import Origin, Places, Settlement
@@ -94,9 +94,9 @@ def set_command(
     floe offsets set orders orders:0=1200 orders:1=900 --allow-loss
     """
     from framework.commit.recovery.settle_offsets import Origin, settle
+    from framework.observe.liveness import refuse_live
     from framework.recovery.source_offsets import offsets_at, perform, read_places
     from framework.runtime.job import open_catalog
-    from framework.observe.liveness import refuse_live
 
     given = parse_positions(positions)
     if sum((from_log, from_tables, to_time is not None, bool(given))) != 1:

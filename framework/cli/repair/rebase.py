@@ -71,9 +71,9 @@ def rebase(
     """
     from framework.adapters.kafka.admin import KafkaAdmin
     from framework.commit.recovery.rebase import RebaseChoice, plan_rebase
+    from framework.observe.liveness import refuse_live
     from framework.recovery.rebase import begin_offsets, perform_rebase, read_facts
     from framework.runtime.lineage import told_recovery
-    from framework.observe.liveness import refuse_live
 
     if begin_at and (same_offsets or from_log_start):
         raise click.UsageError("--begin-at says where to begin; leave --same-offsets and --from-log-start out")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import re
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,15 +16,13 @@ from framework.adapters.project.files import load_or_raise
 from framework.cli.shared.options import loading_options
 from framework.config.spec import LoadedPipeline
 from framework.config.units import duration_ms
-from framework.frozen import dataclass
-from framework.late import late_pattern
 
 if TYPE_CHECKING:
     from framework.recovery.dead_letters import Selection
 
 F = TypeVar("F", bound=Callable[..., object])
 STAGES = ("decode", "route", "convert")
-_PLACE = late_pattern(r"(?P<topic>.+)-(?P<partition>\d+)@(?P<offset>\d+)")
+_PLACE = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)@(?P<offset>\d+)")
 
 
 @dataclass(frozen=True)

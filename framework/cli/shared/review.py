@@ -37,8 +37,8 @@ def check_reviewed(pipelines: Sequence[LoadedPipeline], reviewed: str | None, al
     Raises:
         ConfigError: it is not what was reviewed, or an option allows nothing.
     """
-    from framework.plan.diff.consent import allowed_codes
     from framework.plan.deploy.saved import check_saved, read_saved
+    from framework.plan.diff.consent import allowed_codes
 
     allowed = allowed_codes(allow)
     if reviewed is None:

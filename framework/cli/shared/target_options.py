@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,7 +16,6 @@ from framework.config.names.file_kinds import YAML_ENDINGS
 from framework.config.spec import LoadedPipeline, TargetSpec
 from framework.config.target import load_target
 from framework.errors import SetupError
-from framework.frozen import dataclass
 
 if TYPE_CHECKING:
     from framework.adapters.kafka.control.log import ControlReader

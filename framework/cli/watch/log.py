@@ -8,8 +8,8 @@ from datetime import datetime, timezone
 
 import click
 
-from framework.cli.watch.pause import whoami
 from framework.cli.shared.target_options import Control, open_control, target_options
+from framework.cli.watch.pause import whoami
 from framework.commit.events.codec import encode
 from framework.commit.events.event_types import (
     Acted,

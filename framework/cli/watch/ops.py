@@ -56,14 +56,14 @@ def ops(
     address = host_and_port(listen)
     if address is None:
         raise click.BadParameter(f"`{listen}` is not HOST:PORT, such as {LISTEN}", param_hint="--listen")
+    from framework.observe.live.reader import Looked, OverviewReader
     from framework.ops.backend import BrokerDesk
     from framework.ops.shown_dead_letters import ShownLetters
     from framework.runtime.job import open_catalog
-    from framework.observe.live.reader import Looked, OverviewReader
     from framework.web.access.access import Access, needs_tokens, refused
+    from framework.web.access.token_file import TokenFile
     from framework.web.app import create_app
     from framework.web.serve import bind, serve
-    from framework.web.access.token_file import TokenFile
 
     if tokens_file is None and needs_tokens(address[0]):
         raise refused(f"others can reach {listen}, and there is no token file", listen, "give one with --tokens FILE")

@@ -8,8 +8,8 @@ import click
 
 from framework.adapters.project.files import real_world
 from framework.cli.shared.options import loading_options
-from framework.config.writing.emit import to_yaml
 from framework.config.load import load_pipeline
+from framework.config.writing.emit import to_yaml
 from framework.errors import ConfigError
 
 

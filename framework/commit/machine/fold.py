@@ -6,6 +6,7 @@ pipelines' chains, requests. Keeps invariant 2: a batch counts once its DataComp
 
 from __future__ import annotations
 
+from framework.commit.dead_letter_replay import is_replay
 from framework.commit.events.event_types import (
     CommitComplete,
     CommitRequested,
@@ -19,14 +20,13 @@ from framework.commit.events.event_types import (
     StateChanged,
     Subject,
 )
-from framework.commit.machine.progress.chain import Fit, check_link, next_link, settled_link
 from framework.commit.machine.changed import changed
 from framework.commit.machine.effects import LoadTable, Read
 from framework.commit.machine.model import Announcement, OpenBatch, Phase, PipelineState, Request
 from framework.commit.machine.pauses import with_pause, with_repeated
+from framework.commit.machine.progress.chain import Fit, check_link, next_link, settled_link
 from framework.commit.machine.queues import discard, enqueue, forget, settle
 from framework.commit.machine.step_draft import Turn
-from framework.commit.dead_letter_replay import is_replay
 
 
 def fold(turn: Turn, record: Read) -> None:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from framework.commit.events.event_types import CommitToTable, DataWritten, Heartbeat, StateChanged, TableCommitPolicy
+from framework.commit.file_ages import YOUNG_MS
 from framework.commit.machine.effects import Stop, TableView
 from framework.commit.machine.fifo import Fifo
 from framework.commit.machine.pauses import Pauses
-from framework.commit.file_ages import YOUNG_MS
 
 
 @dataclass(frozen=True)

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from zlib import crc32
 
+from framework.commit.dead_letter_replay import is_replay
 from framework.commit.events.event_types import CommitToTable, Holds
 from framework.commit.machine.changed import changed
 from framework.commit.machine.effects import CommitTable, LoadTable, Publish, TableView
-from framework.commit.machine.progress.examine import first_obstacle, log_end, trouble
 from framework.commit.machine.model import Attempt, CoordinatorState, Phase, Request, TableState
 from framework.commit.machine.pauses import holding
+from framework.commit.machine.progress.examine import first_obstacle, log_end, trouble
 from framework.commit.machine.progress.prefix import Prefix, take_prefix
 from framework.commit.machine.queues import drop_announcements
 from framework.commit.machine.step_draft import Turn
-from framework.commit.dead_letter_replay import is_replay
 from framework.diagnose.shown import argument
 
 

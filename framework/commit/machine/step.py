@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from framework.commit.events.event_types import CommitRequested, DataComplete, Discarded, OffsetsSet, PauseChanged
 from framework.commit.machine import cycle, schedule
-from framework.commit.machine.reporting import health
 from framework.commit.machine.effects import (
     Assigned,
     CommitConflict,
@@ -30,6 +29,7 @@ from framework.commit.machine.effects import (
 from framework.commit.machine.fold import fold
 from framework.commit.machine.model import CoordinatorState, Limits, Phase
 from framework.commit.machine.queues import is_later
+from framework.commit.machine.reporting import health
 from framework.commit.machine.reporting.report import snapshot
 from framework.commit.machine.step_draft import Turn
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from framework.commit.dead_letter_replay import is_replay
 from framework.commit.events.event_types import DataWritten
 from framework.commit.machine.effects import TableProgress
 from framework.commit.offset_ranges import NO_OFFSETS, OffsetRanges
-from framework.commit.dead_letter_replay import is_replay
 from framework.commit.recovery.missing import REPLAY, Gap
 from framework.errors import StateDisagreement, TableBlocked
 

@@ -9,15 +9,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from framework.config.values.evolution import EVOLVE_SHORTHANDS, evolve_mode
-from framework.config.values.maintenance import (
-    CompactionPolicy,
-    ExpirePolicy,
-    MaintenanceMode,
-    MaintenancePolicy,
-    ManifestsPolicy,
-    OrphansPolicy,
-)
+from framework.config.names.table_names import is_name, matches_glob, template_glob
 from framework.config.spec import (
     Case,
     CommitPolicy,
@@ -53,9 +45,17 @@ from framework.config.spec import (
     WriteMode,
     WritePolicy,
 )
-from framework.config.names.table_names import is_name, matches_glob, template_glob
-from framework.config.values.type_text import structure, text_of
 from framework.config.units import duration_ms, partition_field, setting_text, size_bytes, sort_field
+from framework.config.values.evolution import EVOLVE_SHORTHANDS, evolve_mode
+from framework.config.values.maintenance import (
+    CompactionPolicy,
+    ExpirePolicy,
+    MaintenanceMode,
+    MaintenancePolicy,
+    ManifestsPolicy,
+    OrphansPolicy,
+)
+from framework.config.values.type_text import structure, text_of
 
 _POLICIES: dict[str, TablePolicy] = {}  # by what is written
 _MOST_POLICIES = 256

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import bisect
 import re
+from dataclasses import dataclass
 
 from framework.config.text import SourceText
 from framework.diagnose.diagnostic import Span
-from framework.frozen import dataclass
-from framework.late import late_pattern
 
 _OPEN, _CLOSE = "\ue000", "\ue001"
-_MARKER = late_pattern(f"{_OPEN}([0-9]+):([0-9]+):([0-9]+):([0-9]+){_CLOSE}")
+_MARKER = re.compile(f"{_OPEN}([0-9]+):([0-9]+):([0-9]+):([0-9]+){_CLOSE}")
 # Or the rest of the text, where none is closed any more: it is asked for once.
-_EXPRESSION = late_pattern(r"\{\{(?:.*?(\}\})|.*)", re.DOTALL)
-_STATEMENT = late_pattern(r"[ \t]*#%")
-RESERVED = late_pattern("[\ue000-\ue003]")
+_EXPRESSION = re.compile(r"\{\{(?:.*?(\}\})|.*)", re.DOTALL)
+_STATEMENT = re.compile(r"[ \t]*#%")
+RESERVED = re.compile("[\ue000-\ue003]")
 
 
 def marked(text: str, file_index: int) -> str:

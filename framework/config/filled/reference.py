@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping as Mapped
-from dataclasses import field
+from dataclasses import dataclass, field
 from operator import is_
 
-from framework.config.tree import Entry, Mapping, Node, Path, Scalar, Sequence, dotted
 from framework.config.filled.variables import Value
+from framework.config.tree import Entry, Mapping, Node, Path, Scalar, Sequence, dotted
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic, Severity, Span
 from framework.diagnose.suggest import did_you_mean, listed
-from framework.frozen import dataclass
-from framework.late import late_pattern
 
-_REFERENCE = late_pattern(
+_REFERENCE = re.compile(
     r"\$\$\{|\$\{([^}]*)\}|\$\{[^}]*"
 )  # one that is not closed takes the rest: no later one is closed
-_NAMED = late_pattern(r"(var|param)\.([A-Za-z_][A-Za-z0-9_]*)\Z|(env|local):([A-Za-z_][A-Za-z0-9_]*)\Z")
-_SECRET = late_pattern(r"\$\{secret:([a-z][a-z0-9_-]*):([^}]+)\}\Z")
+_NAMED = re.compile(r"(var|param)\.([A-Za-z_][A-Za-z0-9_]*)\Z|(env|local):([A-Za-z_][A-Za-z0-9_]*)\Z")
+_SECRET = re.compile(r"\$\{secret:([a-z][a-z0-9_-]*):([^}]+)\}\Z")
 _FORMS = (
     "write `${var.NAME}`, `${env:NAME}`, `${local:NAME}`, `${secret:env:NAME}` or `${secret:file:/path}`;"
     " `$${` stands for `${`"

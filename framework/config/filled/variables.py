@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping as Mapped
+from dataclasses import dataclass
 
 from framework.config.tree import Mapping, Node, Scalar, ScalarValue, Sequence, plain
 from framework.config.values.value_kinds import show
 from framework.diagnose.diagnostic import Diagnostic, Span
 from framework.diagnose.suggest import did_you_mean, listed
-from framework.frozen import dataclass
 
 Value = ScalarValue | list[ScalarValue]
 _WORDS = {

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import re
 
-from framework.late import late_pattern
-
 YAML_ENDINGS = (".yaml", ".yml")
-_KIND = late_pattern(r"^kind:[ ]*(Target|Template)[ ]*(#.*)?$", re.MULTILINE)
+_KIND = re.compile(r"^kind:[ ]*(Target|Template)[ ]*(#.*)?$", re.MULTILINE)
 _KINDS = frozenset({"Pipeline", "Target", "Template"})
-_SCHEMA = late_pattern(r"^#.*\b(?:pipeline|target|template)\.v[0-9]+\.schema\.json", re.MULTILINE)
-_TOP = late_pattern(r"^[\"']?([A-Za-z][A-Za-z_]*)[\"']?[ ]*:(?:[ ]+[\"']?([^\s\"'#]*))?", re.MULTILINE)
+_SCHEMA = re.compile(r"^#.*\b(?:pipeline|target|template)\.v[0-9]+\.schema\.json", re.MULTILINE)
+_TOP = re.compile(r"^[\"']?([A-Za-z][A-Za-z_]*)[\"']?[ ]*:(?:[ ]+[\"']?([^\s\"'#]*))?", re.MULTILINE)
 # Two keys that no other tool's files have together, for a file whose first lines are wrong or not there.
 _PAIRS = (
     frozenset({"source", "routes"}),

@@ -9,12 +9,11 @@ worker.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from framework.errors import ConfigError
-from framework.frozen import dataclass
-from framework.late import late_pattern
 
 if TYPE_CHECKING:
     import re2
@@ -36,7 +35,7 @@ _UNSUPPORTED = (
     (r"\\[uU]", "it gives a character by its number", "write the character itself, or `\\x{00e9}`"),
     (r"\\N", "it gives a character by its name", "write the character itself"),
 )  # fmt: skip
-_CLASS = late_pattern(r"(\\[xpP]\{[^}]*(?:\}|\Z)|\\.)|\[\^?\]?(?:\\.|[^\]\\])*(?:\]|\\?\Z)", re.DOTALL)
+_CLASS = re.compile(r"(\\[xpP]\{[^}]*(?:\}|\Z)|\\.)|\[\^?\]?(?:\\.|[^\]\\])*(?:\]|\\?\Z)", re.DOTALL)
 
 
 @dataclass(frozen=True)

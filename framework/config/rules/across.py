@@ -10,12 +10,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from framework.config.filled.variables import unknown_variable
+from framework.config.names.table_names import identifier_of, matches_glob, template_glob
 from framework.config.rules.meeting import templates_that_meet
 from framework.config.spec import PipelineSpec
-from framework.config.names.table_names import identifier_of, matches_glob, template_glob
 from framework.config.tree import Mapping, Node, Path, Scalar, find
 from framework.config.tree import Sequence as Items
-from framework.config.filled.variables import unknown_variable
 from framework.diagnose.diagnostic import Diagnostic, Span
 
 Loaded = tuple[Mapping | None, PipelineSpec | None]

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 
 from framework.config.names.metadata import NAMES, PREFIX, is_metadata, metadata_column, metadata_type
+from framework.config.names.table_names import DEFAULT_CATALOG
 from framework.config.rules.permitted import PROPERTIES, is_below, is_property_allowed, never_a_property
 from framework.config.rules.rules import Document, Rule, at, table_policies
 from framework.config.spec import KeySpec, PartitionFieldSpec
-from framework.config.names.table_names import DEFAULT_CATALOG
 from framework.config.tree import Node, Path, Scalar
 from framework.config.units import COLUMN, partition_field, partition_text, sort_field
 from framework.diagnose.diagnostic import Diagnostic

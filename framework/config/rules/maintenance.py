@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from framework.config.values.maintenance import ORPHAN_SAFETY_AGE_MS, ExpirePolicy, OrphansPolicy
 from framework.config.rules.rules import Document, Rule, at, table_policies
 from framework.config.tree import Path
 from framework.config.units import duration_ms, duration_text
+from framework.config.values.maintenance import ORPHAN_SAFETY_AGE_MS, ExpirePolicy, OrphansPolicy
 from framework.diagnose.diagnostic import Diagnostic
 
 _DEFAULTS: Path = ("tables", "defaults")

@@ -12,8 +12,6 @@ import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
-from framework.late import late_pattern
-
 # Judged one by one: each says how files and metadata are laid out below the table's own location, and nothing else.
 PROPERTIES = frozenset(
     {
@@ -82,12 +80,12 @@ NEVER_PREFIXES = (
 NEVER = frozenset(
     {"write.data.path", "write.folder-storage.path", "write.metadata.path", "write.object-storage.path", "location"}
 )
-_IMPORTS = late_pattern(r"(^|[.-])impl$", re.IGNORECASE)
+_IMPORTS = re.compile(r"(^|[.-])impl$", re.IGNORECASE)
 
 # Other names of one store.
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "abfs": "abfss", "wasb": "wasbs", "": "file"}
-_LOCATION = late_pattern(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/]*))?(/.*)?")
-_UNSURE = late_pattern(r"[%\\?#\x00-\x20\x7f]")
+_LOCATION = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/]*))?(/.*)?")
+_UNSURE = re.compile(r"[%\\?#\x00-\x20\x7f]")
 
 
 def never_a_property(key: str) -> bool:

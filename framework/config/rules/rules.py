@@ -7,13 +7,13 @@ whose docstring is its documentation; each looks at what is there and says nothi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 
-from framework.config.spec import TargetSpec
 from framework.config.names.table_names import matches_glob
+from framework.config.spec import TargetSpec
 from framework.config.tree import Entry, Mapping, Node, Path, PathPart, Scalar, Sequence, dotted
 from framework.diagnose.diagnostic import Diagnostic, Severity
-from framework.frozen import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 
 from framework.config.names.column_names import SiblingNames
-from framework.config.values.evolution import EVOLVE_SHORTHANDS
 from framework.config.names.metadata import is_metadata, metadata_column
 from framework.config.rules.rules import Document, Rule, at, table_policies
-from framework.config.values.time_format import DIRECTIVES, format_fault
 from framework.config.tree import Path, Scalar
+from framework.config.values.evolution import EVOLVE_SHORTHANDS
+from framework.config.values.time_format import DIRECTIVES, format_fault
 from framework.config.values.type_text import fields_inside, innermost, structure, text_of
 from framework.config.values.value_kinds import nested_type
 from framework.diagnose.diagnostic import Diagnostic

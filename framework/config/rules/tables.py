@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from framework.config.values.evolution import EVOLVE_SHORTHANDS
 from framework.config.rules.rules import Document, Rule, at, table_policies
 from framework.config.tree import Mapping, Path
+from framework.config.values.evolution import EVOLVE_SHORTHANDS
 from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.suggest import did_you_mean, listed
 

@@ -7,20 +7,20 @@ one setting. The lists hold names only; what a setting means is for the client's
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pkgutil import get_data
 
 from framework.diagnose.suggest import nearest
-from framework.frozen import dataclass
-from framework.late import late_pattern
 
 _ALIKE = 0.8
 _BOOLEANS = frozenset({"true", "t", "1", "false", "f", "0"})
-_RANGE = late_pattern(r"(number )?(-?[0-9]+) \.\. (-?[0-9]+)\Z")
-_WHOLE = late_pattern(r"[-+]?[0-9]+\Z")
-_NUMBER = late_pattern(r"[-+]?[0-9]+(\.[0-9]+)?\Z")
-_MASTER = late_pattern(
+_RANGE = re.compile(r"(number )?(-?[0-9]+) \.\. (-?[0-9]+)\Z")
+_WHOLE = re.compile(r"[-+]?[0-9]+\Z")
+_NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]+)?\Z")
+_MASTER = re.compile(
     r"local(\[(\*|[1-9][0-9]*)(, *[1-9][0-9]*)?\])?\Z"
     r"|local-cluster\[ *[0-9]+ *, *[0-9]+ *, *[0-9]+ *\]\Z"
     r"|spark://[^\s,]+:[0-9]+(,[^\s,]+:[0-9]+)*\Z"

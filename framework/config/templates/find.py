@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import posixpath
 from collections.abc import Iterable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 
@@ -22,7 +22,6 @@ from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic, Span
 from framework.diagnose.shown import argument
 from framework.diagnose.suggest import listed
-from framework.frozen import dataclass
 
 _REMEDY = "check the name: a file of `templates/`, a path, `package:name` or `library:name`"
 

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from framework.config.text import SourceText
 from framework.diagnose.diagnostic import Span
-from framework.frozen import dataclass
-from framework.late import late_pattern
 
-_COLLECTION = late_pattern(r"\[|\{(?!\{)")
-_PIECE = late_pattern(r"\$\{(param\.[A-Za-z0-9_]*)\}|\{\{(.*?)(?:\}\}|$)", re.MULTILINE)
-_NAME = late_pattern(r"(?<![A-Za-z0-9_.])(param\.)?([A-Za-z_][A-Za-z0-9_]*)")
+_COLLECTION = re.compile(r"\[|\{(?!\{)")
+_PIECE = re.compile(r"\$\{(param\.[A-Za-z0-9_]*)\}|\{\{(.*?)(?:\}\}|$)", re.MULTILINE)
+_NAME = re.compile(r"(?<![A-Za-z0-9_.])(param\.)?([A-Za-z_][A-Za-z0-9_]*)")
 # `#% for topic in param.topics` and `#% set topic = param.topic`: another name of the same parameter.
-_OTHER_NAME = late_pattern(r"^[ \t]*#%-?[ \t]*(?:for[ \t]+(\w+)[ \t]+in|set[ \t]+(\w+)[ \t]*=)[ \t]+param\.(\w+)", re.M)
+_OTHER_NAME = re.compile(r"^[ \t]*#%-?[ \t]*(?:for[ \t]+(\w+)[ \t]+in|set[ \t]+(\w+)[ \t]*=)[ \t]+param\.(\w+)", re.M)
 
 
 @dataclass(frozen=True)

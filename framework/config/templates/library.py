@@ -14,13 +14,13 @@ from pathlib import Path
 
 from framework.config.document import Files, read_head, read_tree
 from framework.config.filled.reference import Scope, resolve
+from framework.config.filled.variables import Declared, Value, check_value, declarations, fits_type
 from framework.config.schema.document_schema import check
 from framework.config.spec import TemplateUse
 from framework.config.templates.find import find_template, not_as_locked
 from framework.config.templates.given import Given
 from framework.config.text import SourceText
 from framework.config.tree import Entry, Mapping, Node, Scalar, dotted, find, plain
-from framework.config.filled.variables import Declared, Value, check_value, declarations, fits_type
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.suggest import did_you_mean, listed

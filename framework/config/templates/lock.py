@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import urlsplit
 
@@ -18,17 +19,15 @@ from framework.config.tree import Mapping as Tree
 from framework.config.tree import Node, parse, plain
 from framework.config.tree import Sequence as Items
 from framework.diagnose.diagnostic import Diagnostic
-from framework.frozen import dataclass
-from framework.late import late_pattern
 
 LOCK_FILE = "floe.lock"
 SCHEMES = ("https", "ssh", "file")
-_NAME = late_pattern(r"[A-Za-z][A-Za-z0-9_-]{0,99}\Z")
-_TAG = late_pattern(r"(?!.*(\.\.|//|/\.|\.lock(/|\Z)|[./]\Z))[A-Za-z0-9][A-Za-z0-9._/+-]{0,199}\Z")
-_COMMIT = late_pattern(r"([0-9a-f]{40}|[0-9a-f]{64})\Z")
-_HASH = late_pattern(r"sha256:[0-9a-f]{64}\Z")
-_PATH = late_pattern(r"(?!.*(^|/)\.\.?(/|\Z))[^/\\\0-\x1f\x7f\ufffd][^\\\0-\x1f\x7f\ufffd]*\Z")
-_VERSION = late_pattern(r"v?([0-9]+(?:\.[0-9]+){0,2})\Z")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}\Z")
+_TAG = re.compile(r"(?!.*(\.\.|//|/\.|\.lock(/|\Z)|[./]\Z))[A-Za-z0-9][A-Za-z0-9._/+-]{0,199}\Z")
+_COMMIT = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\Z")
+_HASH = re.compile(r"sha256:[0-9a-f]{64}\Z")
+_PATH = re.compile(r"(?!.*(^|/)\.\.?(/|\Z))[^/\\\0-\x1f\x7f\ufffd][^\\\0-\x1f\x7f\ufffd]*\Z")
+_VERSION = re.compile(r"v?([0-9]+(?:\.[0-9]+){0,2})\Z")
 _HEAD = """\
 # Template libraries. Written by `floe templates lock` and `floe templates update`; keep it with the pipeline files.
 version: 1

@@ -12,6 +12,7 @@ import re
 import traceback
 from collections.abc import Callable
 from collections.abc import Mapping as Mapped
+from dataclasses import dataclass
 from functools import cached_property
 
 from framework.config.filled.origin import RESERVED, Origin, marked, strip_markers
@@ -19,12 +20,10 @@ from framework.config.templates.simple import rendered_simply
 from framework.config.text import SourceText, start_of
 from framework.diagnose.diagnostic import Diagnostic, Span
 from framework.diagnose.suggest import did_you_mean, listed
-from framework.frozen import dataclass
-from framework.late import late_pattern
 
 ReadInclude = Callable[[str], str]
-_STATEMENT = late_pattern(r"^[ \t]*#%", re.MULTILINE)
-_REFERENCE = late_pattern(
+_STATEMENT = re.compile(r"^[ \t]*#%", re.MULTILINE)
+_REFERENCE = re.compile(
     r"^[ \t]*#%-?[ \t]*(include|import|from|extends)[ \t]+(?:\"([^\"]*)\"|'([^']*)'|(.*))", re.MULTILINE
 )
 

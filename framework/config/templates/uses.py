@@ -6,6 +6,7 @@ findings at the line of the template that a person wrote. A test with records be
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from framework.config.document import Files, Head, read_source
@@ -16,7 +17,6 @@ from framework.config.text import SourceText
 from framework.config.tree import Entry, Mapping, Node, Scalar, Sequence
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic, Severity, Span
-from framework.frozen import dataclass
 
 _OF_THE_USE = ("name", "parameters", "pipeline")
 

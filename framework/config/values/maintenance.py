@@ -7,10 +7,8 @@ rollback or a reader may still ask for stays longer than it is asked for.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
-
-from framework.frozen import dataclass
 
 MIB = 1024**2
 HOUR_MS = 3_600_000

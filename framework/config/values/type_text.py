@@ -12,8 +12,6 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from framework.late import late_pattern
-
 Structure = str | list[Any]
 MOST_LEVELS = 16
 MOST_FIELDS = 1_000
@@ -22,10 +20,10 @@ _PLAIN = frozenset(
      "timestamptz_ns", "string", "uuid", "binary"}
 )  # fmt: skip
 _NESTED = {"list": "list<string>", "map": "map<string, long>", "struct": "struct<name: string>"}
-_TOKEN = late_pattern(
+_TOKEN = re.compile(
     r" *(?:(decimal *\( *\d{1,3} *, *\d{1,3} *\)|fixed *\[ *\d{1,5} *\])|(`[^`]*`)|([<>,:])|([^<>,:`()\[\]]+))"
 )
-_WORD = late_pattern(r"[^<>,:`()\[\]. ]+")
+_WORD = re.compile(r"[^<>,:`()\[\]. ]+")
 
 
 def structure(text: str) -> Structure:

@@ -10,16 +10,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from framework.config.values.evolution import EVOLVE_SHORTHANDS
 from framework.config.names.metadata import NAMES, PREFIX
 from framework.config.names.patterns import NOT_ONE, unfit
 from framework.config.spec import EvolveMode
 from framework.config.tree import ScalarValue
-from framework.config.values.type_text import structure
 from framework.config.units import COLUMN, NUMBERED_TRANSFORMS, PLAIN_TRANSFORMS, partition_field
+from framework.config.values.evolution import EVOLVE_SHORTHANDS
+from framework.config.values.type_text import structure
 from framework.diagnose.suggest import listed, nearest
-from framework.frozen import dataclass
 
 ICEBERG_TYPES = (
     "boolean", "int", "long", "float", "double", "decimal(10, 2)", "date", "time",

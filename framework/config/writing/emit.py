@@ -7,14 +7,14 @@ each line ends with a comment that names the file and line it was written in.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 from framework.config.document import Files
 from framework.config.tree import Mapping, Node, Scalar, ScalarValue, Sequence, core_value
 from framework.diagnose.diagnostic import Span
-from framework.late import late_pattern
 
-_PLAIN = late_pattern(r"[A-Za-z_/^.][A-Za-z0-9_./*^() -]*\Z")
+_PLAIN = re.compile(r"[A-Za-z_/^.][A-Za-z0-9_./*^() -]*\Z")
 _Line = tuple[str, Span]
 
 

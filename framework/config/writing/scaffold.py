@@ -6,12 +6,11 @@ In: names and what is known of the records, as values. Out: YAML text that the l
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from framework.frozen import dataclass
-from framework.late import late_pattern
-
-_PLAIN = late_pattern(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
 _RESERVED = frozenset({"true", "false", "null"})
 
 LOCAL_TARGET = """\

@@ -27,10 +27,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import framework
-from framework.adapters.project.files import cache_dir
 from framework.adapters.host.installed import again
 from framework.adapters.host.private_files import PROGRAM, make_private, open_private, private_dir, write_private
 from framework.adapters.host.process import python, python_environment, python_in_shell
+from framework.adapters.project.files import cache_dir
 from framework.errors import SetupError
 from framework.record.compiled import SHIPPED
 

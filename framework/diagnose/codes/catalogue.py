@@ -6,26 +6,26 @@ environment, FLOE-P a plan, FLOE-R a run, FLOE-D a record, FLOE-T a table. A cod
 
 from __future__ import annotations
 
-from framework.diagnose.codes.setup import catalog as codes_catalog
-from framework.diagnose.codes.runs import control_topic as codes_control_topic
-from framework.diagnose.codes.setup import kafka as codes_kafka
-from framework.diagnose.codes.setup import local as codes_local
-from framework.diagnose.codes.runs import maintenance as codes_maintenance
-from framework.diagnose.codes.runs import offsets as codes_offsets
-from framework.diagnose.codes.setup import plans as codes_plans
-from framework.diagnose.codes.runs import records as codes_records
-from framework.diagnose.codes.runs import recovery as codes_recovery
 from framework.diagnose.codes.files import references as codes_references
 from framework.diagnose.codes.files import rules as codes_rules
-from framework.diagnose.codes.runs import runs as codes_runs
-from framework.diagnose.codes.setup import setup as codes_setup
 from framework.diagnose.codes.files import shape as codes_shape
-from framework.diagnose.codes.setup import submit as codes_submit
-from framework.diagnose.codes.runs import tables as codes_tables
 from framework.diagnose.codes.files import templates as codes_templates
 from framework.diagnose.codes.files import tests as codes_tests
 from framework.diagnose.codes.files import upsert as codes_upsert
 from framework.diagnose.codes.files import yaml as codes_yaml
+from framework.diagnose.codes.runs import control_topic as codes_control_topic
+from framework.diagnose.codes.runs import maintenance as codes_maintenance
+from framework.diagnose.codes.runs import offsets as codes_offsets
+from framework.diagnose.codes.runs import records as codes_records
+from framework.diagnose.codes.runs import recovery as codes_recovery
+from framework.diagnose.codes.runs import runs as codes_runs
+from framework.diagnose.codes.runs import tables as codes_tables
+from framework.diagnose.codes.setup import catalog as codes_catalog
+from framework.diagnose.codes.setup import kafka as codes_kafka
+from framework.diagnose.codes.setup import local as codes_local
+from framework.diagnose.codes.setup import plans as codes_plans
+from framework.diagnose.codes.setup import setup as codes_setup
+from framework.diagnose.codes.setup import submit as codes_submit
 from framework.diagnose.entry import CodeEntry
 from framework.diagnose.transcript import mending_lines, seen_lines
 

@@ -14,20 +14,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.kafka.control.log import ControlReader
-from framework.adapters.kafka.control.topic import check_control_topic
-from framework.adapters.kafka.control.record_time import record_time_ms
 from framework.adapters.kafka.control.leadership import Mark, mark_of
-from framework.commit.risks import in_danger
-from framework.commit.offsets import PartitionKey, SafeOffset, decode_metadata
+from framework.adapters.kafka.control.log import ControlReader
+from framework.adapters.kafka.control.record_time import record_time_ms
+from framework.adapters.kafka.control.topic import check_control_topic
 from framework.commit.dead_letter_replay import is_replay, is_replay_topic
+from framework.commit.offsets import PartitionKey, SafeOffset, decode_metadata
+from framework.commit.risks import in_danger
 from framework.errors import StateDisagreement
+from framework.observe.liveness import live_members
 from framework.overview.build import Built, held_of, overview
 from framework.overview.fold import LogFold
 from framework.overview.values import BrokerSeen, Overview, PartitionView, PipelineFactsSeen
 from framework.plan.compile import coordinator_group, group_id
 from framework.task.failures import in_words, say_safely
-from framework.observe.liveness import live_members
 
 log = logging.getLogger(__name__)
 

@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.control.leadership import Mark, mark_of
 from framework.adapters.kafka.control.log import ControlReader, RawRecord
 from framework.adapters.kafka.control.topic import ControlTopicFacts, check_control_topic
-from framework.adapters.kafka.control.leadership import Mark, mark_of
-from framework.commit.risks import Seats, seat_word
 from framework.commit.events.codec import is_of_type
 from framework.commit.events.event_types import (
     CommitComplete,
@@ -29,7 +28,6 @@ from framework.commit.events.event_types import (
     StateChanged,
     Subject,
 )
-from framework.commit.machine.progress.chain import settled_link
 from framework.commit.machine.changed import changed
 from framework.commit.machine.effects import (
     Assigned,
@@ -42,8 +40,10 @@ from framework.commit.machine.effects import (
     TableMissing,
     Tick,
 )
+from framework.commit.machine.progress.chain import settled_link
 from framework.commit.machine.queues import drop_announcements
 from framework.commit.machine.step import CoordinatorState, Limits, start_offset, step
+from framework.commit.risks import Seats, seat_word
 from framework.errors import FloeError
 from framework.observe.status.model import Word
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 
-from framework.commit.risks import Danger, Held, coordinator_flaps, retention_near
+from framework.commit.dead_letter_replay import is_replay
 from framework.commit.events.event_types import (
     Accounting,
     CommitToTable,
@@ -21,14 +21,14 @@ from framework.commit.events.event_types import (
     Heartbeat,
     Holds,
 )
-from framework.commit.machine.reporting.condition import PipelineFacts, TableFacts, pipeline_condition, table_condition
 from framework.commit.machine.cycle import low_water
-from framework.commit.machine.reporting.health import table_health
 from framework.commit.machine.model import TableState, Unread
 from framework.commit.machine.pauses import active, holding
+from framework.commit.machine.reporting.condition import PipelineFacts, TableFacts, pipeline_condition, table_condition
+from framework.commit.machine.reporting.health import table_health
 from framework.commit.maintenance.health import TableHealth
 from framework.commit.offsets import PartitionKey, SafeOffset
-from framework.commit.dead_letter_replay import is_replay
+from framework.commit.risks import Danger, Held, coordinator_flaps, retention_near
 from framework.config.spec import TemplateUse
 from framework.diagnose.counted import counted
 from framework.observe.status.control_log import ControlLog

@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from framework.commit.risks import Danger
 from framework.commit.events.event_types import Accounting, Health, Holds
 from framework.commit.offsets import Gaps
+from framework.commit.risks import Danger
 from framework.config.names.table_names import name_matches
 
 if TYPE_CHECKING:

@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING
 
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.record_time import record_time_ms
-from framework.commit.risks import Held, in_danger
+from framework.commit.dead_letter_replay import is_replay_topic
 from framework.commit.maintenance.health import TableHealth
 from framework.commit.offsets import PartitionKey, SafeOffset, decode_metadata
-from framework.commit.dead_letter_replay import is_replay_topic
+from framework.commit.risks import Held, in_danger
 from framework.config.values.maintenance import MaintenancePolicy
 from framework.errors import FloeError, StateDisagreement
-from framework.plan.compile import coordinator_group, group_id
-from framework.observe.status.control_log import ControlLog, read_word
 from framework.observe.liveness import live_members
+from framework.observe.status.control_log import ControlLog, read_word
 from framework.observe.status.judge import (
     Looked,
     PipelineSeen,
@@ -48,6 +47,7 @@ from framework.observe.status.model import (
     Word,
     filtered,
 )
+from framework.plan.compile import coordinator_group, group_id
 
 if TYPE_CHECKING:
     from framework.adapters.iceberg.tables import IcebergTables

@@ -17,25 +17,25 @@ from framework.adapters.iceberg.define import DEFAULT_PROPERTIES
 from framework.commit.events.event_types import DataComplete, Heartbeat
 from framework.commit.machine.progress.recorded import CREATED_PROPERTY
 from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset, check_announced, decide_start
-from framework.config.values.maintenance import MaintenanceMode, MaintenancePolicy
 from framework.config.spec import Case, CreatePolicy, PartitionFieldSpec, WritePolicy
 from framework.config.units import partition_text
+from framework.config.values.maintenance import MaintenanceMode, MaintenancePolicy
 from framework.errors import TableBlocked
 from framework.ops.preview.model import Action, PartitionStart, Problem, StartPreview, TablePreview
 from framework.plan.model import Plan
 from framework.runtime.tables.creation import plan_creation
 from framework.runtime.tables.owner import check_owner, claim_of
-from framework.table.schema.arrow import parse_schema
 from framework.table.changes import AddColumn, CreateTable, Refusal, WidenColumn
 from framework.table.create import location_of, plan_create
 from framework.table.evolve import plan_evolution
-from framework.table.upsert.keys import key_of
 from framework.table.model import TableNeed, TableTarget
-from framework.table.schema.observed import observed
 from framework.table.owner import OWNED
 from framework.table.policy.rules import TableRules
 from framework.table.policy.words import Aspect
+from framework.table.schema.arrow import parse_schema
+from framework.table.schema.observed import observed
 from framework.table.schema.types import format_version
+from framework.table.upsert.keys import key_of
 
 # Creation that waits for a record to show what nobody has declared is no refusal.
 _WAITS_FOR_DATA = ("FLOE-T103", "FLOE-T105", "FLOE-T107")

@@ -16,8 +16,9 @@ from framework.config.spec import LoadedPipeline
 from framework.deploy.history import History
 from framework.deploy.last_deployed import read_histories
 from framework.errors import FloeError, StateDisagreement, TableBlocked
-from framework.ops.doctor.model import State
 from framework.ops.doctor.kafka import Connection, grants
+from framework.ops.doctor.model import State
+from framework.ops.preview.decisions import holding_tables, preview_start, preview_table
 from framework.ops.preview.model import (
     Action,
     PipelinePreview,
@@ -25,7 +26,6 @@ from framework.ops.preview.model import (
     StartPreview,
     TablePreview,
 )
-from framework.ops.preview.decisions import holding_tables, preview_start, preview_table
 from framework.ops.preview.offline import described, names
 from framework.plan.catalogs import used_catalogs
 from framework.plan.compile import compile_plan

@@ -15,9 +15,9 @@ from framework.diagnose.counted import counted
 from framework.diagnose.render import refused_table
 from framework.ops.preview.model import Action, PipelinePreview, StartPreview, TablePreview
 from framework.plan.catalogs import shown_table
+from framework.plan.deploy.removed import REMOVED, WHY, RemovedPipeline
 from framework.plan.diff.diff import ChangeKind, PlanChange
 from framework.plan.explain import explain_plan
-from framework.plan.deploy.removed import REMOVED, WHY, RemovedPipeline
 
 _MARKS = {
     Action.START: "+",

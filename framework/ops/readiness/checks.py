@@ -21,8 +21,8 @@ from framework.adapters.kafka.control.topic import check_control_topic
 from framework.adapters.kafka.fetch import SliceFetcher
 from framework.adapters.secrets import resolve
 from framework.commit.events.event_types import CommitToTable, DataWritten, Health, StateChanged, Subject
-from framework.commit.offsets import PartitionFacts, PartitionKey
 from framework.commit.file_ages import DEFAULT_AGE_MS
+from framework.commit.offsets import PartitionFacts, PartitionKey
 from framework.config.spec import LoadedPipeline
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument
@@ -30,8 +30,8 @@ from framework.errors import FloeError
 from framework.ops.doctor import catalog as doctor_catalog
 from framework.ops.doctor import kafka as doctor_kafka
 from framework.ops.doctor.model import Finding, State, ask
-from framework.ops.preview.model import Action, PipelinePreview
 from framework.ops.preview.facts import preview
+from framework.ops.preview.model import Action, PipelinePreview
 from framework.ops.readiness.model import Seen, Waiting, failed, judge_retention, not_checked, passed, warned
 from framework.plan.catalogs import used_catalogs
 from framework.plan.diff.consent import change_text, missing_consent
@@ -40,8 +40,8 @@ from framework.record.model import Slice
 from framework.recovery.discard import ControlPlace
 from framework.recovery.rollback import decide_rollback
 from framework.runtime.job import open_catalog
-from framework.runtime.maintenance.tables import maintain
 from framework.runtime.maintenance.orphans import clean
+from framework.runtime.maintenance.tables import maintain
 from framework.runtime.source import PipelineSource
 from framework.runtime.tables.registry import reachable_tables
 

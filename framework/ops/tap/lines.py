@@ -21,9 +21,9 @@ from framework.diagnose.secrets import is_secret_name, redacted
 from framework.diagnose.shown import shown
 from framework.ops.tap.model import Change, Fate, Sighting
 from framework.record.failure import RecordFailure
-from framework.record.strict_json import NumberText, parse_record
 from framework.record.masks import MASKED, Hidden, Masks, mask_fields
 from framework.record.model import DeadLetter
+from framework.record.strict_json import NumberText, parse_record
 from framework.testing.values import Plain
 from framework.testing.values import shown as plain_value
 

@@ -24,8 +24,8 @@ from framework.record.model import BlockResult, DeadLetter, RecordBlock, TableTa
 from framework.record.process import Sql, needed_schemas
 from framework.runtime.tables.owner import check_owner
 from framework.runtime.tables.registry import reachable_tables
-from framework.table.schema.arrow import parse_schema
 from framework.table.owner import OWNED
+from framework.table.schema.arrow import parse_schema
 from framework.task.blocks import BlockProcessor
 from framework.task.context import TaskContext
 from framework.testing.execute import settled

@@ -7,8 +7,7 @@ stops them, which a person must allow (FLOE-P108); their tables and positions st
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-
-from framework.frozen import dataclass
+from dataclasses import dataclass
 
 REMOVED = "FLOE-P108"
 WHY = "no file of the folder holds it any longer; `floe deploy` stops it, and its tables and its position stay"

@@ -7,10 +7,10 @@ what ends comes before what starts. A second rollout of the same files is made o
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 
 from framework.errors import ConfigError
-from framework.frozen import dataclass
 
 _HASH_SHOWN = len("sha256:") + 12
 

@@ -7,16 +7,16 @@ difference. The file holds no secret, no address and no clock: the same input gi
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from framework.config.spec import LoadedPipeline
 from framework.errors import ConfigError
-from framework.frozen import dataclass
-from framework.late import late_pattern
 from framework.plan.canonical import Canonical, canonical, first_difference, hash_of
 
 KIND = "SavedPlan"
-_HASH = late_pattern(r"sha256:[0-9a-f]{64}")
+_HASH = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 
 from pydantic import TypeAdapter, ValidationError
@@ -19,7 +19,6 @@ from pydantic import TypeAdapter, ValidationError
 from framework.config.spec import LoadedPipeline, TargetSpec
 from framework.diagnose.secrets import is_secret_setting
 from framework.errors import SetupError
-from framework.frozen import dataclass
 from framework.plan.canonical import plan_hash
 
 FORMAT = 1

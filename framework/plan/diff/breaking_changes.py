@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
 from framework.config.names.table_names import DEFAULT_CATALOG, identifier_of, reachable, template_glob
-from framework.frozen import dataclass
 from framework.plan.explain import condition_text, duration
 
 RAISED_BY = 10

@@ -8,13 +8,12 @@ Pure; what is in neither plan, such as a table's contents, is not compared.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import Any
 
 from framework.config.spec import PartitionFieldSpec, SortFieldSpec, TablePolicy, WriteMode
 from framework.config.units import partition_text, sort_text
-from framework.frozen import dataclass
 from framework.plan.canonical import plain
 from framework.plan.diff.breaking_changes import Danger, dangers, renamed_from
 from framework.plan.explain import condition_text, delete_text, duration

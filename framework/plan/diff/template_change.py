@@ -7,14 +7,13 @@ Invariant: nothing is read and nothing is asked; whether the pipeline ever ran i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from framework.config.load import LoadResult
 from framework.config.spec import LoadedPipeline, TemplateUse
 from framework.diagnose.counted import counted
 from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.render import as_dict
-from framework.frozen import dataclass
 from framework.plan.canonical import canonical
 from framework.plan.diff.diff import PlanChange, diff
 

@@ -7,10 +7,10 @@ node; a table whose name comes from the record is one node too, with the name as
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from enum import Enum
 
 from framework.config.spec import Condition, ErrorPolicy
-from framework.frozen import dataclass
 from framework.plan.catalogs import shown_table
 from framework.plan.model import Plan
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from framework.errors import FloeError
 from framework.record.failure import RecordFailure, shown
-from framework.record.upsert.rows import joined_changes
 from framework.record.model import BlockResult, KeyedRows, RecordBlock
+from framework.record.upsert.rows import joined_changes
 from framework.table.evolve import merge_needs
 
 # More records of one block than these are refused for no reason that we know: an error of ours, or of the machine.

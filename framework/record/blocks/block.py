@@ -16,16 +16,16 @@ from framework.config.spec import FormatType
 from framework.plan.model import Decode, Plan
 from framework.record.arrays import Ints
 from framework.record.blocks.bisect_failures import contained, joined
-from framework.record.state.block_state import BlockState
 from framework.record.blocks.column_limit import set_aside_wide, within_bounds
+from framework.record.blocks.landed_needs import shaped_by_landing
+from framework.record.blocks.unwrap_envelope import read_json
 from framework.record.failure import RecordFailure
 from framework.record.formats.decode import decode_rows
 from framework.record.formats.typed_rows import route_and_convert
 from framework.record.formats.wire import NO_SCHEMAS, SchemaRef, Schemas, schemas_named
 from framework.record.landing.json_block import process_json
-from framework.record.blocks.unwrap_envelope import read_json
-from framework.record.blocks.landed_needs import shaped_by_landing
 from framework.record.model import BlockResult, RecordBlock, TableTarget
+from framework.record.state.block_state import BlockState
 from framework.record.value_buffer import with_value, without_value
 
 # What is done once for each block and table is much where a block's rows are sorted by table, and those are hundreds.

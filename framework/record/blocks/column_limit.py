@@ -17,15 +17,15 @@ import numpy as np
 from framework.config.spec import Case
 from framework.plan.model import Plan
 from framework.record.blocks.bisect_failures import joined, part_of, records_at
-from framework.record.failure import RecordFailure
 from framework.record.blocks.landed_needs import changed_as
+from framework.record.failure import RecordFailure
 from framework.record.model import BlockResult, RecordBlock, TableNeed, TableTarget
 from framework.record.value_buffer import JoinedValues
-from framework.table.schema.arrow import parse_schema
 from framework.table.columns.limit import columns_in, new_columns, too_wide
 from framework.table.evolve import merge_needs, unmakeable
 from framework.table.policy.admitted import most_columns, most_columns_of_any
 from framework.table.readable import UNREADABLE
+from framework.table.schema.arrow import parse_schema
 from framework.table.trouble import frozen
 
 # Found one by one; where more records of a block ask for too much, the table gains nothing more by the block.

@@ -13,14 +13,14 @@ import pyarrow as pa
 
 from framework.config.spec import FormatType
 from framework.plan.model import Plan
-from framework.record.state.block_state import BlockState
+from framework.record.blocks.unwrap_envelope import read_json
 from framework.record.failure import RecordFailure
 from framework.record.formats.decode import decode_rows
 from framework.record.formats.typed_rows import TypedRows
 from framework.record.formats.wire import Schemas
-from framework.record.strict_json import parse_record
-from framework.record.blocks.unwrap_envelope import read_json
 from framework.record.model import RecordBlock, TableTarget
+from framework.record.state.block_state import BlockState
+from framework.record.strict_json import parse_record
 from framework.record.value_buffer import with_value
 
 

@@ -14,11 +14,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from framework.plan.model import Plan
 from framework.record.blocks.bisect_failures import joined, part_of, records_at
 from framework.record.model import BlockResult, RecordBlock, TableNeed, TableTarget
-from framework.table.schema.arrow import parse_schema
 from framework.table.changes import AlterTable, Refusal
 from framework.table.create import plan_create
 from framework.table.evolve import merge_needs, plan_evolution
 from framework.table.in_memory import altered_in_memory, made_in_memory
+from framework.table.schema.arrow import parse_schema
 
 Tables = Mapping[str, TableTarget]
 Process = Callable[[RecordBlock, Tables], BlockResult]

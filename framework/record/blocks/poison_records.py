@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from framework.plan.model import Plan
 from framework.record.blocks.bisect_failures import records_at
-from framework.record.state.block_state import BlockState
 from framework.record.failure import RecordFailure
 from framework.record.model import BlockResult, RecordBlock, TableTarget, Unread
+from framework.record.state.block_state import BlockState
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from framework.record.formats.debezium import SOURCE_FIELDS, flatten_json, flatt
 from framework.record.formats.typed_rows import TypedRows
 from framework.record.formats.wire import KEY_HEADER, VALUE_HEADER, Schemas, schema_of, unframe
 from framework.record.json.member_spans import member_spans, object_spans
-from framework.record.strict_json import JsonValue, parse_record
 from framework.record.model import RecordBlock
+from framework.record.strict_json import JsonValue, parse_record
 
 _SPACE = b" \t\r\n"
 _JSON_SPACE = " \t\r\n"

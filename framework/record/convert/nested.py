@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from framework.record.convert.converter import Converter
 from framework.record.convert.text import StringConverter
 from framework.record.failure import RecordFailure
-from framework.record.strict_json import JsonValue
 from framework.record.rows.dictionary_text import plain, plain_type
 from framework.record.rows.nested_slices import own_entries
+from framework.record.strict_json import JsonValue
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ from pyiceberg.types import (
 from framework.config.spec import PartitionFieldSpec
 from framework.record.fit.parsed_columns import from_python
 from framework.record.model import DeadLetter, TableTarget
-from framework.table.schema.arrow import arrow_schema, parse_schema
 from framework.table.changes import CreateTable
+from framework.table.schema.arrow import arrow_schema, parse_schema
 
 MOST_MESSAGE_BYTES = 900_000
 PAST_LAST_TIMESTAMP_MS = 253_402_300_800_000

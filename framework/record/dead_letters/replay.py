@@ -21,8 +21,8 @@ from framework.config.spec import ErrorPolicy, PartitionFieldSpec
 from framework.plan.model import Plan
 from framework.record.fit.parsed_columns import from_python
 from framework.record.model import RecordBlock, TableTarget
-from framework.table.schema.arrow import arrow_schema, parse_schema
 from framework.table.changes import CreateTable
+from framework.table.schema.arrow import arrow_schema, parse_schema
 
 PLACE = ("topic", "partition", "offset")
 RECORD = (*PLACE, "timestamp", "key", "value", "headers")

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 from framework.record.convert.converter import holds_nothing
 from framework.record.convert.nested import StructConverter
-from framework.record.fit.table_shape import TableShape
 from framework.record.failure import RecordFailure
 from framework.record.fit.field_path import (
     Step,
@@ -28,9 +27,10 @@ from framework.record.fit.field_path import (
     without,
 )
 from framework.record.fit.infer_types import merge_fields, observe_record, observe_value, settle_fields
-from framework.record.strict_json import JsonValue
+from framework.record.fit.table_shape import TableShape
 from framework.record.model import ObservedType
 from framework.record.routing.refusal import MISSING_VALUE, no_column, no_such_name, refused
+from framework.record.strict_json import JsonValue
 from framework.table.policy.answers import NOTHING_TO_LEAVE_OUT, Act
 from framework.table.policy.names import NOTHING
 from framework.table.policy.rules import TableRules

@@ -23,9 +23,9 @@ from framework.record.convert.numbers import double_keeps
 from framework.record.failure import RecordFailure
 from framework.record.json.arrow_screen import unfit_rows
 from framework.record.json.framing import frame, record_starts
+from framework.record.model import ObservedType
 from framework.record.strict_json import NON_FINITE, JsonValue, NumberText, parse_record
 from framework.record.upsert.key_types import KeyPaths, exact_columns
-from framework.record.model import ObservedType
 from framework.table.schema.types import (
     BIG_INTEGER,
     MOST_DIGITS,

@@ -60,9 +60,9 @@ from framework.record.convert.times import (
 from framework.record.fit.infer_types import missing_fields
 from framework.record.json.maps import is_map
 from framework.record.model import ObservedType, TableTarget
-from framework.table.schema.arrow import always_required, arrow_schema, arrow_type, parse_schema
 from framework.table.partitions import partition_fields
 from framework.table.policy.names import NOTHING, Named, named, other_spellings, renames
+from framework.table.schema.arrow import always_required, arrow_schema, arrow_type, parse_schema
 
 
 @dataclass(frozen=True)

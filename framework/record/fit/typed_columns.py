@@ -26,7 +26,6 @@ from framework.record.convert.numbers import (
     double_keeps,
     nearest_float32,
 )
-from framework.record.fit.parsed_columns import convert_or_mark, from_python
 from framework.record.convert.text import BytesConverter, StringConverter, UuidConverter
 from framework.record.convert.times import (
     TemporalConverter,
@@ -35,8 +34,9 @@ from framework.record.convert.times import (
     within_calendar,
 )
 from framework.record.failure import RecordFailure, shown
-from framework.record.strict_json import NumberText
+from framework.record.fit.parsed_columns import convert_or_mark, from_python
 from framework.record.model import ObservedType
+from framework.record.strict_json import NumberText
 from framework.table.schema.types import promotes
 
 _FIRST_LOST = 2.0**53

@@ -36,8 +36,8 @@ from framework.record.formats.columns import (
 )
 from framework.record.formats.connect_types import connect_column
 from framework.record.formats.typed_rows import TypedRows
-from framework.record.strict_json import NON_FINITE, NumberText, is_too_deep, parse_record
 from framework.record.model import ColumnDetail
+from framework.record.strict_json import NON_FINITE, NumberText, is_too_deep, parse_record
 
 _NUMBERS = (int, MinusZero, Decimal)
 

@@ -19,8 +19,8 @@ from framework.config.names.metadata import DEBEZIUM_MOMENTS
 from framework.record.arrays import Mask
 from framework.record.failure import RecordFailure
 from framework.record.formats.typed_rows import TypedRows
-from framework.record.strict_json import JsonValue
 from framework.record.model import ColumnDetail, ObservedType
+from framework.record.strict_json import JsonValue
 
 # What is kept of `source`: the table, and the position in the log of each database that Debezium reads.
 SOURCE_FIELDS = (

@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from framework.record.arrays import Ints, Mask, one_array
-from framework.record.state.block_state import BlockState
 from framework.record.convert.converter import Converter
 from framework.record.convert.nested import ChildField, StructConverter, fold
+from framework.record.failure import RecordFailure
+from framework.record.fit.field_path import Step, columns_of, required_and_missing
 from framework.record.fit.table_shape import TableShape, relaxed
 from framework.record.fit.typed_columns import (
     convert_typed,
@@ -28,15 +29,14 @@ from framework.record.fit.typed_columns import (
     typed_failure,
     widening,
 )
-from framework.record.failure import RecordFailure
-from framework.record.fit.field_path import Step, columns_of, required_and_missing
 from framework.record.formats.present_values import rows_with_value
 from framework.record.landing.single_record import json_value
-from framework.record.routing.upsert import record_with_deletes, widened
-from framework.record.upsert.tables import table_of
 from framework.record.model import ColumnDetail, ObservedType
 from framework.record.routing.refusal import no_column, no_such_name, no_table, no_value, refused
 from framework.record.routing.route import asked_for, lower_values, route_columns, route_record
+from framework.record.routing.upsert import record_with_deletes, widened
+from framework.record.state.block_state import BlockState
+from framework.record.upsert.tables import table_of
 from framework.table.policy.answers import NOTHING_TO_LEAVE_OUT, Act, Answer
 
 

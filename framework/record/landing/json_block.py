@@ -19,22 +19,22 @@ import pyarrow.compute as pc
 
 from framework.config.spec import TextAsNumber
 from framework.record.arrays import Ints, Mask, Numbers, one_array
-from framework.record.state.block_state import BlockState
 from framework.record.convert.nested import fold
+from framework.record.fit.infer_types import observe_records
+from framework.record.fit.parse_plan import ParseGroup, parse_groups, project
 from framework.record.fit.parsed_columns import convert_columns
 from framework.record.fit.table_shape import TableShape
-from framework.record.fit.infer_types import observe_records
 from framework.record.json.arrow import Part
 from framework.record.json.framing import frame
 from framework.record.json.maps import parse_with_maps
 from framework.record.json.mixed_kinds import Leniency
-from framework.record.fit.parse_plan import ParseGroup, parse_groups, project
 from framework.record.landing.single_record import judge
-from framework.record.routing.upsert import Routed
-from framework.record.upsert.tables import operation_of
 from framework.record.model import AlikeRows
 from framework.record.routing.route import lower_values, route_columns
+from framework.record.routing.upsert import Routed
 from framework.record.rows.dictionary_text import is_encoded, plain_schema
+from framework.record.state.block_state import BlockState
+from framework.record.upsert.tables import operation_of
 from framework.table.policy.admitted import never_admitted
 from framework.table.policy.answers import Act
 

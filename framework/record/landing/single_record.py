@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from framework.record.state.block_state import BlockState
 from framework.record.convert.nested import fold
-from framework.record.fit.parsed_columns import rows_to_table
 from framework.record.failure import RecordFailure
 from framework.record.fit.fit_to_table import Fitted, fit
 from framework.record.fit.infer_types import observe_record
-from framework.record.strict_json import JsonValue, NumberText, parse_record
-from framework.record.routing.upsert import record_with_deletes, widened
-from framework.record.upsert.tables import table_of
+from framework.record.fit.parsed_columns import rows_to_table
 from framework.record.routing.refusal import no_table
 from framework.record.routing.route import asked_for, lower_values, route_record
+from framework.record.routing.upsert import record_with_deletes, widened
+from framework.record.state.block_state import BlockState
+from framework.record.strict_json import JsonValue, NumberText, parse_record
+from framework.record.upsert.tables import table_of
 from framework.table.policy.answers import Act
 
 Rows = dict[str, list[tuple[int, dict[str, object]]]]

@@ -17,16 +17,16 @@ import numpy as np
 import pyarrow as pa
 
 from framework.config.names.patterns import compiled
-from framework.config.spec import Case, RouteMode, RouteRule
 from framework.config.names.table_names import placed
+from framework.config.spec import Case, RouteMode, RouteRule
 from framework.plan.model import Plan, Route
 from framework.record.arrays import Ints, Mask, Numbers
-from framework.record.routing.conditions import FieldColumns, Scalar, matches, text_of, value_at
 from framework.record.failure import RecordFailure, shown
-from framework.record.strict_json import JsonValue
-from framework.record.routing.upsert import Routed, keyed_columns, widened
-from framework.record.upsert.tables import KeyedTables, table_of
+from framework.record.routing.conditions import FieldColumns, Scalar, matches, text_of, value_at
 from framework.record.routing.refusal import not_now, of_another_pipeline
+from framework.record.routing.upsert import Routed, keyed_columns, widened
+from framework.record.strict_json import JsonValue
+from framework.record.upsert.tables import KeyedTables, table_of
 
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 _NAME_VALUE = re.compile(r"[A-Za-z0-9_-]{1,128}", re.ASCII)

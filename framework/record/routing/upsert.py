@@ -15,9 +15,9 @@ from framework.config.spec import Condition
 from framework.plan.model import Route
 from framework.record.arrays import Ints, Mask, Numbers
 from framework.record.routing.conditions import FieldColumns, matches, value_at
+from framework.record.routing.refusal import not_now
 from framework.record.strict_json import JsonValue
 from framework.record.upsert.tables import KeyedTables, deletes_of, table_of
-from framework.record.routing.refusal import not_now
 
 
 @dataclass(frozen=True)

@@ -31,20 +31,20 @@ from framework.plan.model import Plan, Route
 from framework.record.arrays import Ints
 from framework.record.blocks.bisect_failures import contained, joined
 from framework.record.blocks.block import process_block
-from framework.record.state.block_state import BlockState
+from framework.record.blocks.landed_needs import shaped_by_landing
 from framework.record.convert.nested import fold
-from framework.record.fit.typed_columns import observed_from_typed
 from framework.record.failure import RecordFailure
+from framework.record.fit.typed_columns import observed_from_typed
 from framework.record.formats.typed_rows import TypedRows, route_and_convert
 from framework.record.formats.wire import NO_SCHEMAS, Schemas
-from framework.record.blocks.landed_needs import shaped_by_landing
 from framework.record.model import BlockResult, ObservedType, RecordBlock, TableNeed, TableTarget
 from framework.record.sql.accounting import removed
 from framework.record.sql.failure import split
-from framework.table.schema.arrow import arrow_schema
+from framework.record.state.block_state import BlockState
 from framework.table.changes import Refusal
 from framework.table.create import plan_create
 from framework.table.policy.sql_source import sql_source_policy
+from framework.table.schema.arrow import arrow_schema
 from framework.table.schema.types import declared_type, primitive_type
 
 # What runs `transform.sql`: rows of the declared columns and the hidden one in, those that the SELECT gives out.

@@ -23,9 +23,7 @@ from framework.errors import AccountingError
 from framework.plan.model import Plan
 from framework.record.arrays import Ints, Mask
 from framework.record.convert.nested import fold
-from framework.record.fit.table_shape import TableShape, table_shape
 from framework.record.failure import RecordFailure
-from framework.record.gaps import REMEDY
 from framework.record.fit.infer_types import (
     NO_KEYS,
     apply_hints,
@@ -33,6 +31,22 @@ from framework.record.fit.infer_types import (
     observe_records,
     settle_fields,
 )
+from framework.record.fit.table_shape import TableShape, table_shape
+from framework.record.gaps import REMEDY
+from framework.record.model import (
+    AlikeRows,
+    BlockResult,
+    ColumnDetail,
+    KeyedRows,
+    ObservedType,
+    RecordBlock,
+    TableNeed,
+    TableTarget,
+)
+from framework.record.routing.route import routing_fields
+from framework.record.rows.dictionary_text import together
+from framework.record.state.metadata_values import MetadataValues
+from framework.record.state.partition_bounds import least_values
 from framework.record.upsert.key_types import KeyPaths, key_paths
 from framework.record.upsert.rows import as_changes, no_value, without_value
 from framework.record.upsert.tables import (
@@ -44,27 +58,13 @@ from framework.record.upsert.tables import (
     operation_of,
     table_of,
 )
-from framework.record.state.metadata_values import MetadataValues
-from framework.record.model import (
-    AlikeRows,
-    BlockResult,
-    ColumnDetail,
-    KeyedRows,
-    ObservedType,
-    RecordBlock,
-    TableNeed,
-    TableTarget,
-)
-from framework.record.state.partition_bounds import least_values
-from framework.record.routing.route import routing_fields
-from framework.record.rows.dictionary_text import together
 from framework.record.value_buffer import with_value
 from framework.table.columns.details import merge_details
-from framework.table.schema.observed import observed_columns
 from framework.table.policy.answers import Act
 from framework.table.policy.delete_policy import delete_policy
 from framework.table.policy.metadata_columns import metadata_columns, own_fields, spellings
 from framework.table.policy.rules import TableRules, rules_of
+from framework.table.schema.observed import observed_columns
 from framework.table.schema.types import NANOSECONDS_SINCE, format_version, known_part, without_nanoseconds
 
 _T = TypeVar("_T")

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from framework.config.names.metadata import HEADER, metadata_column
 from framework.record.arrays import Ints
-from framework.record.failure import RecordFailure
 from framework.record.dead_letters.dead_letter import PAST_LAST_TIMESTAMP_MS
+from framework.record.failure import RecordFailure
 from framework.record.model import RecordBlock
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

@@ -21,8 +21,8 @@ from pyiceberg.types import DecimalType, IntegerType, LongType, StructType
 
 from framework.record.arrays import Mask, one_array
 from framework.record.failure import RecordFailure
-from framework.table.schema.arrow import parse_schema
 from framework.table.model import TableTarget
+from framework.table.schema.arrow import parse_schema
 
 _DIGITS = Context(prec=76)
 

@@ -15,9 +15,9 @@ from framework.config.spec import Case, TablePolicy
 from framework.record.arrays import Ints, Mask
 from framework.record.convert.nested import fold
 from framework.record.failure import RecordFailure
-from framework.record.upsert.tables import absent_columns, needed_columns
 from framework.record.model import KeyedRows
 from framework.record.rows.dictionary_text import plain_table
+from framework.record.upsert.tables import absent_columns, needed_columns
 
 Placed = tuple[Ints, pa.Table]
 NO_KEY, NO_ORDER = "FLOE-D311", "FLOE-D312"

@@ -26,9 +26,9 @@ from framework.config.spec import (
 )
 from framework.plan.model import Plan
 from framework.record.convert.nested import fold
-from framework.table.schema.arrow import parse_schema
 from framework.table.model import TableTarget
 from framework.table.policy.delete_policy import delete_policy
+from framework.table.schema.arrow import parse_schema
 
 # No table's name holds a NUL.
 _NUL = "\0"

@@ -30,9 +30,9 @@ from framework.commit.events.event_types import (
     Heartbeat,
     SourceRange,
 )
+from framework.commit.file_ages import YOUNG_MS, Moment
 from framework.commit.offsets import Gaps, PartitionKey, SafeOffset, add_gap, current_offsets, encode_metadata
 from framework.commit.read_back import AnnounceState, check_owner, read_back
-from framework.commit.file_ages import YOUNG_MS, Moment
 from framework.config.names.table_names import catalog_of
 from framework.diagnose.counted import counted
 from framework.diagnose.log_lines import Level, Line

@@ -23,12 +23,12 @@ from framework.plan.model import Plan
 from framework.runtime.batches.announced import AnnouncedTables
 from framework.runtime.batches.announcer import Announcer
 from framework.runtime.batches.batch import summarise
-from framework.runtime.batches.poison_records import Careful
 from framework.runtime.batches.handover import AnnouncedBatch, BatchHandover, OfferedBatch
-from framework.runtime.upsert.heads import KeyedTables
 from framework.runtime.batches.measures import RunMeasures
+from framework.runtime.batches.poison_records import Careful
 from framework.runtime.batches.stage import StageOfBatch
 from framework.runtime.tables.registry import TableRegistry
+from framework.runtime.upsert.heads import KeyedTables
 from framework.task.context import TaskContext
 
 if TYPE_CHECKING:

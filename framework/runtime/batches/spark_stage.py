@@ -19,12 +19,12 @@ from framework.record.blocks.poison_records import Care, Condemned
 from framework.record.model import TableNeed, TaskReport
 from framework.record.sql.failure import SQL_FAILED
 from framework.runtime.batches.change_rounds import merged_needs
-from framework.task.failures import is_known
 from framework.task.context import TaskContext, Work, spans_of
 from framework.task.exchange import exchange
+from framework.task.failures import is_known
 from framework.task.output import REPORT_SCHEMA, remove_files
-from framework.task.stage import make_sending_task, make_task
 from framework.task.reported_failure import telling
+from framework.task.stage import make_sending_task, make_task
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

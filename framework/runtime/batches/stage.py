@@ -17,8 +17,8 @@ from framework.record.blocks.poison_records import NO_CARE, Care
 from framework.record.model import TableNeed, TaskReport
 from framework.runtime.batches.batch import BatchScope
 from framework.runtime.batches.change_rounds import change_tables_until_they_hold, context_now
-from framework.runtime.upsert.heads import KeyedTables
 from framework.runtime.tables.registry import TableRegistry
+from framework.runtime.upsert.heads import KeyedTables
 from framework.task.context import TaskContext
 
 if TYPE_CHECKING:

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from framework.adapters.maintenance.copy_on_write import copies_without
 from framework.adapters.host.failpoints import reach
 from framework.adapters.iceberg.commits.commit import Outcome
 from framework.adapters.iceberg.files import moment
 from framework.adapters.iceberg.tables import IcebergTables
+from framework.adapters.maintenance.copy_on_write import copies_without
+from framework.commit.file_ages import YOUNG_MS, Moment
 from framework.commit.machine.effects import (
     CommitFailed,
     CommitTable,
@@ -29,7 +30,6 @@ from framework.commit.machine.effects import (
     TableLoaded,
     TableMissing,
 )
-from framework.commit.file_ages import YOUNG_MS, Moment
 from framework.config.names.table_names import catalog_of
 from framework.diagnose.counted import counted
 from framework.diagnose.log_lines import Level, Line

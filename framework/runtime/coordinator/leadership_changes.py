@@ -14,9 +14,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from framework.adapters.kafka.control.log import ControlReader
-from framework.commit.risks import TAKEOVERS_KEPT, Seats, SeatWord, seat_word
 from framework.commit.events.codec import is_of_type
 from framework.commit.events.event_types import CommitComplete, ControlEvent, CoordinatorAssigned, StateChanged
+from framework.commit.risks import TAKEOVERS_KEPT, Seats, SeatWord, seat_word
 
 log = logging.getLogger(__name__)
 

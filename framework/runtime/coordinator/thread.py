@@ -22,14 +22,14 @@ from framework.diagnose.log_lines import Level, Line
 from framework.errors import FloeError
 from framework.metrics.services import service_of
 from framework.runtime.coordinator.catalog_requests import CatalogRequests
-from framework.runtime.measures.commits import CommitMeasures
-from framework.runtime.coordinator.turns import CoordinatorTurns
 from framework.runtime.coordinator.information import Information
-from framework.runtime.lineage import LineageTeller
-from framework.runtime.maintenance.orphans import Announced
-from framework.runtime.retry_policy import is_retriable
 from framework.runtime.coordinator.leadership_changes import SeatHistory, read_words
+from framework.runtime.coordinator.turns import CoordinatorTurns
+from framework.runtime.lineage import LineageTeller
 from framework.runtime.maintenance.background import TableKeeper
+from framework.runtime.maintenance.orphans import Announced
+from framework.runtime.measures.commits import CommitMeasures
+from framework.runtime.retry_policy import is_retriable
 
 REBUILD_AFTER_S = 2.0
 # What waits in the state is many small values without a cycle among them. Python's usual 700 new ones between two looks

@@ -13,7 +13,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from framework.adapters.host.failpoints import reach
-from framework.adapters.kafka.control.leadership import CoordinatorSeat, SeatAssigned, SeatEnd, SeatRead, SeatRevoked, SeatUpdate
+from framework.adapters.kafka.control.leadership import (
+    CoordinatorSeat,
+    SeatAssigned,
+    SeatEnd,
+    SeatRead,
+    SeatRevoked,
+    SeatUpdate,
+)
 from framework.commit.events.event_types import ControlEvent, CoordinatorAssigned, Deployed, TableMeasured
 from framework.commit.machine.effects import (
     Assigned,

@@ -21,6 +21,7 @@ from framework.adapters.maintenance.tables import TableCare
 from framework.commit.events.event_types import Deployed, Holds, TableMeasured
 from framework.commit.machine.pauses import Pauses, holding
 from framework.commit.maintenance.rounds import Rounds, are_orphans_due, rest_s
+from framework.config.spec import TablesSpec
 from framework.config.values.maintenance import (
     HOUR_MS,
     NOTHING_IS_DONE,
@@ -28,13 +29,12 @@ from framework.config.values.maintenance import (
     MaintenanceMode,
     MaintenancePolicy,
 )
-from framework.config.spec import TablesSpec
 from framework.diagnose.counted import counted
 from framework.diagnose.log_lines import Level, Line
 from framework.errors import FloeError
 from framework.plan.deployed_policies import policy_of
-from framework.runtime.maintenance.tables import expire_once, tables_told, told_of, why_left_alone
 from framework.runtime.maintenance.orphans import Announced, look, why_not
+from framework.runtime.maintenance.tables import expire_once, tables_told, told_of, why_left_alone
 
 log = logging.getLogger(__name__)
 

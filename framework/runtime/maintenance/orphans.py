@@ -17,8 +17,8 @@ from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.log import ControlReader
 from framework.adapters.kafka.control.topic import check_control_topic
 from framework.commit.events.event_types import DataWritten, Deployed
-from framework.commit.recovery.orphans import StoredFile, inside, sort_out
 from framework.commit.file_ages import now_for_orphans_ms
+from framework.commit.recovery.orphans import StoredFile, inside, sort_out
 from framework.commit.recovery.path_keys import PathKeys
 from framework.config.names.table_names import name_matches
 from framework.diagnose.counted import counted

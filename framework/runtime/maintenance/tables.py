@@ -17,9 +17,9 @@ from framework.adapters.iceberg.tables import IcebergTables, TablePlace
 from framework.adapters.maintenance.tables import Compacted, Expired, MaintainedTable, TableCare
 from framework.commit.maintenance.expire import Stay, decide_expiry
 from framework.commit.maintenance.others import OtherMaintainer
-from framework.config.values.maintenance import MaintenanceMode, MaintenancePolicy
-from framework.config.spec import TablesSpec
 from framework.config.names.table_names import name_matches
+from framework.config.spec import TablesSpec
+from framework.config.values.maintenance import MaintenanceMode, MaintenancePolicy
 from framework.diagnose.counted import counted
 from framework.diagnose.suggest import listed
 from framework.errors import FloeError

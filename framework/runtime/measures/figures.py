@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from framework.commit.risks import recent
 from framework.commit.events.event_types import (
     Accounting,
     CommitToTable,
@@ -19,18 +18,19 @@ from framework.commit.events.event_types import (
     StateChanged,
     TableMeasured,
 )
-from framework.commit.machine.reporting.condition import PipelineFacts, TableFacts, pipeline_condition, table_condition
 from framework.commit.machine.cycle import low_water
-from framework.commit.machine.reporting.health import table_health
 from framework.commit.machine.model import CoordinatorState, TableState, Unread
 from framework.commit.machine.pauses import holding
+from framework.commit.machine.reporting.condition import PipelineFacts, TableFacts, pipeline_condition, table_condition
+from framework.commit.machine.reporting.health import table_health
 from framework.commit.maintenance.health import needs_of
 from framework.commit.offsets import PartitionKey
+from framework.commit.risks import recent
 from framework.commit.watch import Waiting
 from framework.metrics.figures import CoordinatorFigures, PartitionFigures, PipelineFigures, Stall, TableFigures
 from framework.metrics.lag import EndsSeen
-from framework.runtime.measures.commits import CommitMeasures
 from framework.runtime.batches.measures import RunMeasures
+from framework.runtime.measures.commits import CommitMeasures
 
 
 @dataclass(frozen=True)

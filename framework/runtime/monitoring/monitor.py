@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from framework import __version__
+from framework.adapters.host.process_memory import java_pid, resident_bytes
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.host.process_memory import java_pid, resident_bytes
 from framework.adapters.secrets import resolve
 from framework.commit.machine.model import PipelineState
 from framework.config.rules.target.monitoring import host_and_port
@@ -27,16 +27,16 @@ from framework.config.spec import TargetSpec
 from framework.metrics.figures import Figures, Phase, PipelineFigures, Service
 from framework.metrics.progress import stalled_condition
 from framework.metrics.samples import Sample, samples
-from framework.runtime.coordinator.thread import Coordinator
-from framework.task.failures import in_words, say_safely
-from framework.runtime.measures.figures import RunFacts, coordinator_figures, pipeline_figures
 from framework.observe.live.reader import Looked
+from framework.runtime.batches.measures import steady_ms
+from framework.runtime.coordinator.thread import Coordinator
+from framework.runtime.measures.figures import RunFacts, coordinator_figures, pipeline_figures
 from framework.runtime.monitoring.page import Page
 from framework.runtime.monitoring.probes import Probe
-from framework.runtime.batches.measures import steady_ms
+from framework.runtime.pipeline.worker import PipelineWorker
 from framework.runtime.source import PipelineSource
 from framework.runtime.spark.progress import SparkProgress
-from framework.runtime.pipeline.worker import PipelineWorker
+from framework.task.failures import in_words, say_safely
 
 log = logging.getLogger(__name__)
 

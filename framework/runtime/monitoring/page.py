@@ -13,8 +13,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from framework.errors import FloeError, SetupError
-from framework.overview.values import Overview
 from framework.observe.live.reader import Looked, OverviewReader
+from framework.overview.values import Overview
 from framework.web.backend import Finding, Refused
 from framework.web.documents import Letters
 

@@ -15,11 +15,11 @@ from framework.errors import FloeError
 from framework.plan.model import Plan
 from framework.runtime.batches.announcer import Announcer, Stand
 from framework.runtime.batches.batch import BatchScope, summarise_gaps
-from framework.runtime.pipeline.begin import Begun
 from framework.runtime.batches.handover import AnnouncedBatch
+from framework.runtime.pipeline.begin import Begun
 from framework.runtime.pipeline.pipeline_state import Standing
-from framework.runtime.source import PipelineSource
 from framework.runtime.pipeline.worker_report import WorkerReport
+from framework.runtime.source import PipelineSource
 
 
 class BatchChain:

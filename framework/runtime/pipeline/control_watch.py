@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable, Mapping
 
 from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.control.leadership import Mark, mark_of
 from framework.adapters.kafka.control.log import ControlReader
 from framework.adapters.kafka.control.topic import check_control_topic
-from framework.adapters.kafka.control.leadership import Mark, mark_of
 from framework.commit.events.event_types import ControlEvent, PauseChanged, StopRequested
 from framework.commit.watch import Newest, Waiting, Watch
 from framework.task.failures import in_words, say_safely

@@ -21,15 +21,15 @@ from framework.errors import FloeError, RetriableError
 from framework.metrics.figures import Phase
 from framework.plan.model import Plan
 from framework.runtime.batches.announcer import Announcer, now_ms
-from framework.runtime.pipeline.batch_chain import BatchChain
+from framework.runtime.batches.handover import AnnouncedBatch, BatchHandover, OfferedBatch
+from framework.runtime.batches.measures import RunMeasures
 from framework.runtime.batches.pacer import BatchPacer
 from framework.runtime.batches.runner import BatchRunner
-from framework.task.failures import LOG_REMEDY, of_batch, said
-from framework.runtime.batches.handover import AnnouncedBatch, BatchHandover, OfferedBatch
+from framework.runtime.pipeline.batch_chain import BatchChain
 from framework.runtime.pipeline.pipeline_state import Standing
-from framework.runtime.batches.measures import RunMeasures
-from framework.runtime.tables.refresh import TableRefresh
 from framework.runtime.pipeline.worker_report import WorkerReport
+from framework.runtime.tables.refresh import TableRefresh
+from framework.task.failures import LOG_REMEDY, of_batch, said
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,9 +17,9 @@ from framework.diagnose.log_lines import Level, Line
 from framework.errors import DeadlinePassed, FloeError
 from framework.plan.model import Plan
 from framework.runtime.pipeline.control_watch import ControlWatch
-from framework.runtime.retry_policy import holds_batches
 from framework.runtime.pipeline.state_publisher import StateTeller
 from framework.runtime.pipeline.worker_report import WorkerReport
+from framework.runtime.retry_policy import holds_batches
 
 # A commit comes within moments; while it does, nobody is told that the run waits for it.
 SILENT_FOR_S = 30.0

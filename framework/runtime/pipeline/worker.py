@@ -28,19 +28,19 @@ from framework.metrics.figures import Phase
 from framework.plan.model import Plan
 from framework.runtime.batches.announced import AnnouncedTables
 from framework.runtime.batches.announcer import Announcer
-from framework.runtime.pipeline.batch_chain import BatchChain
+from framework.runtime.batches.handover import BatchHandover
+from framework.runtime.batches.measures import RunMeasures
 from framework.runtime.batches.pacer import BatchPacer
 from framework.runtime.batches.runner import BatchRunner
+from framework.runtime.pipeline.batch_chain import BatchChain
 from framework.runtime.pipeline.begin import begin
-from framework.runtime.batches.handover import BatchHandover
 from framework.runtime.pipeline.paced_query import PacedQuery
-from framework.runtime.retry_policy import Trouble, gives_up, pause_s
 from framework.runtime.pipeline.pipeline_state import Standing
-from framework.runtime.batches.measures import RunMeasures
+from framework.runtime.pipeline.worker_report import WorkerReport
+from framework.runtime.retry_policy import Trouble, gives_up, pause_s
 from framework.runtime.source import PipelineSource
 from framework.runtime.tables.refresh import TableRefresh
 from framework.runtime.tables.registry import TableRegistry
-from framework.runtime.pipeline.worker_report import WorkerReport
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

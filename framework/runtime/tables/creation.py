@@ -17,8 +17,8 @@ from framework.commit.machine.progress.recorded import CREATED_PROPERTY, FILLED_
 from framework.diagnose.log_lines import Line
 from framework.errors import FloeError
 from framework.plan.model import Plan
-from framework.record.failure import shown
 from framework.record.dead_letters.dead_letter import plan_dead_letter_table
+from framework.record.failure import shown
 from framework.record.model import TableNeed, TableTarget
 from framework.runtime.tables.owner import created_with
 from framework.table.changes import CreateTable, Refusal

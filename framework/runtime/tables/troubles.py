@@ -13,8 +13,8 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 
-from framework.adapters.iceberg.upsert.target import blocked
 from framework.adapters.iceberg.tables import IcebergTables
+from framework.adapters.iceberg.upsert.target import blocked
 from framework.config.names.table_names import catalog_of
 from framework.diagnose.log_lines import Level, Line
 from framework.errors import FloeError, TableBlocked

@@ -17,18 +17,18 @@ import pyarrow as pa
 from pyiceberg.io import FileIO
 
 from framework.adapters.file_io import file_io
-from framework.adapters.iceberg.upsert.target import KeyedTarget
-from framework.adapters.iceberg.upsert.order import RowOrder, lost
-from framework.adapters.iceberg.upsert.index_file import remove_left_over, remove_run
-from framework.adapters.secrets import first_line
 from framework.adapters.iceberg.upsert.deleted_keys import UnusableTombstones, merge_tombstones
+from framework.adapters.iceberg.upsert.index_file import remove_left_over, remove_run
+from framework.adapters.iceberg.upsert.order import RowOrder, lost
+from framework.adapters.iceberg.upsert.target import KeyedTarget
+from framework.adapters.secrets import first_line
 from framework.adapters.value_bytes import plain_type
-from framework.commit.events.event_types import TombstoneFile
 from framework.commit.deleted_keys import expired, groups_to_merge, root_of
+from framework.commit.events.event_types import TombstoneFile
 from framework.config.names.table_names import catalog_of
 from framework.errors import FloeError
-from framework.table.schema.arrow import arrow_schema, parse_schema
 from framework.table.model import TableTarget
+from framework.table.schema.arrow import arrow_schema, parse_schema
 
 _LOG = logging.getLogger(__name__)
 _ASKED_AT_ONCE = 8

@@ -15,12 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from framework.adapters.iceberg.upsert.target import KeyedTarget, blocked
 from framework.adapters.iceberg.tables import IcebergTables
+from framework.adapters.iceberg.upsert.target import KeyedTarget, blocked
 from framework.plan.model import Plan
 from framework.record.model import TaskReport
-from framework.runtime.upsert.key_indexes import KeyIndexes
 from framework.runtime.upsert.deleted_keys import RememberedDeletes
+from framework.runtime.upsert.key_indexes import KeyIndexes
 from framework.runtime.upsert.unique_keys import UniqueKeys
 from framework.table.model import TableTarget
 

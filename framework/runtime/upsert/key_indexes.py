@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING
 from pyiceberg.io import FileIO
 
 from framework.adapters.file_io import file_io
-from framework.adapters.iceberg.upsert.target import KeyedTarget
 from framework.adapters.iceberg.upsert.index_file import read_index, remove_left_over, remove_run, root_of, write_index
+from framework.adapters.iceberg.upsert.target import KeyedTarget
 from framework.adapters.value_bytes import plain_type
-from framework.config.spec import KeyIndexUse
 from framework.config.names.table_names import catalog_of
+from framework.config.spec import KeyIndexUse
 from framework.record.model import TaskReport
-from framework.table.upsert import key_index
-from framework.table.schema.arrow import arrow_schema, parse_schema
-from framework.table.upsert.key_index import KeyIndex, KeyRun
 from framework.table.model import TableTarget
+from framework.table.schema.arrow import arrow_schema, parse_schema
+from framework.table.upsert import key_index
+from framework.table.upsert.key_index import KeyIndex, KeyRun
 from framework.task.upsert.index_job import IndexedTable, Made, do_steps
 
 if TYPE_CHECKING:

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from framework.adapters.iceberg.upsert.duplicate_keys import double_keys
 from framework.adapters.file_io import file_io
-from framework.adapters.iceberg.upsert.target import KeyedTarget, blocked
 from framework.adapters.iceberg.project_by_id import NotProjected
+from framework.adapters.iceberg.upsert.duplicate_keys import double_keys
+from framework.adapters.iceberg.upsert.target import KeyedTarget, blocked
 from framework.adapters.secrets import first_line
 from framework.adapters.value_bytes import plain_type
 from framework.config.names.table_names import catalog_of
 from framework.diagnose.counted import counted
 from framework.diagnose.log_lines import Line
 from framework.errors import FloeError
-from framework.table.schema.arrow import arrow_schema, parse_schema
 from framework.table.model import TableTarget
+from framework.table.schema.arrow import arrow_schema, parse_schema
 
 
 class UniqueKeys:

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
-from framework.table.model import ObservedType
 from framework.table.columns.new_fields import children, element
+from framework.table.model import ObservedType
 
 CODE = "FLOE-T110"
 

@@ -9,8 +9,8 @@ from functools import lru_cache
 
 from pyiceberg.types import IcebergType, ListType, MapType, StructType
 
-from framework.table.schema.arrow import arrow_type, parse_schema
 from framework.table.model import ObservedType
+from framework.table.schema.arrow import arrow_type, parse_schema
 
 
 def observed(kind: IcebergType) -> ObservedType:

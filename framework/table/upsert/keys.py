@@ -26,9 +26,9 @@ from pyiceberg.types import (
 )
 
 from framework.config.spec import Case, Deletes
-from framework.table.schema.arrow import parse_schema
 from framework.table.changes import Refusal
 from framework.table.model import TableTarget
+from framework.table.schema.arrow import parse_schema
 
 DELETES_SINCE = 2
 DELETION_VECTORS_SINCE = 3

@@ -70,8 +70,8 @@ def make_task(table: IndexedTable, steps: Sequence[Step]):  # type: ignore[no-un
 def do_step(table: IndexedTable, step: Step) -> Made | None:
     """None where it failed."""
     from framework.adapters.file_io import file_io
-    from framework.adapters.iceberg.upsert.index_runs import UnusableRun, entries_of, merge_runs, write_run
     from framework.adapters.host.memory import release_memory
+    from framework.adapters.iceberg.upsert.index_runs import UnusableRun, entries_of, merge_runs, write_run
 
     io = file_io(table.io_properties, table.location)
     try:

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
 
     from framework.adapters.iceberg.project_by_id import TableColumns
-    from framework.adapters.iceberg.upsert.order import RowOrder
-    from framework.adapters.key_hash import KeyHashes
     from framework.adapters.iceberg.upsert.lookup import Found
+    from framework.adapters.iceberg.upsert.order import RowOrder
     from framework.adapters.iceberg.upsert.search import Hits
+    from framework.adapters.key_hash import KeyHashes
 
 
 def newer_than_table(
@@ -36,8 +36,8 @@ def newer_than_table(
         UnusableTombstones: a file of deleted keys is damaged.
         OSError: a data file, or a file of deleted keys, cannot be read; each store has exceptions of its own.
     """
-    from framework.adapters.iceberg.upsert.row_versions import older_than_rows
     from framework.adapters.iceberg.upsert.deleted_keys import older_than_deletes
+    from framework.adapters.iceberg.upsert.row_versions import older_than_rows
     from framework.adapters.value_bytes import plain
 
     values = plain(order)

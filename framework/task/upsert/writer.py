@@ -34,8 +34,8 @@ from framework.task.upsert.newest import Flags, Positions, count, newest_by_hash
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
 
-    from framework.adapters.iceberg.upsert.target import KeyedTarget
     from framework.adapters.iceberg.private.live_files import LiveFile
+    from framework.adapters.iceberg.upsert.target import KeyedTarget
     from framework.adapters.key_hash import KeyHashes
     from framework.adapters.parquet.files import TableWriter
     from framework.table.upsert.key_index import KeyRun
@@ -155,12 +155,12 @@ class KeyedWriter:
 
     def _finish(self, table: str, changes: _Changes) -> KeyedPart:
         from framework.adapters.file_io import file_io
+        from framework.adapters.iceberg.upsert.deleted_keys import UnusableTombstones
+        from framework.adapters.iceberg.upsert.keys_file import write_keys
+        from framework.adapters.iceberg.upsert.lookup import look_up
         from framework.adapters.iceberg.upsert.order import lost
         from framework.adapters.key_hash import hash_keys
-        from framework.adapters.iceberg.upsert.lookup import look_up
-        from framework.adapters.iceberg.upsert.keys_file import write_keys
         from framework.adapters.parquet.files import layout_of
-        from framework.adapters.iceberg.upsert.deleted_keys import UnusableTombstones
         from framework.config.names.table_names import catalog_of
         from framework.task.upsert.newer_than_table import hits_of, newer_than_table, remember
 
@@ -225,8 +225,8 @@ class KeyedWriter:
         ids: pa.Array,
     ) -> tuple[Flags, Flags]:
         """Winners to the writer, piece by piece; of every change whether it is a winner, and whether it deletes."""
-        from framework.adapters.iceberg.upsert.target import ROW_ID
         from framework.adapters.iceberg.private.row_lineage import VERSION
+        from framework.adapters.iceberg.upsert.target import ROW_ID
 
         has_ids = base.format_version >= VERSION
         written = with_row_id_column(target) if has_ids else target
@@ -285,8 +285,8 @@ def with_row_id_column(target: TableTarget) -> TableTarget:
     import json
     from dataclasses import replace
 
-    from framework.adapters.iceberg.upsert.target import ROW_ID
     from framework.adapters.iceberg.upsert.search import ROW_ID_FIELD
+    from framework.adapters.iceberg.upsert.target import ROW_ID
 
     schema = json.loads(target.schema_json)
     schema["fields"].append({"id": ROW_ID_FIELD, "name": ROW_ID, "type": "long", "required": False})

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from framework.config.tree import Entry, Mapping, Node, Sequence, find, plain
 from framework.testing.compare import Comparison, column_types, letter_facts, match_letters, match_rows, stop_facts
-from framework.testing.rewriting.edit import Edit, Places
 from framework.testing.execute import Outcome, TableOutcome
+from framework.testing.rewriting.edit import Edit, Places
 from framework.testing.suite import CaseReport
 from framework.testing.values import Plain, rows_of
 

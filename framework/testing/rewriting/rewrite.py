@@ -13,10 +13,10 @@ from framework.config.load import LoadResult
 from framework.config.tree import Sequence as Items
 from framework.config.tree import plain
 from framework.errors import ConfigError
+from framework.testing.recorded import Taken, as_input, checked
 from framework.testing.rewriting import expectation
 from framework.testing.rewriting.edit import Edit, Places, apply
 from framework.testing.rewriting.emit import block, flow
-from framework.testing.recorded import Taken, as_input, checked
 from framework.testing.suite import FileReport, run_file
 from framework.testing.values import Plain
 

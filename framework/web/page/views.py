@@ -15,9 +15,9 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from framework.web.access.access import Access, Role
+from framework.web.access.guard import allowed
 from framework.web.answers import Kept
 from framework.web.backend import Desk, Refused
-from framework.web.access.guard import allowed
 from framework.web.page.html import HERE, Looked, Part, looked_at, parts, shell
 from framework.web.page.stream import Hub
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from framework.adapters import key_hash
 from framework.adapters.iceberg.upsert import index_runs as key_runs
-from framework.adapters.key_hash import KeyHashes, hash_keys
 from framework.adapters.iceberg.upsert.index_runs import find
+from framework.adapters.key_hash import KeyHashes, hash_keys
 
 TEXTS = pa.chunked_array([["skipped", "a", "", "\u00e4\u20ac"], ["b" * 200, "a"]]).slice(1)
 NUMBERS = pa.array([9, -1, 0, 2**62, 7, -1], pa.int64()).slice(1)

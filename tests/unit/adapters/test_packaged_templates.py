@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from framework.adapters.project.files import real_world
 from framework.adapters.host.plugins import offered
+from framework.adapters.project.files import real_world
 from framework.config.load import LoadResult, load_pipeline
 
 LoadPipeline = Callable[[str], LoadResult]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from framework.cli.write.docs import pages
 from framework.cli.main import VERBS
+from framework.cli.write.docs import pages
 from framework.config.writing.reference_page import page
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"

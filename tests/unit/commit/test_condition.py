@@ -7,7 +7,13 @@ from dataclasses import replace
 import pytest
 
 from framework.commit.events.event_types import Health, Holds, PauseChanged, StateChanged, Subject
-from framework.commit.machine.reporting.condition import Condition, PipelineFacts, TableFacts, pipeline_condition, table_condition
+from framework.commit.machine.reporting.condition import (
+    Condition,
+    PipelineFacts,
+    TableFacts,
+    pipeline_condition,
+    table_condition,
+)
 
 PAUSE = PauseChanged(Holds.READING, "orders", True, "a migration", "me@here", 5_000)
 LIVE = PipelineFacts("orders", ("r2",), (), 0, "", (), "", None)

@@ -40,8 +40,8 @@ from framework.commit.machine.effects import (
     TableView,
     Tick,
 )
-from framework.commit.machine.reporting.health import table_health
 from framework.commit.machine.model import Phase
+from framework.commit.machine.reporting.health import table_health
 from framework.commit.machine.step import (
     CoordinatorState,
     Limits,

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from framework.commit.events.event_types import Accounting, DataWritten, SourceRange, TableCommitPolicy
-from framework.commit.machine.progress.chain import Fit, check_recorded, record
 from framework.commit.machine.effects import PipelineProgress, TableProgress
+from framework.commit.machine.progress.chain import Fit, check_recorded, record
 from framework.commit.machine.progress.recorded import elsewhere, merge, parse
 from framework.commit.offsets import PartitionFacts, SafeOffset, plan_ends
 from framework.commit.recovery.held import ends_of, held_by, held_ends, taken_over, without_elsewhere

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.commit.risks import Seats, SeatWord, recent
 from framework.commit.events.event_types import CommitComplete, CoordinatorAssigned
+from framework.commit.risks import Seats, SeatWord, recent
 from framework.runtime.coordinator.leadership_changes import SeatHistory
 
 NAMES = ["a", "b", "c"]

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.commit.events.event_types import KeyedChanges, TombstoneFile, Tombstones
 from framework.commit.deleted_keys import (
     FAN_OUT,
     FORGET,
@@ -24,6 +23,7 @@ from framework.commit.deleted_keys import (
     text_of,
     tombstones_summary,
 )
+from framework.commit.events.event_types import KeyedChanges, TombstoneFile, Tombstones
 from framework.errors import StateDisagreement
 from tests.protocol.strategies import tombstone_files
 

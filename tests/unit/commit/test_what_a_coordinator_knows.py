@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from framework.commit.events.event_types import CommitComplete, CommitRequested, CommitToTable, Discarded, SourceRange
-from framework.commit.machine.progress.chain import Fit, check_recorded
 from framework.commit.machine.cycle import chain_from, low_water
 from framework.commit.machine.effects import (
     Assigned,
@@ -21,6 +20,7 @@ from framework.commit.machine.effects import (
     TableMissing,
     TableProgress,
 )
+from framework.commit.machine.progress.chain import Fit, check_recorded
 from framework.commit.machine.step import CoordinatorState, Limits, snapshot, step
 from tests.protocol.build import STEP, TOPIC_ID, complete, heartbeat, offsets_set, pause, ranges, written
 from tests.unit.commit.test_coordinator_step import Seat, commits, paths, published

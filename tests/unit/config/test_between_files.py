@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from framework.config.names.common_names import common_name, of_glob
 from framework.config.load import load_pipelines
+from framework.config.names.common_names import common_name, of_glob
 from tests.unit.config.in_memory import world
 
 FILE = """apiVersion: floe/v1

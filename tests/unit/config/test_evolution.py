@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from framework.config.filled.build import build_pipeline
-from framework.config.values.evolution import EVOLVE_SHORTHANDS
 from framework.config.spec import EvolveMode, EvolvePolicy, TablesSpec
+from framework.config.values.evolution import EVOLVE_SHORTHANDS
 
 CONCEPTS = Path(__file__).parents[3] / "docs" / "concepts.md"
 

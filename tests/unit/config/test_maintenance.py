@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from framework.config.filled.build import build_pipeline
+from framework.config.spec import TablesSpec
 from framework.config.values.maintenance import (
     MIB,
     CompactionPolicy,
@@ -17,7 +18,6 @@ from framework.config.values.maintenance import (
     ManifestsPolicy,
     OrphansPolicy,
 )
-from framework.config.spec import TablesSpec
 
 
 def tables(**words: Any) -> TablesSpec:

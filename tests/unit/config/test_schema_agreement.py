@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator, FormatChecker
 
 from framework.config.filled.build import build_pipeline
-from framework.config.values.maintenance import MaintenancePolicy
 from framework.config.schema.document_schema import check, published, resolved
 from framework.config.spec import (
     CommitPolicy,
@@ -27,6 +26,7 @@ from framework.config.spec import (
 )
 from framework.config.text import SourceText
 from framework.config.tree import parse, plain
+from framework.config.values.maintenance import MaintenancePolicy
 
 FORMATS = FormatChecker(formats=())
 FORMATS.checks("regex", raises=(re.error, OverflowError))(

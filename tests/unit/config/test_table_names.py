@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.config.spec import Case, RouteRule, TablePolicy, TablesSpec
 from framework.config.names.table_names import (
     as_written,
     catalog_of,
@@ -19,6 +18,7 @@ from framework.config.names.table_names import (
     reachable,
     template_glob,
 )
+from framework.config.spec import Case, RouteRule, TablePolicy, TablesSpec
 from framework.plan.catalogs import shown_table, used_catalogs
 from framework.record.routing.route import render
 from testbed.record_samples import plan

@@ -11,9 +11,9 @@ from framework.adapters.host.installed import again, pip_command
 from framework.errors import SetupError
 from framework.ops.doctor import catalog as doctor_catalog
 from framework.ops.doctor import registry as doctor_registry
-from framework.ops.doctor.model import Finding, State, ask, error, exit_code, ok, warning
 from framework.ops.doctor.kafka import judge_skew
 from framework.ops.doctor.machine import addresses, read_lock
+from framework.ops.doctor.model import Finding, State, ask, error, exit_code, ok, warning
 from testbed.servers.registry import RegistryServer
 
 

@@ -15,7 +15,6 @@ from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 from framework.commit.events.event_types import Accounting, Heartbeat, SourceRange
 from framework.commit.machine.progress.recorded import CREATED_PROPERTY
 from framework.commit.offsets import PartitionFacts, SafeOffset
-from framework.config.values.maintenance import MaintenanceMode, MaintenancePolicy
 from framework.config.spec import (
     CreatePolicy,
     ErrorPolicy,
@@ -27,9 +26,10 @@ from framework.config.spec import (
     WriteMode,
     WritePolicy,
 )
+from framework.config.values.maintenance import MaintenanceMode, MaintenancePolicy
 from framework.errors import StateDisagreement
-from framework.ops.preview.model import Action, PartitionStart, PipelinePreview, Problem
 from framework.ops.preview.decisions import holding_tables, preview_start, preview_table
+from framework.ops.preview.model import Action, PartitionStart, PipelinePreview, Problem
 from framework.ops.preview.text import pipeline_lines, summary
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan

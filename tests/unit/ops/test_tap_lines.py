@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from framework.ops.tap.model import Change, Fate, Sighting
 from framework.ops.tap.lines import Stage, document, json_line, text_lines
-from framework.record.strict_json import parse_record
+from framework.ops.tap.model import Change, Fate, Sighting
 from framework.record.masks import Masks
 from framework.record.model import DeadLetter
+from framework.record.strict_json import parse_record
 
 SEEN = Sighting("orders", 0, 7, 1_000, None, b"{}", Fate.WRITTEN, {})
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from framework.config.spec import TablePolicy, TablesSpec
 from framework.config.values.maintenance import (
     CompactionPolicy,
     ExpirePolicy,
@@ -15,7 +16,6 @@ from framework.config.values.maintenance import (
     ManifestsPolicy,
     OrphansPolicy,
 )
-from framework.config.spec import TablePolicy, TablesSpec
 from framework.plan.deployed_policies import policy_of
 
 NUMBERS = st.integers(1, 1 << 40)

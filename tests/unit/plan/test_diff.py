@@ -24,9 +24,9 @@ from framework.config.spec import (
 from framework.diagnose.codes.catalogue import CODES
 from framework.errors import ConfigError
 from framework.plan.canonical import canonical, plan_hash
+from framework.plan.deploy.removed import REMOVED
 from framework.plan.diff.consent import DANGER_CODES, allowed_codes, check_consent
 from framework.plan.diff.diff import ChangeKind, PlanChange, changes_of_new, diff
-from framework.plan.deploy.removed import REMOVED
 from tests.unit.plan.test_submit import loaded
 
 

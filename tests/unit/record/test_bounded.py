@@ -14,8 +14,8 @@ from framework.plan.model import Plan
 from framework.record.json import compiled as compiled_json
 from framework.record.model import BlockResult
 from framework.record.process import process_block
-from framework.table.schema.arrow import parse_schema
 from framework.table.columns.limit import columns_in
+from framework.table.schema.arrow import parse_schema
 from framework.testing.tables import MemoryTables
 from testbed.record_samples import block, plan, target
 

@@ -12,12 +12,12 @@ from framework.config.spec import ErrorPolicy
 from framework.errors import AccountingError
 from framework.record.blocks import block as block_module
 from framework.record.blocks import landed_needs as shaping
-from framework.record.sql import transform as transformed
 from framework.record.blocks.bisect_failures import MOST_RECORDS
-from framework.record.state.block_state import BlockState
 from framework.record.formats.typed_rows import TypedRows
 from framework.record.model import BlockResult, TableNeed, TableTarget
 from framework.record.process import process_block, process_transformed
+from framework.record.sql import transform as transformed
+from framework.record.state.block_state import BlockState
 from testbed.record_samples import block, plan, policy, target
 
 TABLES = {"ns.t": target(columns={"a": "long", "b": "string"}, table_policy=policy())}

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from framework.config.spec import Envelope, FormatSpec, FormatType
-from framework.record.formats.debezium import flatten_json
 from framework.record.blocks import unwrap_envelope as json_text
+from framework.record.formats.debezium import flatten_json
 from framework.record.strict_json import parse_record
 from testbed.format_samples import Landed, avro_bytes, avro_schema, framed, land, record_of, records
 

@@ -17,8 +17,8 @@ from pyiceberg.types import ListType, LongType, MapType, NestedField, StringType
 from framework.config.spec import Case, ErrorPolicy, EvolveMode, EvolvePolicy, FieldHint, TablePolicy
 from framework.plan.model import Plan
 from framework.record.model import BlockResult
-from framework.table.schema.arrow import parse_schema
 from framework.table.changes import Refusal
+from framework.table.schema.arrow import parse_schema
 from framework.table.schema.compatibility import unusable_schema_ids
 from framework.table.schema.types import primitive_type
 from framework.testing.tables import MemoryTables

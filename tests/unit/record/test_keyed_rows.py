@@ -33,16 +33,16 @@ from framework.config.spec import (
 )
 from framework.plan.model import Plan
 from framework.record.blocks.bisect_failures import joined, part_of
-from framework.record.state.block_state import BlockState
+from framework.record.blocks.unwrap_envelope import read_json
 from framework.record.formats.wire import NO_SCHEMAS
 from framework.record.json import compiled as compiled_json
 from framework.record.landing.single_record import judge
-from framework.record.blocks.unwrap_envelope import read_json
 from framework.record.model import BlockResult, ColumnDetail, RecordBlock, TableNeed, TableTarget
 from framework.record.process import process_block, process_transformed
-from framework.table.schema.arrow import parse_schema
+from framework.record.state.block_state import BlockState
 from framework.table.changes import CreateTable
 from framework.table.create import plan_create
+from framework.table.schema.arrow import parse_schema
 from framework.testing.tables import MemoryTables
 from testbed.record_samples import alone, block, plan, policy, target
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from framework.config.spec import EvolvePolicy, TablePolicy, TablesSpec
-from framework.record.strict_json import NumberText
 from framework.record.masks import Hidden, Masks, mask_fields
+from framework.record.strict_json import NumberText
 
 NAMES = st.sampled_from(["a", "b", "Mail", "password", "list", "deep"])
 VALUES = st.recursive(

@@ -17,8 +17,8 @@ from pyiceberg.types import DecimalType, NestedField, StructType
 
 from framework.config.spec import RouteRule
 from framework.record.model import TableTarget
-from framework.record.state.partition_bounds import least_values
 from framework.record.process import process_block
+from framework.record.state.partition_bounds import least_values
 from testbed.record_samples import block, plan, target
 
 

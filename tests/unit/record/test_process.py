@@ -28,10 +28,10 @@ from framework.config.spec import (
     WholeNumbers,
 )
 from framework.errors import AccountingError
-from framework.record.state.block_state import BlockState
 from framework.record.failure import RecordFailure
 from framework.record.model import BlockResult
 from framework.record.process import process_block, records_in_block
+from framework.record.state.block_state import BlockState
 from framework.table.changes import AlterTable
 from framework.table.evolve import plan_evolution
 from testbed.record_samples import alone, block, plan, policy, processed, same, target

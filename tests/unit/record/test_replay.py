@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.commit.events.event_types import Accounting, Heartbeat
-from framework.commit.machine.effects import PipelineProgress
 from framework.commit.dead_letter_replay import (
     ReplayPosition,
     is_replay,
@@ -18,9 +16,9 @@ from framework.commit.dead_letter_replay import (
     replay_position,
     replay_range,
 )
+from framework.commit.events.event_types import Accounting, Heartbeat
+from framework.commit.machine.effects import PipelineProgress
 from framework.config.spec import ErrorPolicy
-from framework.record.json.locate_field import locate
-from framework.record.strict_json import parse_record
 from framework.record.dead_letters.dead_letter import (
     MOST_MESSAGE_BYTES,
     dead_letter_schema,
@@ -36,8 +34,10 @@ from framework.record.dead_letters.replay import (
     replay_plan,
 )
 from framework.record.dead_letters.view import bytes_text, value_lines
+from framework.record.json.locate_field import locate
 from framework.record.model import DeadLetter
 from framework.record.process import process_block
+from framework.record.strict_json import parse_record
 from framework.table.schema.arrow import parse_schema
 from testbed.record_samples import block, plan, target
 

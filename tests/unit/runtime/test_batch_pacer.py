@@ -6,8 +6,8 @@ from framework.commit.events.event_types import Accounting
 from framework.commit.offsets import PartitionFacts, PartitionKey
 from framework.commit.pacing import FIRST_BATCH_RECORDS, Pace
 from framework.runtime.batches.batch import BatchResult, BatchScope
-from framework.runtime.batches.pacer import BatchPacer, Turn
 from framework.runtime.batches.handover import AnnouncedBatch
+from framework.runtime.batches.pacer import BatchPacer, Turn
 from testbed.record_samples import plan
 
 KEY: PartitionKey = ("events", 0)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from framework.errors import AccountingError, FloeError, RetriableError, SetupError, TableBlocked
-from framework.task.failures import is_known, of_batch, of_task
 from framework.runtime.retry_policy import holds_batches, is_outage
+from framework.task.failures import is_known, of_batch, of_task
 from framework.task.reported_failure import TaskFailure, telling
 
 TRACE = """An error occurred while calling o52.collectToPython.

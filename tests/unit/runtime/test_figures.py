@@ -29,9 +29,9 @@ from framework.commit.watch import Waiting
 from framework.errors import FloeError, OutcomeUnknown, RetriableError
 from framework.metrics.figures import Phase, Service, Stall, TableFigures
 from framework.metrics.services import outcome_of, service_of, service_of_commit
+from framework.runtime.batches.measures import RunMeasures, steady_ms
 from framework.runtime.measures.commits import CommitMeasures
 from framework.runtime.measures.figures import RunFacts, coordinator_figures, pipeline_figures
-from framework.runtime.batches.measures import RunMeasures, steady_ms
 from tests.protocol.build import complete, view, written
 from tests.unit.commit.test_coordinator_step import Seat, commits
 

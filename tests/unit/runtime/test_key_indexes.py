@@ -15,13 +15,13 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
-from framework.adapters.iceberg.upsert.target import KeyedTarget
 from framework.adapters.iceberg.private.live_files import LiveFile, LiveFiles
 from framework.adapters.iceberg.project_by_id import TableColumns
+from framework.adapters.iceberg.upsert.target import KeyedTarget
 from framework.config.spec import KeyIndexUse, WriteMode, WritePolicy
 from framework.runtime.upsert.key_indexes import KeyIndexes
-from framework.table.upsert.key_index import WORTH_WAITING_ROWS, KeyRun, Step
 from framework.table.model import TableTarget
+from framework.table.upsert.key_index import WORTH_WAITING_ROWS, KeyRun, Step
 from framework.task.upsert.index_job import IndexedTable, Made
 from testbed.record_samples import policy
 

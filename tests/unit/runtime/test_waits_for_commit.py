@@ -22,9 +22,9 @@ from framework.config.spec import WriteMode, WritePolicy
 from framework.errors import DeadlinePassed, TableBlocked
 from framework.plan.model import Plan
 from framework.runtime.pipeline import pipeline_state
-from framework.runtime.retry_policy import Trouble, gives_up
 from framework.runtime.pipeline.pipeline_state import COMMIT_PATIENCE_S, SILENT_FOR_S, Standing
 from framework.runtime.pipeline.worker_report import WorkerReport
+from framework.runtime.retry_policy import Trouble, gives_up
 from testbed.record_samples import plan as sample_plan
 from testbed.record_samples import policy
 

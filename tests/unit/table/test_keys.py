@@ -19,10 +19,10 @@ from pyiceberg.types import (
 )
 
 from framework.config.spec import Case, Deletes, TablePolicy, WriteMode, WritePolicy
-from framework.table.schema.arrow import parse_schema
 from framework.table.changes import Refusal
-from framework.table.upsert.keys import TableKey, key_of
 from framework.table.model import TableTarget
+from framework.table.schema.arrow import parse_schema
+from framework.table.upsert.keys import TableKey, key_of
 
 
 def table(*key: str, version: int = 2, deletes: Deletes = Deletes.AUTO, case: Case = Case.INSENSITIVE) -> TableTarget:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from framework.config.values.evolution import EVOLVE_SHORTHANDS, evolve_mode
 from framework.config.spec import EmptyValues, ErrorPolicy, EvolveMode, TablePolicy
+from framework.config.values.evolution import EVOLVE_SHORTHANDS, evolve_mode
 from framework.table.policy.answers import Act, Answer
 from framework.table.policy.metadata_columns import own_fields, spellings
 from framework.table.policy.rules import TableRules

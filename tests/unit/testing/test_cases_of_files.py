@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from framework.config.text import SourceText
 from framework.config.tree import core_value, parse, plain
-from framework.testing.rewriting.emit import block, flow
 from framework.testing.matching import match
+from framework.testing.rewriting.emit import block, flow
 from framework.testing.suite import FileReport, run_file
 from tests.unit.config.in_memory import load
 

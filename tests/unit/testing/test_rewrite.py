@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from framework.cli.main import run_main
 from framework.config.load import LoadResult, load_pipelines
 from framework.errors import ConfigError
-from framework.testing.rewriting.emit import flow
 from framework.testing.recorded import Taken
+from framework.testing.rewriting.emit import flow
 from framework.testing.rewriting.rewrite import fixed, recorded
 from framework.testing.suite import run_file
 from tests.unit.config.in_memory import PIPELINE, TARGET, example_files, over, world

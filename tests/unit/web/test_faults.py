@@ -15,14 +15,14 @@ from rich.console import Console
 
 from framework.cli.shared.status_text import print_status
 from framework.cli.watch.top_text import screen
-from framework.commit.risks import Held, coordinator_flaps, retention_near
 from framework.commit.events.event_types import CommitComplete, ControlEvent, Health, StateChanged, Subject
 from framework.commit.machine.reporting.blocked_remedies import FAILING_REMEDY, blocked_remedy
 from framework.commit.machine.reporting.health import STALLED_BATCH_REMEDY, STALLED_COMMIT_REMEDY
+from framework.commit.risks import Held, coordinator_flaps, retention_near
+from framework.observe.status.model import ControlStatus, Status
 from framework.overview.build import Built, overview
 from framework.overview.fold import LogFold
 from framework.overview.values import BrokerSeen, Overview, PartitionView, PipelineFactsSeen
-from framework.observe.status.model import ControlStatus, Status
 from framework.web.page.html import Looked, parts
 from tests.unit.web.desk import NOW_MS, complete, written
 

@@ -37,21 +37,33 @@ from framework.adapters.iceberg.commits.conditions import (
     why_changed,
     why_unsupported,
 )
-from framework.adapters.iceberg.files import missing_of, moment
-from framework.adapters.iceberg.upsert.rows_to_delete import rows_to_delete
-from framework.adapters.iceberg.upsert.target import remedy_for_deletes, unread_deletes
 from framework.adapters.iceberg.commits.manifest_lists import ManifestLists
-from framework.adapters.iceberg.commits.new_snapshot import branch_updates, iceberg_files, kinds_of, parent_of, snapshot_of
+from framework.adapters.iceberg.commits.new_snapshot import (
+    branch_updates,
+    iceberg_files,
+    kinds_of,
+    parent_of,
+    snapshot_of,
+)
+from framework.adapters.iceberg.files import missing_of, moment
 from framework.adapters.iceberg.private.deletes.deletion_vectors import Positions
 from framework.adapters.iceberg.private.live_files import LiveFiles, UnsupportedDeletes, live_files
 from framework.adapters.iceberg.private.manifests import SnapshotFiles, WrittenSnapshot, to_iceberg
 from framework.adapters.iceberg.private.replaced_files import ReplacedFiles
 from framework.adapters.iceberg.private.snapshot_id import new_snapshot_id
-from framework.adapters.iceberg.upsert.order import mark_at_head
 from framework.adapters.iceberg.supported_tables import unreadable, unwritable
+from framework.adapters.iceberg.upsert.order import mark_at_head
+from framework.adapters.iceberg.upsert.rows_to_delete import rows_to_delete
+from framework.adapters.iceberg.upsert.target import remedy_for_deletes, unread_deletes
 from framework.adapters.iceberg.views import head_of, view_of
 from framework.adapters.secrets import hidden
+from framework.commit.deleted_keys import (
+    TOMBSTONES_PROPERTY,
+    text_of,
+    tombstones_summary,
+)
 from framework.commit.events.event_types import DataFile as CommittedFile
+from framework.commit.file_ages import YOUNG_MS, Moment
 from framework.commit.machine.effects import (
     OUTCOME_UNKNOWN,
     CommitConflict,
@@ -69,12 +81,6 @@ from framework.commit.machine.progress.recorded import (
     key_text,
     merge,
     summary,
-)
-from framework.commit.file_ages import YOUNG_MS, Moment
-from framework.commit.deleted_keys import (
-    TOMBSTONES_PROPERTY,
-    text_of,
-    tombstones_summary,
 )
 from framework.config.names.table_names import identifier_of
 

@@ -11,9 +11,9 @@ from pyiceberg.table.refs import SnapshotRefType
 
 from framework.adapters.iceberg.supported_tables import cannot_rewrite
 from framework.adapters.iceberg.views import head_of, snapshot_by_id
+from framework.commit.deleted_keys import TOMBSTONES_PROPERTY, Remembered, after_commit
 from framework.commit.machine.effects import CommitTable, RecoverTable
 from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY, parse
-from framework.commit.deleted_keys import TOMBSTONES_PROPERTY, Remembered, after_commit
 from framework.errors import StateDisagreement
 
 

@@ -26,8 +26,8 @@ from pyiceberg.table.update import AssertCurrentSchemaId, AssertRefSnapshotId, A
 
 from framework.adapters.iceberg.commits.commit import TableCommits
 from framework.adapters.iceberg.commits.counters import counters
-from framework.adapters.iceberg.files import missing_of, moment
 from framework.adapters.iceberg.commits.new_snapshot import branch_updates
+from framework.adapters.iceberg.files import missing_of, moment
 from framework.adapters.iceberg.private import row_lineage as lineage
 from framework.adapters.iceberg.private.deletes.deletion_vectors import Positions
 from framework.adapters.iceberg.private.live_files import LiveFile, LiveFiles, deleted_positions, live_files
@@ -36,7 +36,9 @@ from framework.adapters.iceberg.private.replaced_files import ReplacedFiles, can
 from framework.adapters.iceberg.private.snapshot_id import new_snapshot_id
 from framework.adapters.iceberg.private.spec_schemas import partition_types, schema_for_spec
 from framework.adapters.iceberg.views import ancestry, head_of
+from framework.commit.deleted_keys import SUMMARY_TOMBSTONES
 from framework.commit.events.event_types import DataFile
+from framework.commit.file_ages import YOUNG_MS, Moment
 from framework.commit.machine.progress.recorded import (
     SUMMARY_CONTROL_OFFSET,
     SUMMARY_CONTROL_TOPIC_ID,
@@ -44,8 +46,6 @@ from framework.commit.machine.progress.recorded import (
     SUMMARY_MAINTENANCE,
 )
 from framework.commit.maintenance.others import ForeignReplace, engine_of
-from framework.commit.file_ages import YOUNG_MS, Moment
-from framework.commit.deleted_keys import SUMMARY_TOMBSTONES
 
 CONFLICTS = 8
 FIRST_PAUSE_S = 0.05

@@ -52,12 +52,12 @@ from pyiceberg.utils.bin_packing import ListPacker
 from pyiceberg.utils.properties import property_as_bool, property_as_int
 
 from framework.adapters.file_io import location_provider
-from framework.adapters.iceberg.private.deletes import row_deletes
 from framework.adapters.iceberg.private import row_lineage as lineage
 from framework.adapters.iceberg.private.avro import ManifestListWriterV2, ManifestWriterV2
 from framework.adapters.iceberg.private.damaged_doubles import places_of_doubles, repair_doubles
-from framework.adapters.iceberg.private.deletes.manifests import DeleteManifestWriterV2, DeleteManifestWriterV3
+from framework.adapters.iceberg.private.deletes import row_deletes
 from framework.adapters.iceberg.private.deletes.deletion_vectors import Positions
+from framework.adapters.iceberg.private.deletes.manifests import DeleteManifestWriterV2, DeleteManifestWriterV3
 from framework.adapters.iceberg.private.entry_fields import REFERENCED_DATA_FILE_ID
 from framework.adapters.iceberg.private.live_files import LiveFiles, UnsupportedDeletes, live_files
 from framework.adapters.iceberg.private.spec_schemas import UnknownSpec, can_be_rewritten, schema_for_spec

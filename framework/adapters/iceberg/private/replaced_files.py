@@ -18,9 +18,9 @@ from pyiceberg.table.metadata import TableMetadata
 
 from framework.adapters.iceberg.private.damaged_doubles import damaged_manifests
 from framework.adapters.iceberg.private.deletes.deletion_vectors import Positions
+from framework.adapters.iceberg.private.deletes.row_deletes import EntryKey, FileDeletes
 from framework.adapters.iceberg.private.live_files import LiveFile, UnsupportedDeletes, partition_of
 from framework.adapters.iceberg.private.manifests import SnapshotFiles, WrittenSnapshot
-from framework.adapters.iceberg.private.deletes.row_deletes import EntryKey, FileDeletes
 from framework.adapters.iceberg.private.spec_schemas import can_be_rewritten
 
 

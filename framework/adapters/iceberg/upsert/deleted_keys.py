@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from pyiceberg.io import FileIO
 
 from framework.adapters.iceberg.upsert.hash_files import Damaged, read_hash_file, write_hash_file
-from framework.adapters.key_hash import HASH_VERSION, KeyHashes, Words
 from framework.adapters.iceberg.upsert.index_runs import find
+from framework.adapters.key_hash import HASH_VERSION, KeyHashes, Words
 from framework.adapters.value_bytes import plain
 from framework.commit.events.event_types import TombstoneFile
 from framework.record.arrays import Ints

@@ -15,8 +15,8 @@ from pyiceberg.io import FileIO
 
 from framework.adapters.iceberg.private.live_files import LiveFile
 from framework.adapters.iceberg.project_by_id import TableColumns
-from framework.adapters.key_hash import Words, hash_keys
 from framework.adapters.iceberg.upsert.search import is_deleted, read_key_columns
+from framework.adapters.key_hash import Words, hash_keys
 from framework.record.arrays import Ints
 
 # Sixteen bytes of each key are held, and as much again while they are sorted.

@@ -33,8 +33,8 @@ import numpy as np
 import pyarrow as pa
 from pyiceberg.io import FileIO
 
-from framework.adapters.key_hash import Words
 from framework.adapters.host.private_files import private_dir
+from framework.adapters.key_hash import Words
 from framework.record.arrays import Ints, Mask
 
 # Of all copies on one machine; what does not fit is copied again when it is needed.

@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 from pyiceberg.io import FileIO
 
-from framework.adapters.iceberg.upsert.hash_files import has_checksums, read_hash_file, write_hash_file
 from framework.adapters.iceberg.private.live_files import LiveFile
 from framework.adapters.iceberg.project_by_id import TableColumns
-from framework.adapters.key_hash import HASH_VERSION, KeyHashes, Words, available, compiled, hash_keys
+from framework.adapters.iceberg.upsert.hash_files import has_checksums, read_hash_file, write_hash_file
 from framework.adapters.iceberg.upsert.search import read_key_columns, row_ids_in
+from framework.adapters.key_hash import HASH_VERSION, KeyHashes, Words, available, compiled, hash_keys
 from framework.record.arrays import Ints
 from framework.table.upsert.key_index import KeyRun
 

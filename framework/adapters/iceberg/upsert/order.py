@@ -14,15 +14,15 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH
 
 from framework.adapters.iceberg.views import ancestry, head_of
+from framework.commit.deleted_keys import FORGET, SUMMARY_TOMBSTONES, TOMBSTONES_PROPERTY, mark_of, parse, root_of
 from framework.commit.events.event_types import TombstoneFile
 from framework.commit.machine.progress.recorded import SUMMARY_COMMIT_ID
-from framework.commit.deleted_keys import FORGET, SUMMARY_TOMBSTONES, TOMBSTONES_PROPERTY, mark_of, parse, root_of
 from framework.config.rules.permitted import is_below
 from framework.errors import StateDisagreement, TableBlocked
-from framework.table.schema.arrow import parse_schema
 from framework.table.changes import Refusal
-from framework.table.upsert.keys import key_of
 from framework.table.model import TableTarget
+from framework.table.schema.arrow import parse_schema
+from framework.table.upsert.keys import key_of
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from pyiceberg.table.metadata import TableMetadata
 
 from framework.adapters.iceberg.private.live_files import LiveFile, LiveFiles
 from framework.adapters.iceberg.project_by_id import table_columns
-from framework.adapters.iceberg.views import head_of, snapshot_by_id
-from framework.adapters.iceberg.upsert.search import search
 from framework.adapters.iceberg.upsert.keys_file import read_found, read_keys
+from framework.adapters.iceberg.upsert.search import search
+from framework.adapters.iceberg.views import head_of, snapshot_by_id
 from framework.commit.events.event_types import KeyedChanges
 from framework.record.arrays import Ints
 

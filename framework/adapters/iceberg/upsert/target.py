@@ -20,16 +20,16 @@ from framework.adapters.iceberg.private import row_lineage as lineage
 from framework.adapters.iceberg.private.live_files import LiveFiles, UnsupportedDeletes, live_files
 from framework.adapters.iceberg.project_by_id import TableColumns, table_columns
 from framework.adapters.iceberg.upsert.order import RowOrder, row_order_of
-from framework.adapters.iceberg.views import ancestry, head_of
 from framework.adapters.iceberg.upsert.search import ROW_ID_FIELD
+from framework.adapters.iceberg.views import ancestry, head_of
 from framework.adapters.secrets import first_line
 from framework.commit.machine.progress.recorded import SUMMARY_COMMIT_ID, SUMMARY_KEY, key_text
 from framework.errors import FloeError, TableBlocked
-from framework.table.schema.arrow import parse_schema
 from framework.table.changes import Refusal
+from framework.table.model import TableTarget
+from framework.table.schema.arrow import parse_schema
 from framework.table.upsert.key_index import KeyIndex
 from framework.table.upsert.keys import key_of
-from framework.table.model import TableTarget
 
 # The name that Iceberg gives a row's id where a file holds it.
 ROW_ID = "_row_id"

@@ -26,7 +26,6 @@ from framework.adapters.kafka.client import (
     is_passing,
     setup_error,
 )
-from framework.adapters.kafka.control.records import ControlRecords
 from framework.adapters.kafka.control.leadership import (
     LOST,
     CoordinatorSeat,
@@ -38,6 +37,7 @@ from framework.adapters.kafka.control.leadership import (
     lost_position,
     written_at_ms,
 )
+from framework.adapters.kafka.control.records import ControlRecords
 from framework.commit.events.codec import encode
 from framework.commit.events.event_types import ControlEvent
 from framework.commit.machine.effects import Read

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from confluent_kafka import Consumer, TopicPartition
 
 from framework.adapters.kafka.client import ClientLog, build, consumer_config
-from framework.adapters.kafka.control.log import READ_GROUP_ID
 from framework.adapters.kafka.control.leadership import written_at_ms
+from framework.adapters.kafka.control.log import READ_GROUP_ID
 
 PATIENCE_S = 5.0
 

@@ -14,8 +14,9 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from framework.adapters.host.timeout import NotBack, bounded
 from framework.adapters.host.failpoints import reach
+from framework.adapters.host.stopwatch import Stopwatch
+from framework.adapters.host.timeout import NotBack, bounded
 from framework.adapters.kafka.client import (
     CONNECT_TIMEOUT_S,
     ClientLog,
@@ -26,7 +27,6 @@ from framework.adapters.kafka.client import (
     error_of,
     setup_error,
 )
-from framework.adapters.host.stopwatch import Stopwatch
 from framework.commit.events.codec import encode
 from framework.commit.events.event_types import ControlEvent, DataWritten
 from framework.errors import FencedError, FloeError, OutcomeUnknown, RetriableError

@@ -7,9 +7,9 @@ its record was taken away or put back, or the log no longer holds what the table
 
 from __future__ import annotations
 
-from framework.commit.machine.progress.chain import Fit, Verdict
 from framework.commit.machine.effects import TableProgress, TableView
 from framework.commit.machine.model import Announcement, CoordinatorState, TableState
+from framework.commit.machine.progress.chain import Fit, Verdict
 from framework.commit.machine.progress.prefix import check_before, obstacle
 from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY
 from framework.commit.machine.queues import is_later

@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from framework.commit.events.event_types import DataFile, DataWritten, KeyedChanges
-from framework.commit.machine.progress.chain import Fit, Verdict, check_after, check_recorded, put_back, record
+from framework.commit.file_ages import YOUNG_MS, may_be_gone
 from framework.commit.machine.effects import PipelineProgress, TableProgress, TableView
 from framework.commit.machine.model import Announcement, PipelineState, TableState
+from framework.commit.machine.progress.chain import Fit, Verdict, check_after, check_recorded, put_back, record
 from framework.commit.machine.progress.recorded import recorded_elsewhere
 from framework.commit.machine.queues import batch_of
-from framework.commit.file_ages import YOUNG_MS, may_be_gone
 
 
 @dataclass(frozen=True)

@@ -7,18 +7,23 @@ only while the run that told it lives, or until a commit has come after it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 from framework.commit.events.event_types import Health, PauseChanged, StateChanged, Subject
-from framework.commit.machine.reporting.blocked_remedies import FAILING_REMEDY, blocked_remedy
-from framework.commit.machine.reporting.health import STALLED_BATCH, STALLED_BATCH_REMEDY, STALLED_COMMIT, STALLED_COMMIT_REMEDY
 from framework.commit.machine.pauses import describe, resume_command
+from framework.commit.machine.reporting.blocked_remedies import FAILING_REMEDY, blocked_remedy
+from framework.commit.machine.reporting.health import (
+    STALLED_BATCH,
+    STALLED_BATCH_REMEDY,
+    STALLED_COMMIT,
+    STALLED_COMMIT_REMEDY,
+)
 from framework.commit.watch import Waiting, hold_reason
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument, is_command
-from framework.late import late_pattern
 
-_QUOTED = late_pattern("`([^`]*)`")
+_QUOTED = re.compile("`([^`]*)`")
 HELD_REMEDY = "`floe status` says why those tables wait; reading resumes by itself once they are committed"
 
 

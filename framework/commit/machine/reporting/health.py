@@ -7,12 +7,12 @@ in ten seconds) and when its reason does (in five minutes). Information only: no
 from __future__ import annotations
 
 from framework.commit.events.event_types import Health, Holds, StateChanged, Subject
-from framework.commit.machine.reporting.blocked_remedies import FAILING_REMEDY, blocked_remedy
 from framework.commit.machine.changed import changed
 from framework.commit.machine.cycle import waiting_reason
 from framework.commit.machine.effects import Publish
 from framework.commit.machine.model import CoordinatorState, Phase, TableState
 from framework.commit.machine.pauses import describe, holding, resume_command
+from framework.commit.machine.reporting.blocked_remedies import FAILING_REMEDY, blocked_remedy
 from framework.commit.machine.step_draft import Turn
 
 STALLED_BATCH, STALLED_COMMIT = "FLOE-R150", "FLOE-R151"

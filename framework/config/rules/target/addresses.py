@@ -14,13 +14,12 @@ from urllib.parse import urlsplit
 from framework.config.tree import Mapping, Path, Scalar, dotted, leaves
 from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.secrets import is_secret_setting
-from framework.late import late_pattern
 
-_BROKER = late_pattern(
+_BROKER = re.compile(
     r"(?:(?:plaintext|ssl|sasl_plaintext|sasl_ssl)://)?(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?\Z",
     re.IGNORECASE,
 )
-_LOCATION = late_pattern(r"(?:[a-z][a-z0-9+.-]*:/|/)\S*\Z")
+_LOCATION = re.compile(r"(?:[a-z][a-z0-9+.-]*:/|/)\S*\Z")
 
 
 def address_rules(target: Mapping, unresolved: frozenset[Path]) -> Iterator[Diagnostic]:

@@ -14,9 +14,8 @@ from framework.config.text import SourceText, masked
 from framework.config.tree import Mapping, Node, Path, Scalar, dotted, leaves
 from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.secrets import is_secret_name, is_secret_setting, masked_line
-from framework.late import late_pattern
 
-_REFERENCE = late_pattern(r"\$\{[^}]*\}\Z")
+_REFERENCE = re.compile(r"\$\{[^}]*\}\Z")
 # What floe sets itself, and to what.
 OWN_KAFKA = {
     "acks": "all",

@@ -7,13 +7,13 @@ here, so that only `localhost` and addresses of loopback count as such.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterator
 
 from framework.config.tree import Mapping, Scalar, find
 from framework.diagnose.diagnostic import Diagnostic
-from framework.late import late_pattern
 
-_LISTEN = late_pattern(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]\s]+)):([0-9]{1,5})\Z")
+_LISTEN = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]\s]+)):([0-9]{1,5})\Z")
 
 
 def host_and_port(listen: str) -> tuple[str, int] | None:

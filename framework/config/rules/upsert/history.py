@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.config.names.metadata import HISTORY, OPERATION, metadata_column
+from framework.config.names.table_names import DEFAULT_CATALOG, is_name, template_glob
 from framework.config.rules.routes import may_meet
 from framework.config.rules.rules import Document, Rule, at
 from framework.config.rules.upsert.table import UpsertPolicy, upsert_policies
-from framework.config.names.table_names import DEFAULT_CATALOG, is_name, template_glob
 from framework.config.tree import Path
 from framework.diagnose.diagnostic import Diagnostic
 

@@ -8,6 +8,7 @@ each rule looks at the two together, and a fault in the defaults is told once.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from framework.config.names.column_names import owner_of
 from framework.config.names.metadata import DEBEZIUM_MOMENTS, PREFIX, metadata_column
@@ -17,7 +18,6 @@ from framework.config.spec import KeySpec
 from framework.config.tree import Entry, Node, Path, Scalar
 from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.suggest import listed
-from framework.frozen import dataclass
 
 _DEFAULTS: Path = ("tables", "defaults")
 _NO_KEYS = ("float", "double", "list", "map", "struct")

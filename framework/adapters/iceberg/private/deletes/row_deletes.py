@@ -18,14 +18,14 @@ from pyiceberg.utils.concurrent import ExecutorFactory
 
 from framework.adapters.iceberg.private import row_lineage as lineage
 from framework.adapters.iceberg.private.deletes.deletion_vectors import Positions, read_vectors, united, write_vectors
-from framework.adapters.iceberg.private.entry_fields import content_range, delete_file
-from framework.adapters.iceberg.private.live_files import LiveFile, LiveFiles
 from framework.adapters.iceberg.private.deletes.position_deletes import (
     PositionDeletes,
     UnsupportedDeletes,
     read_position_deletes,
     write_position_deletes,
 )
+from framework.adapters.iceberg.private.entry_fields import content_range, delete_file
+from framework.adapters.iceberg.private.live_files import LiveFile, LiveFiles
 
 # What tells a delete entry from all others: its file, and where in it a deletion vector begins.
 EntryKey = tuple[str, int | None]

@@ -7,10 +7,8 @@ needless, or what is lost without it. This is the list of all that are known; an
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from enum import Enum
-
-from framework.frozen import dataclass
-from framework.late import late_pattern
 
 
 class Fate(Enum):
@@ -32,7 +30,7 @@ class Property:
     reason: str = ""
 
 
-_SAME = late_pattern(
+_SAME = re.compile(
     r"uri|warehouse|credential|token|oauth2-server-uri|scope|audience|resource|prefix|header\..+"
     r"|rest\.(sigv4-enabled|signing-region|signing-name)"
     r"|s3\.(endpoint|region|access-key-id|secret-access-key|session-token|role-arn|proxy-uri|connect-timeout)"
@@ -42,7 +40,7 @@ _SAME = late_pattern(
     r"|glue\.(id|skip-archive|endpoint|max-retries|skip-name-validation)|dynamodb\.table-name"
 )
 _RENAMED = {"client.assume-role.arn": "client.role-arn"}
-_NEEDLESS = late_pattern(
+_NEEDLESS = re.compile(
     r"(cache-enabled|cache\..+|cache-.+|clients|client\.pool\..+|client-pool-.+)"
     r"|http-client\..+|io\.manifest\.cache.+|metrics-reporter-impl|rest-metrics-reporting-enabled"
     r"|s3\.(staging-dir|multipart\..+|checksum-enabled|delete\..+|preload-client-enabled|retry\..+"
@@ -56,7 +54,7 @@ _LOST = (
     (r"rest\..+|oauth2\..+|token-.+|auth\..+|polaris\..+|nessie\..+", "see PyIceberg's settings of REST catalogs"),
     (r"(hive|lock)\..+|lock-impl|lock-table", "PyIceberg locks a Hive table itself"),
 )  # fmt: skip
-_CHANGES_FILES = late_pattern(
+_CHANGES_FILES = re.compile(
     r"s3\.(sse\..+|acl|access-points\..+|write\.(tags|storage-class|table-tag-enabled|namespace-tag-enabled).*)"
 )
 _JAVA_IO = ("S3FileIO", "GCSFileIO", "ADLSFileIO", "ResolvingFileIO", "HadoopFileIO")

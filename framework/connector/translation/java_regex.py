@@ -7,15 +7,14 @@ differs; what is not known here is refused. A slow test compares both on made-up
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from framework.frozen import dataclass
-from framework.late import late_pattern
-
-_QUANTIFIER = late_pattern(r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})(\+?)\??")
-_NAMED = late_pattern(r"\(\?<[A-Za-z][A-Za-z0-9]*>")
-_FLAGS = late_pattern(r"\(\?([a-zA-Z]*)(?:-([a-zA-Z]*))?([:)])")
-_HEX = late_pattern(r"\\x(?:([0-9A-Fa-f]{2})|\{([0-9A-Fa-f]{1,6})\})")
+_QUANTIFIER = re.compile(r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})(\+?)\??")
+_NAMED = re.compile(r"\(\?<[A-Za-z][A-Za-z0-9]*>")
+_FLAGS = re.compile(r"\(\?([a-zA-Z]*)(?:-([a-zA-Z]*))?([:)])")
+_HEX = re.compile(r"\\x(?:([0-9A-Fa-f]{2})|\{([0-9A-Fa-f]{1,6})\})")
 # Java's line ends, at which its `.` stops, and its blanks; RE2 knows fewer of each.
 _DOT = r"[^\n\r\x{85}\x{2028}\x{2029}]"
 _BLANKS = r"\t\n\x0B\f\r "

@@ -11,13 +11,12 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from framework.config.connector.transforms.record_shape import Shape, is_struct
-from framework.config.connector.untranslatable import Untranslatable, refused, same_regex
 from framework.config.names.patterns import compiled
-from framework.late import late_pattern
+from framework.connector.translation.transforms.record_shape import Shape, is_struct
+from framework.connector.translation.untranslatable import Untranslatable, refused, same_regex
 
-TABLE = late_pattern(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)+\Z")
-_FIELD = late_pattern(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)*\Z")
+TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)+\Z")
+_FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)*\Z")
 ROUTE_FIELD, DYNAMIC, TABLES = "iceberg.tables.route-field", "iceberg.tables.dynamic-enabled", "iceberg.tables"
 
 

@@ -9,12 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from framework.config.connector.transforms.cdc import debezium, dms, new_record_state
-from framework.config.connector.transforms.record_shape import Column, Shape, changed, inside, is_struct, literal, named
-from framework.config.connector.transforms.timestamps import timestamp
-from framework.config.connector.transforms.topics import applies, left_of, logical_table, regex_router, routed_by_time
-from framework.config.connector.transforms.chain import Step
 from framework.config.values.type_text import Structure
+from framework.connector.translation.transforms.cdc import debezium, dms, new_record_state
+from framework.connector.translation.transforms.chain import Step
+from framework.connector.translation.transforms.record_shape import (
+    Column,
+    Shape,
+    changed,
+    inside,
+    is_struct,
+    literal,
+    named,
+)
+from framework.connector.translation.transforms.timestamps import timestamp
+from framework.connector.translation.transforms.topics import (
+    applies,
+    left_of,
+    logical_table,
+    regex_router,
+    routed_by_time,
+)
 
 _NUMBERS = {"int": "0", "long": "0L", "float": "0F", "double": "0D"}
 _CASTS = {

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from framework.config.connector.untranslatable import Untranslatable
 from framework.config.units import COLUMN
-from framework.frozen import dataclass
-from framework.late import late_pattern
+from framework.connector.translation.untranslatable import Untranslatable
 
 UPSERT_MODE = "iceberg.tables.upsert-mode-enabled"
 CHANGE_FIELDS = ("iceberg.tables.cdc-field", "iceberg.tables.cdc.field")
 DEFAULT_KEY = "iceberg.tables.default-id-columns"
-_COLUMN = late_pattern(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
+_COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from framework.config.connector.settings_reader import Reader
-from framework.config.connector.untranslatable import refused
 from framework.config.rules.permitted import is_property_allowed, never_a_property
 from framework.config.spec import PartitionFieldSpec
 from framework.config.units import COLUMN, partition_text
-from framework.late import late_pattern
+from framework.connector.translation.settings_reader import Reader
+from framework.connector.translation.untranslatable import refused
 
 Values = dict[str, Any]
-_CALL = late_pattern(r"([A-Za-z0-9_]+)\((.+)\)")
+_CALL = re.compile(r"([A-Za-z0-9_]+)\((.+)\)")
 _MAKES_NONE = "the sink makes tables without a partition"
 _LEAVES_TABLES_ALONE = {"columns": "discard_value", "data_type": "freeze", "nullability": "freeze"}
 

@@ -7,11 +7,11 @@ name. A class that nobody judged, or an option that its class does not have, is 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NoReturn
 
-from framework.config.connector.untranslatable import PARTIAL, Untranslatable, refused
+from framework.connector.translation.untranslatable import PARTIAL, Untranslatable, refused
 from framework.diagnose.suggest import did_you_mean
-from framework.frozen import dataclass
 
 _KAFKA = "org.apache.kafka.connect.transforms."
 _SINKS = ("org.apache.iceberg.connect.transforms.", "io.tabular.iceberg.connect.transforms.")

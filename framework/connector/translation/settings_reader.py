@@ -6,9 +6,7 @@ key can be told by name.
 
 from __future__ import annotations
 
-from dataclasses import field
-
-from framework.frozen import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 needs.
 
 In: a key. Out: a sentence, or nothing for a key that is not known, which is then refused. The list holds every key of
-Connect and of both sinks that `framework.config.connector.translate` does not carry over.
+Connect and of both sinks that `framework.connector.translation.translate` does not carry over.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 
 from framework.config.rules.target.connections import OWN_KAFKA
-from framework.late import late_pattern
 
 _OWN_PACE = "floe needs none: the coordinator waits for no answers, and each table commits by itself"
 # Patterns of whole keys, the first that matches; whether something is lost, and the sentence.
@@ -50,7 +49,7 @@ _REASONS: tuple[tuple[str, bool, str], ...] = (
     (r"config\.action\.reload|plugin\.version|.+\.plugin\.version", False, "only Connect needs it"),
 )  # fmt: skip
 # Settings of Kafka clients that only tune the Java client.
-_TUNING = late_pattern(
+_TUNING = re.compile(
     r"(max\.poll\.records|(max\.partition\.)?fetch\.(max|min)\.(bytes|wait\.ms)|max\.partition\.fetch\.bytes"
     r"|receive\.buffer\.bytes|send\.buffer\.bytes|linger\.ms|batch\.size|buffer\.memory|compression\.type)\Z"
 )

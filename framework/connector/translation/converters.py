@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from framework.config.connector.untranslatable import PARTIAL, Untranslatable
+from framework.connector.translation.untranslatable import PARTIAL, Untranslatable
 from framework.diagnose.suggest import did_you_mean
-from framework.frozen import dataclass
-from framework.late import late_pattern
 
 KEY = "value.converter"
 _PREFIX = f"{KEY}."
@@ -26,7 +25,7 @@ _BEHIND_A_REGISTRY = {
     "io.confluent.connect.json.JsonSchemaConverter": "json",
     _APICURIO: "avro",
 }
-_NO_FIELDS = late_pattern(
+_NO_FIELDS = re.compile(
     r"org\.apache\.kafka\.connect\.(storage\.StringConverter"
     r"|converters\.(ByteArray|Boolean|Double|Float|Integer|Long|Short)Converter)"
 )
@@ -105,7 +104,7 @@ _DECIDE: Mapping[str, tuple[tuple[str, ...], str]] = {
     ),
 }  # fmt: skip
 _SAY_FOUR_BYTES = tuple(name for name in _DECIDE if re.search(r"as-confluent|confluent-id|id-handler", name))
-_RULES = late_pattern(r"rule\.(executors|actions)(\..+)?")
+_RULES = re.compile(r"rule\.(executors|actions)(\..+)?")
 _LOST = (
     (r"(schema\.registry\.)?ssl\..+", "floe reads PEM files: `ssl.ca.location`, `ssl.certificate.location`"),
     (r"bearer\.auth\..+|(sasl|oauth)\..+", "floe has `bearer.auth.token` and `basic.auth.user.info` for registries"),
