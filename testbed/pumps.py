@@ -39,7 +39,7 @@ def expressions() -> list[Expression]:
     found: dict[tuple[str, object, int], Expression] = {}
     for file in sorted((ROOT / "framework").rglob("*.py")):
         source = file.read_text(encoding="utf-8")
-        if "re." not in source and "late_pattern" not in source:
+        if "re." not in source:
             continue
         module = ".".join(file.relative_to(ROOT).with_suffix("").parts)
         for each in (*_named(module, source), *_inline(module, source)):
@@ -70,7 +70,7 @@ def _named(module: str, source: str) -> Iterator[Expression]:
         yield Expression(module, pattern.pattern, flags & ~re.UNICODE, is_searched)
 
 
-_MAKERS = frozenset({"re.compile", "late_pattern"})
+_MAKERS = frozenset({"re.compile"})
 
 
 def _called(node: ast.Call) -> str:

@@ -277,6 +277,9 @@ CASES: tuple[TypeCase, ...] = (
     ),
     TypeCase("timestamptz", '"20240301-09:12:44.1234567"', DIGITS, format="%Y%m%d-%H:%M:%S.%f", zone="UTC"),
     TypeCase(
+        "timestamptz", '"20240301-09:12:44.1234560"', 1_709_284_364_123_456, format="%Y%m%d-%H:%M:%S.%f", zone="UTC"
+    ),
+    TypeCase(
         "timestamptz", '"01.03.2024 09:12:44"', 1_709_280_764_000_000, format="%d.%m.%Y %H:%M:%S", zone="Europe/Berlin"
     ),
     TypeCase("timestamptz", '"31.03.2024 02:30:00"', TEXT, format="%d.%m.%Y %H:%M:%S", zone="Europe/Berlin"),
@@ -289,6 +292,8 @@ CASES: tuple[TypeCase, ...] = (
     TypeCase("time", '"13:12 PM"', TEXT, format="%I:%M %p"),
     TypeCase("time", '"130000"', 46_800_000_000, format="%H%M%S"),
     TypeCase("time", '"13000"', TEXT, format="%H%M%S"),
+    TypeCase("time", '"02:19:05.0010000"', 8_345_001_000, format="%H:%M:%S.%f"),
+    TypeCase("time", '"02:19:05.0010001"', DIGITS, format="%H:%M:%S.%f"),
     TypeCase("date", '"2024111"', TEXT, format="%Y%m%d"),
     # nanoseconds
     TypeCase("timestamp_ns", '"2024-01-04T12:00:00.123456789"', NOON_US * 1000 + 123_456_789),

@@ -28,6 +28,7 @@ these tables is a test, in columns and record by record.
   `tables.defaults`.
 - A number in a `date`, `time` or timestamp column needs a declared `unit` (`d`, `s`, `ms`, `us`, `ns`). In a timestamp column a
   number written as text is read by the same rules as in a number column. `"20240104"` is an error there: it is a count or a date.
+- `%f` in a `format` takes one to nine digits. Those that the column cannot hold must be zeros.
 - A `timestamptz` needs a time zone, in the text or declared. A `timestamp` has none, so text with a zone is refused unless a
   declared `zone` says whose local time to keep. A local time that occurs twice or never in a zone is refused.
 - Text is ISO 8601 (calendar, ordinal and week dates, basic or extended), or has the declared `format`. If the format is itself an

@@ -122,7 +122,7 @@ class Outbox:
         """
         from framework.adapters.iceberg.upsert.target import key_ids_of
         from framework.adapters.parquet.key_places import key_places
-        from framework.adapters.parquet.partition import rows_by_number
+        from framework.record.arrays import rows_by_number
 
         spec, schema = _shape(target.spec_json, target.schema_json)
         key_ids = key_ids_of(target)

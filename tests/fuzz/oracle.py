@@ -162,10 +162,16 @@ KEPT |= {"_change_type", "_change_ordinal", "_commit_snapshot_id", "__floe_offse
 def column_of(name: str, columns: Sequence[str], is_record: bool, insensitive: bool) -> str:
     """The column that has a field's values, or the field's own name where there is none."""
     here = {column.lower() if insensitive else column for column in columns}
-    if (name.lower() if insensitive else name) in here:
+    folded = name.lower() if insensitive else name
+    if folded in here:
         return name
-    found = renamed(name, columns, is_record)
-    return found if (found.lower() if insensitive else found) in here else name
+    for column in columns:
+        own = column
+        while own.endswith("_"):  # the field that this column would be called after, in any case
+            own = own[:-1]
+            if (own.lower() if insensitive else own) == folded and renamed(own, columns, is_record) == column:
+                return column
+    return name
 
 
 def renamed(name: str, columns: Sequence[str], is_record: bool, parts: Sequence[str] = ()) -> str:
@@ -453,6 +459,9 @@ _WIDTHS = {"Y": 4, "y": 2, "m": 2, "d": 2, "j": 3, "H": 2, "I": 2, "M": 2, "S": 
 _RUN = re.compile("(?:%[YymdjHIMS]){2,}")
 
 
+_PAST_MICROS = re.compile(r".*[.,][0-9]{6}([0-9]{1,3})", re.S)
+
+
 def _touching(pattern: str) -> re.Pattern[str]:
     """Where numbers touch each has all its digits, or nothing says where one ends; the rest is as it may be."""
     out, at = [], 0
@@ -465,6 +474,10 @@ def _touching(pattern: str) -> re.Pattern[str]:
 
 def _in_format(text: str, pattern: str) -> tuple[int, int | None, bool, bool]:
     """As `_moment`, and whether the text is as Python writes it, so that nobody may refuse it."""
+    # Python's %f takes six digits, floe's nine: what a column cannot hold is refused for that.
+    text, past_micros = (text[: -len(more[1])], more[1]) if (more := _PAST_MICROS.fullmatch(text)) else (text, "")
+    if past_micros and not pattern.endswith("%f"):
+        raise Refused("digits behind the format")
     try:
         found = datetime.strptime(text, pattern)
     except ValueError as error:
@@ -478,10 +491,10 @@ def _in_format(text: str, pattern: str) -> tuple[int, int | None, bool, bool]:
     offset = found.utcoffset()
     whole = found.replace(tzinfo=None) - _EPOCH
     return (
-        (whole.days * 86_400 + whole.seconds) * 10**9 + whole.microseconds * 1000,
+        (whole.days * 86_400 + whole.seconds) * 10**9 + whole.microseconds * 1000 + int(past_micros.ljust(3, "0")),
         None if offset is None else round(offset.total_seconds()) * 10**9,
         "%H" in pattern or "%I" in pattern,
-        written == text,
+        written == text and not past_micros,
     )
 
 

@@ -9,8 +9,6 @@ import uuid
 from dataclasses import replace
 from pathlib import Path
 
-from framework.commit.file_ages import DAY_MS
-
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.log import ControlPublisher
 from framework.adapters.kafka.control.topic import ensure_control_topic
@@ -23,6 +21,7 @@ from framework.commit.events.event_types import (
     SourceRange,
     TableCommitPolicy,
 )
+from framework.commit.file_ages import DAY_MS
 from framework.commit.machine.effects import Committed
 from framework.config.spec import TablePolicy, TablesSpec
 from framework.config.values.maintenance import MaintenancePolicy

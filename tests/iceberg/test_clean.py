@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from framework.commit.file_ages import DAY_MS
 from pyiceberg.catalog.sql import SqlCatalog
 
 from framework.adapters.iceberg import tables
+from framework.commit.file_ages import DAY_MS
 from framework.record.model import TableNeed
 from framework.runtime.coordinator.thread import Coordinator
 from framework.runtime.maintenance import orphans

@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from framework.commit.file_ages import SAFETY_AGE_MS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyiceberg.io import FileIO
@@ -46,6 +45,7 @@ from framework.adapters.iceberg.private.deletes.row_deletes import FileDeletes, 
 from framework.adapters.iceberg.private.live_files import UnsupportedDeletes, deleted_positions, live_files
 from framework.adapters.iceberg.private.manifests import SnapshotFiles
 from framework.commit.events.event_types import DataFile
+from framework.commit.file_ages import SAFETY_AGE_MS
 from framework.commit.machine.effects import Committed
 from framework.commit.recovery.orphans import sort_out
 from framework.config.spec import PartitionFieldSpec

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from framework.commit.file_ages import YOUNG_MS, Moment
 from pyiceberg.table import Table
 
 from framework.adapters.iceberg import files as files_module
@@ -19,6 +18,7 @@ from framework.adapters.iceberg.commits import commit as commit_module
 from framework.adapters.iceberg.commits.commit import TableCommits
 from framework.adapters.maintenance import tables as table_care
 from framework.commit.events.event_types import DataFile
+from framework.commit.file_ages import YOUNG_MS, Moment
 from framework.commit.machine.effects import CommitFailed, Committed, FilesGone, Input
 from framework.config.values.maintenance import ManifestsPolicy
 from framework.errors import RetriableError

@@ -11,6 +11,8 @@ from pathlib import Path
 import grimp
 import pytest
 
+from tests import house
+
 ROOT = Path(__file__).parents[2]
 FOLDERS = {p.name for p in (ROOT / "framework").iterdir() if (p / "__init__.py").is_file()}
 
@@ -90,6 +92,27 @@ def test_the_check_for_circles_sees_an_import_inside_a_function(
     monkeypatch.syspath_prepend(tmp_path)
 
     assert sorted(set(circle_of_imports("planted_circle"))) == ["planted_circle.one", "planted_circle.two"]
+
+
+def test_no_folder_has_more_loose_modules_than_a_person_can_hold() -> None:
+    """A folder with more than twelve modules of its own is divided into rooms."""
+    assert {name: count for name, count in house.loose_modules().items() if count > house.MOST_LOOSE} == {}
+
+
+def test_the_rooms_of_a_folder_import_one_way() -> None:
+    """The rooms of each folder have an order, so that none imports a room above it."""
+    assert house.circles_of_rooms() == {}
+
+
+def test_the_check_of_rooms_sees_a_circle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check above can fail: two rooms that import each other are found."""
+    graph = grimp.ImportGraph()
+    for name in ("framework", "framework.one", "framework.one.a", "framework.two", "framework.two.b"):
+        graph.add_module(name)
+    graph.add_import(importer="framework.one.a", imported="framework.two.b")
+    graph.add_import(importer="framework.two.b", imported="framework.one.a")
+    monkeypatch.setattr(house.grimp, "build_graph", lambda *_, **__: graph)
+    assert set(house.circles_of_rooms()["framework"]) == {"one", "two"}
 
 
 def callers(name: str) -> set[str]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import BucketTransform, IdentityTransform
+from pyiceberg.transforms import BucketTransform, IdentityTransform, VoidTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import (
     BinaryType,
@@ -36,11 +36,9 @@ from pyiceberg.types import (
 )
 
 from framework.adapters.parquet.buckets import bucket_numbers
-from framework.record.arrays import Ints, one_array
+from framework.record.arrays import SMALL, Ints, one_array, rows_by_number
 from framework.record.rows.dictionary_text import plain
 
-# NumPy sorts numbers of 16 bits by their digits.
-_SMALL = 2**16
 _LONGEST_FOLDER = 200  # bytes: paths are percent-encoded; file systems end at 255
 
 
@@ -62,19 +60,21 @@ def partitions(rows: pa.Table, spec: PartitionSpec, schema: Schema) -> Iterator[
     if spec.is_unpartitioned():
         yield Partition(rows, (), None)
         return
-    columns = [transformed(rows, schema, field.source_id, field.transform) for field in spec.fields]
+    # A field that was removed from a table of version 1 stays as `void`: null, whether or not its column is still there.
+    is_void = [isinstance(field.transform, VoidTransform) for field in spec.fields]
+    in_use = PartitionSpec(*(field for field, void in zip(spec.fields, is_void, strict=True) if not void))
+    columns = [transformed(rows, schema, field.source_id, field.transform) for field in in_use.fields]
     order, bounds = rows_by_number(_row_codes(columns, len(rows)))
     count = len(bounds) - 1
     firsts = order[bounds[:-1]]
     taken = rows if count == 1 else rows.take(pa.array(order))
-    kinds = [field.field_type for field in spec.partition_type(schema).fields]
+    kinds = [field.field_type for field in in_use.partition_type(schema).fields]
     for code in np.argsort(firsts, kind="stable").tolist():
         first, end = int(bounds[code]), int(bounds[code + 1])
         values = [_plain(column[int(firsts[code])]) for column in columns]
-        path = short_path(spec.partition_to_path(Record(*values), schema))
-        yield Partition(
-            taken.slice(first, end - first), tuple(_json(k, v) for k, v in zip(kinds, values, strict=True)), path
-        )
+        path = short_path(in_use.partition_to_path(Record(*values), schema)) if values else None
+        known = iter([_json(kind, value) for kind, value in zip(kinds, values, strict=True)])
+        yield Partition(taken.slice(first, end - first), tuple(None if void else next(known) for void in is_void), path)
 
 
 def short_path(path: str) -> str:
@@ -138,20 +138,6 @@ def leaves(
             yield path, field
 
 
-def rows_by_number(numbers: Ints) -> tuple[Ints, Ints]:
-    """The rows with the lowest number first, those of one number in their order, and where each number that occurs
-    begins among them; the last bound is the end.
-
-    Args:
-        numbers: one for each row, from 0 on; small ones are sorted in a fraction of the time.
-    """
-    is_small = not len(numbers) or int(numbers.max()) < _SMALL
-    order = np.argsort(numbers.astype(np.uint16) if is_small else numbers, kind="stable")
-    ordered = numbers[order]
-    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(numbers) else np.empty(0, np.int64)
-    return order, np.append(starts, len(numbers))
-
-
 def _row_codes(columns: list[pa.Array], rows: int) -> Ints:
     """A number for each row, equal where all values are equal."""
     combined: Ints = np.zeros(rows, dtype=np.int64)
@@ -161,7 +147,7 @@ def _row_codes(columns: list[pa.Array], rows: int) -> Ints:
         own = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         combined = combined * len(encoded.dictionary) + own
         count *= max(len(encoded.dictionary), 1)
-        if count > _SMALL:  # of the many that there could be, few are there
+        if count > SMALL:  # of the many that there could be, few are there
             distinct, combined = np.unique(combined, return_inverse=True)
             count = len(distinct)
     return combined

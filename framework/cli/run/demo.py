@@ -136,7 +136,7 @@ def _floe(arguments: list[str], state_dir: Path) -> None:
 
 def _pipeline_file(name: str) -> str:
     """The demo's pipeline in the current directory, or in the checkout that this program runs from."""
-    for folder in (Path("pipelines"), Path(__file__).parent.parent.parent / "pipelines"):
+    for folder in (Path("pipelines"), Path(__file__).parents[3] / "pipelines"):
         if (folder / name).is_file():
             return str(folder / name)
     raise SetupError(

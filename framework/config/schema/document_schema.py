@@ -12,15 +12,14 @@ import re
 from functools import cache
 from operator import is_
 from pkgutil import get_data
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from jsonschema import Draft7Validator, FormatChecker
 
 from framework.config.names.patterns import unfit
-from framework.config.schema.verdict import Verdict, verdict
+from framework.config.schema.words import explain, without_echoes
 from framework.config.tree import Mapping, Node, Path, Scalar, Sequence, plain
 from framework.diagnose.diagnostic import Diagnostic
-
-if TYPE_CHECKING:
-    from jsonschema import Draft7Validator
 
 _REFERENCE = "|\\$\\{|\\{\\{"
 _QUOTED = {"integer", "number", "boolean"}
@@ -48,16 +47,7 @@ def resolved(name: str) -> Any:
 
 
 @cache
-def _verdict(name: str, below: str | None) -> Verdict:
-    """For a document, or for the value of one key at its top."""
-    schema = resolved(name)
-    return verdict(schema if below is None else schema["properties"][below], _is_regex)
-
-
-@cache
 def _validator(name: str) -> Draft7Validator:
-    from jsonschema import Draft7Validator, FormatChecker
-
     formats = FormatChecker(formats=())
     formats.checks("regex")(_is_regex)
     return Draft7Validator(resolved(name), format_checker=formats)
@@ -102,11 +92,6 @@ def check_document(
     if _may_change(tree):
         tree = _coerce(tree, schema)
     document = plain(tree)
-    if _verdict(name, below)(document if below is None else document.get(below)):
-        return tree, document, []
-    # Most files are right: what finds the words for the others takes longer to import than a file to check.
-    from framework.config.schema.words import explain, without_echoes
-
     findings: list[Diagnostic] = []
     for error in _validator(name).iter_errors(document):
         if below is not None and (not error.absolute_path or error.absolute_path[0] != below):

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from framework.config.filled.origin import RESERVED, Origin, marked, strip_markers
-from framework.config.templates.simple import rendered_simply
 from framework.config.text import SourceText, start_of
 from framework.diagnose.diagnostic import Diagnostic, Span
 from framework.diagnose.suggest import did_you_mean, listed
@@ -70,9 +69,6 @@ def render(
     findings = _before(source, read_include)
     if findings:
         return None, findings
-    simple = rendered_simply(source.text, context)
-    if simple is not None:
-        return Rendered(SourceText(source.file, simple), source, context, read_include), []
     from jinja2 import TemplateError, TemplateNotFound, TemplateSyntaxError, UndefinedError
 
     from framework.config.templates.sandbox import TooMuch, UnsafeValue

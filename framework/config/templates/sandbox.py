@@ -7,6 +7,7 @@ templates come from other teams.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from types import CodeType
@@ -19,8 +20,8 @@ from jinja2.filters import do_batch, do_round
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from framework.config.templates.simple import UNSAFE
-
+# What a value may not hold, since it could then leave the quotes around its `{{ }}`.
+UNSAFE = re.compile(r"[\"'\\\x00-\x1f\x7f\x85\u2028\u2029\ue000-\ue003]")
 FILTERS = frozenset(
     [
         "abs",

@@ -29,7 +29,7 @@ from framework.diagnose.shown import argument, is_command, shown
 from framework.overview.values import IN_TROUBLE, URGENCY, Minute, Overview, TableView
 from framework.web.page import plots
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent.parent
 LINES = 100
 MOST_TEXT = 200
 _CODE = re.compile(r"`([^`]+)`")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import tracemalloc
 
 import pytest
-from framework.commit.file_ages import DAY_MS, SAFETY_AGE_MS, YOUNG_MS, Moment, may_be_gone, now_for_orphans_ms
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from framework.adapters.iceberg.files import path_key
+from framework.commit.file_ages import DAY_MS, SAFETY_AGE_MS, YOUNG_MS, Moment, may_be_gone, now_for_orphans_ms
 from framework.commit.recovery import path_keys
 from framework.commit.recovery.orphans import StoredFile, inside, sort_out
 from framework.commit.recovery.path_keys import PathKeys

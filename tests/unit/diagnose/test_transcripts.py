@@ -46,7 +46,7 @@ def sentences() -> tuple[tuple[str, re.Pattern[str]], ...]:
     texts = {
         text
         for source in Path(framework.__file__).parent.rglob("*.py")
-        if not source.name.startswith("codes_")
+        if "codes" not in source.parts
         for node in ast.walk(ast.parse(source.read_text(encoding="utf-8")))
         if isinstance(node, ast.expr) and (text := text_of(node)) is not None
     }

@@ -75,17 +75,29 @@ def test_what_was_announced_before_a_withdrawal_is_not_lost() -> None:
     ("module", "of_the_other"),
     [
         (
-            "batch_runner",
-            {"batch_chain", "batch_pacer", "paced_query", "pipeline_state", "table_refresh", "worker_report"},
+            "batches/runner",
+            {
+                "pipeline.batch_chain",
+                "batches.pacer",
+                "pipeline.paced_query",
+                "pipeline.pipeline_state",
+                "tables.refresh",
+                "pipeline.worker_report",
+            },
         ),
-        ("batch_chain", {"batch_runner", "careful", "stage"}),
-        ("batch_pacer", {"batch_runner", "careful", "stage", "announcer"}),
-        ("paced_query", {"careful", "stage"}),
+        ("pipeline/batch_chain", {"batches.runner", "batches.poison_records", "batches.stage"}),
+        ("batches/pacer", {"batches.runner", "batches.poison_records", "batches.stage", "batches.announcer"}),
+        ("pipeline/paced_query", {"batches.poison_records", "batches.stage"}),
     ],
 )
 def test_no_thread_knows_the_parts_of_the_other(module: str, of_the_other: set[str]) -> None:
     """What one thread owns is not even imported by what runs on the other: values pass through the handover alone."""
     tree = ast.parse((RUNTIME / f"{module}.py").read_text(encoding="utf-8"))
-    imported = {str(node.module).rpartition(".")[2] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert "handover" in imported
+    imported = {
+        str(node.module).removeprefix("framework.runtime.")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+    }
+    assert "batches.handover" in imported
+    assert all((RUNTIME / f"{each.replace('.', '/')}.py").is_file() for each in of_the_other)
     assert imported & of_the_other == set()

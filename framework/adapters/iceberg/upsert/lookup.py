@@ -20,9 +20,8 @@ from framework.adapters.iceberg.project_by_id import TableColumns
 from framework.adapters.iceberg.upsert.index_runs import Entries, UnusableRun, check_within, entries_of, find, read_run
 from framework.adapters.iceberg.upsert.search import Hits, inherited, is_deleted, search
 from framework.adapters.key_hash import KeyHashes
-from framework.adapters.parquet.partition import rows_by_number
 from framework.adapters.value_bytes import plain_type
-from framework.record.arrays import Ints
+from framework.record.arrays import Ints, rows_by_number
 from framework.table.upsert.key_index import KeyIndex, KeyRun
 
 _LOG = logging.getLogger(__name__)
