@@ -34,7 +34,7 @@ from framework.commit.machine.effects import CommitTable, Committed, TableProgre
 from framework.config.spec import PartitionFieldSpec, WriteMode, WritePolicy
 from framework.config.values.maintenance import ExpirePolicy, MaintenancePolicy
 from framework.runtime.maintenance.tables import expire_once
-from framework.runtime.upsert.heads import KeyedTables
+from framework.runtime.upsert.heads import UpsertHeads
 from framework.table.changes import CreateTable
 from framework.table.schema.arrow import arrow_schema, parse_schema
 from framework.task.context import TaskContext
@@ -82,7 +82,7 @@ class Table:
                       ("write.metadata.previous-versions-max", "10"))  # fmt: skip
         spec = (PartitionFieldSpec("id", "bucket", 4),)
         self.tables.create_table(CreateTable(NAME, SCHEMA.model_dump_json(), spec, properties))
-        self._keyed = KeyedTables(self._plan, self.tables)
+        self._keyed = UpsertHeads(self._plan, self.tables)
         self._number = 0
         self.newest = np.zeros(rows, np.int64)
         self.upsert(np.arange(rows))

@@ -82,10 +82,10 @@ def plan(pipelines: Sequence[LoadedPipeline], *, offline: bool = False) -> list[
         SetupError: the broker or the catalog cannot be asked.
     """
     if offline:
-        from framework.deploy.history import History
+        from framework.deploy.history import DeploymentHistory
         from framework.ops.preview.offline import preview_offline
 
-        return preview_offline(pipelines, History())
+        return preview_offline(pipelines, DeploymentHistory())
     from framework.ops.preview.facts import preview
 
     return preview(pipelines)

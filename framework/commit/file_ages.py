@@ -21,14 +21,14 @@ CLOCKS_APART_MS = 600_000
 
 
 @dataclass(frozen=True)
-class Moment:
+class ClockReading:
     """One moment by two clocks of this machine, in ms: the time of day, which may be set, and the time since the machine
     started, which counts the sleep of processes and of the machine."""
 
     wall_ms: int
     boot_ms: int
 
-    def elapsed_ms(self, now: Moment) -> int:
+    def elapsed_ms(self, now: ClockReading) -> int:
         """How long ago this was, by the clock that says the most. One that was set back says as much."""
         return max(abs(now.wall_ms - self.wall_ms), now.boot_ms - self.boot_ms)
 

@@ -338,7 +338,7 @@ def plan_ends(
 
 
 @dataclass(frozen=True)
-class Span:
+class OffsetRange:
     """Offsets [start, end) of one partition: the piece of a range that one task reads."""
 
     topic: str
@@ -349,7 +349,7 @@ class Span:
 
 def cut_tasks(
     start: Mapping[PartitionKey, int], end: Mapping[PartitionKey, int], tasks: int, min_records: int
-) -> list[list[Span]]:
+) -> list[list[OffsetRange]]:
     """Cut the ranges into at most `tasks` bundles of about equal size; parallelism is not bound by the partition count.
 
     No task gets less than about `min_records` while another could take it, since a task costs more than that to start.
@@ -360,7 +360,7 @@ def cut_tasks(
         return []
     tasks = max(1, min(tasks, -(-total // max(1, min_records))))
     goal = -(-total // tasks)
-    bundles: list[list[Span]] = [[]]
+    bundles: list[list[OffsetRange]] = [[]]
     room = goal
     for topic, partition in sorted(sizes):
         at, stop = start[topic, partition], end[topic, partition]
@@ -369,7 +369,7 @@ def cut_tasks(
                 bundles.append([])
                 room = goal
             take = min(room, stop - at)
-            bundles[-1].append(Span(topic, partition, at, at + take))
+            bundles[-1].append(OffsetRange(topic, partition, at, at + take))
             at += take
             room -= take
     return bundles

@@ -1,7 +1,7 @@
 """What is not in trouble yet and will be: records that retention is about to take, and a seat that nobody keeps.
 
 In: what a broker says of partitions, and who says in the log that it coordinates, as values; the time is an argument.
-Out: a `Danger` or None. The alerts fire at the same bounds.
+Out: a `Risk` or None. The alerts fire at the same bounds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ A_WEEK_MS = 604_800_000
 
 
 @dataclass(frozen=True)
-class Danger:
+class Risk:
     """`kind` is `pipeline` or `coordinator`; `name` the pipeline's or the control topic's."""
 
     kind: str
@@ -117,7 +117,7 @@ def in_danger(held: Iterable[Held]) -> Held | None:
     return worst if worst is not None and worst.used > USED_MOST else None
 
 
-def retention_near(pipeline: str, held: Iterable[Held]) -> Danger | None:
+def retention_near(pipeline: str, held: Iterable[Held]) -> Risk | None:
     """Retention is about to remove records that were not read, or does so already."""
     worst = in_danger(held)
     if worst is None:
@@ -125,7 +125,7 @@ def retention_near(pipeline: str, held: Iterable[Held]) -> Danger | None:
     where = f"{worst.topic}-{worst.partition}"
     lost = worst.log_start - worst.safe_offset
     gone = f"; {counted(lost, 'record')} that it had not read {'is' if lost == 1 else 'are'} gone" if lost > 0 else ""
-    return Danger(
+    return Risk(
         "pipeline",
         pipeline,
         f"retention is about to remove records that were not read: of the {worst.log_end - worst.log_start:,} that {where} "
@@ -143,12 +143,12 @@ def recent(takeovers_ms: Iterable[int], now_ms: int) -> list[int]:
     return [at_ms for at_ms in takeovers_ms if now_ms - at_ms <= TAKEOVERS_MIN * 60_000]
 
 
-def coordinator_flaps(control_topic: str, takeovers_ms: Iterable[int], now_ms: int) -> Danger | None:
+def coordinator_flaps(control_topic: str, takeovers_ms: Iterable[int], now_ms: int) -> Risk | None:
     """Who coordinates has changed too often lately."""
     lately = recent(takeovers_ms, now_ms)
     if len(lately) <= TAKEOVERS_MOST:
         return None
-    return Danger(
+    return Risk(
         "coordinator",
         control_topic,
         f"who coordinates changed {counted(len(lately), 'time')} in {TAKEOVERS_MIN} minutes, and each reads the log again before "

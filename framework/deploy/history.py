@@ -17,7 +17,7 @@ from framework.plan.diff.diff import PlanChange, changes_of_new, diff
 
 
 @dataclass(frozen=True)
-class History:
+class DeploymentHistory:
     """`newest` is what each pipeline told last, where that is still known; `has_run` names those that have
     positions."""
 
@@ -28,17 +28,17 @@ class History:
         return self.newest.get(pipeline)
 
 
-def history_of(saved: SavedPlan) -> History:
+def history_of(saved: SavedPlan) -> DeploymentHistory:
     """A saved plan as if it were what was deployed; a bare hash tells nothing."""
     newest = {}
     for value in saved.pipelines or ():
         name = value["plan"]["pipeline"]  # type: ignore[index]
         newest[name] = Deployed(name, "", hash_of([value]), value, "", 0)
-    return History(newest, frozenset(newest))
+    return DeploymentHistory(newest, frozenset(newest))
 
 
 def changes_since(
-    pipeline: LoadedPipeline, history: History, held: Collection[str] = ()
+    pipeline: LoadedPipeline, history: DeploymentHistory, held: Collection[str] = ()
 ) -> tuple[PlanChange, ...] | None:
     """What differs from what was deployed; None where that is not known. A pipeline that never ran may be a renamed
     one.

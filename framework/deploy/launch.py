@@ -217,7 +217,7 @@ class LaunchState:
 
 
 @dataclass
-class _Run:
+class _ApplicationRun:
     application: Application
     process: subprocess.Popen[bytes] | None = None
     pump: subprocess.Popen[bytes] | None = None
@@ -267,7 +267,7 @@ class Launcher:
         change. `log`: the file for the drivers' output, which is kept small; None: it goes where ours goes."""
         self._log = log
         self._notice = notice
-        self._runs = [_Run(application) for application in applications]
+        self._runs = [_ApplicationRun(application) for application in applications]
         self._most_restarts = most_restarts
         self._say = say
         self._asked = 0
@@ -289,7 +289,7 @@ class Launcher:
                     run.process.wait()
         return next((run.exit_code for run in self._runs if run.exit_code), 0)
 
-    def _advance(self, run: _Run) -> None:
+    def _advance(self, run: _ApplicationRun) -> None:
         if run.exit_code is not None:
             return
         if run.process is None:
@@ -325,7 +325,7 @@ class Launcher:
         )
         self._tell(run, "waiting", code)
 
-    def _tell(self, run: _Run, state: str, exit_code: int | None = None) -> None:
+    def _tell(self, run: _ApplicationRun, state: str, exit_code: int | None = None) -> None:
         pid = run.process.pid if run.process is not None and state == "running" else None
         code = run.exit_code if exit_code is None else exit_code
         self._notice(LaunchState(run.application.name, state, pid, code, run.restarts))

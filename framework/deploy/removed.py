@@ -11,7 +11,7 @@ from pathlib import Path
 
 from framework.config.spec import LoadedPipeline
 from framework.deploy.applications import Applications
-from framework.deploy.history import History
+from framework.deploy.history import DeploymentHistory
 from framework.plan.deploy.removed import RemovedPipeline, removed_pipelines
 
 
@@ -35,7 +35,7 @@ def deployed_here(folders: Sequence[Path], pipelines: Sequence[LoadedPipeline]) 
 
 
 def removed_since(
-    folders: Sequence[Path], pipelines: Sequence[LoadedPipeline], saved: History
+    folders: Sequence[Path], pipelines: Sequence[LoadedPipeline], saved: DeploymentHistory
 ) -> tuple[RemovedPipeline, ...]:
     """The pipelines of a saved plan that no file holds."""
     deployed = {name: (told.hash, told.deployment) for name, told in saved.newest.items()}

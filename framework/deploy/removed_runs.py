@@ -12,14 +12,14 @@ from pathlib import Path
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.secrets import resolve
 from framework.config.spec import LoadedPipeline
-from framework.deploy.history import History
+from framework.deploy.history import DeploymentHistory
 from framework.deploy.removed import deployed_here, deployments_of, names
 from framework.observe.liveness import live_members
 from framework.plan.deploy.removed import RemovedPipeline, removed_pipelines
 
 
 def removed_from(
-    folders: Sequence[Path], pipelines: Sequence[LoadedPipeline], history: History
+    folders: Sequence[Path], pipelines: Sequence[LoadedPipeline], history: DeploymentHistory
 ) -> tuple[RemovedPipeline, ...]:
     """The pipelines of the folders' deployments that no file holds.
 

@@ -14,7 +14,7 @@ from functools import partial
 
 from framework.config.spec import LoadedPipeline
 from framework.deploy.applications import Applications, DeployedApplication, last_lines
-from framework.deploy.history import History
+from framework.deploy.history import DeploymentHistory
 from framework.deploy.last_deployed import read_histories
 from framework.deploy.launch import Application
 from framework.errors import FloeError
@@ -106,7 +106,7 @@ def wait_until_running(
         time.sleep(POLL_S if waiting else 0)
 
 
-def _all_told(pipelines: Iterable[LoadedPipeline], history: History, since_ms: int) -> bool:
+def _all_told(pipelines: Iterable[LoadedPipeline], history: DeploymentHistory, since_ms: int) -> bool:
     for pipeline in pipelines:
         told = history.of(pipeline.spec.name)
         if told is None or told.timestamp_ms < since_ms or told.hash != plan_hash([pipeline]):

@@ -31,7 +31,7 @@ _NAME, _PARAMETERS = ("template", "name"), ("template", "parameters")
 
 
 @dataclass(frozen=True)
-class Explained:
+class Hover:
     """`text` is Markdown; `span` is what it explains."""
 
     text: str
@@ -40,12 +40,12 @@ class Explained:
 
 def explained_at(
     source: SourceText, line: int, column: int, findings: Sequence[Diagnostic], world: World
-) -> Explained | None:
+) -> Hover | None:
     """What is known of a place: the code that stands there, or the key, and the codes of what is wrong there."""
     for found in _CODE.finditer(source.line(line)):
         if found.start() < column <= found.end() and (entry := lookup(found[0])) is not None:
             span = source.at(line, found.start() + 1, len(found[0]))
-            return Explained(_as_text(explanation(entry)), span)
+            return Hover(_as_text(explanation(entry)), span)
     here = [finding for finding in findings if finding.span and _covers(finding.span, line, column)]
     parts = [_as_text(explanation(entry)) for finding in here if (entry := lookup(finding.code)) is not None]
     path, at = _path_at(_tree(source), line, column)
@@ -53,7 +53,7 @@ def explained_at(
         parts.insert(0, told)
     if not parts:
         return None
-    return Explained("\n\n---\n\n".join(dict.fromkeys(parts)), at or here[0].span or start_of(source.file))
+    return Hover("\n\n---\n\n".join(dict.fromkeys(parts)), at or here[0].span or start_of(source.file))
 
 
 def definition_at(source: SourceText, line: int, column: int, world: World) -> Span | None:

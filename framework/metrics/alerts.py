@@ -18,7 +18,7 @@ RUNBOOK = "docs/operations.md"
 _ARGUMENT = """'{{ reReplaceAll "'" "'\\\\''" $labels.table }}'"""
 
 
-class Severity(str, Enum):
+class AlertSeverity(str, Enum):
     PAGE = "page"  # somebody must act now: data waits, and does not get on by itself
     TICKET = "ticket"  # somebody must act this day
 
@@ -36,7 +36,7 @@ class Alert:
     """One rule. `example` makes it fire `fires_at_min` minutes after its beginning, with `labels` among its labels."""
 
     name: str
-    severity: Severity
+    severity: AlertSeverity
     expression: str
     for_min: int
     summary: str
@@ -73,7 +73,7 @@ def _state_of_table(state: str) -> tuple[Series, ...]:
     return (Series(f'{d.TABLE_STATE.name}{{control_topic="control",table="shop.orders",state="{state}"}}', "0 1x60"),)
 
 
-_PAGE, _TICKET = Severity.PAGE, Severity.TICKET
+_PAGE, _TICKET = AlertSeverity.PAGE, AlertSeverity.TICKET
 _OF_PIPELINE = (("pipeline", "orders"),)
 _OF_TABLE = (("table", "shop.orders"),)
 _OF_TOPIC = (("control_topic", "control"),)

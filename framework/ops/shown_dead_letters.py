@@ -25,7 +25,7 @@ from framework.record.dead_letters.replay import PLACE, marks_table
 from framework.record.dead_letters.view import bytes_text, value_lines
 from framework.recovery.dead_letters import Selection
 from framework.web.backend import Refused
-from framework.web.documents import Letter, Letters
+from framework.web.documents import DeadLetterPage, Letter
 
 _WHOLE = (*PLACE, "timestamp", "stage", "code", "message", "field_path", "expected", "actual", "key", "value")
 _MOST_TEXT = 2_000
@@ -45,7 +45,7 @@ class ShownLetters:
     def allows(self, pipeline: str) -> bool:
         return not is_replay(pipeline) and any(fnmatchcase(pipeline, pattern) for pattern in self.patterns)
 
-    def read(self, pipeline: str, plan: Mapping[str, Any], code: str, limit: int, by: str) -> Letters:
+    def read(self, pipeline: str, plan: Mapping[str, Any], code: str, limit: int, by: str) -> DeadLetterPage:
         """The newest letters of the last day.
 
         Raises:
@@ -73,7 +73,7 @@ class ShownLetters:
             replayed = catalog.read_batches(marks_table(table), PLACE, Selection().where(pipeline))
             marked = {place for row in _rows(replayed) if (place := _place(row)) in wanted}
         letters = (_letter(rows[place], place in marked) for _, place in newest if place in rows)
-        return Letters(pipeline, table, since_ms, found, tuple(letters))
+        return DeadLetterPage(pipeline, table, since_ms, found, tuple(letters))
 
 
 def _newest(batches: Iterator[pa.RecordBatch], limit: int) -> tuple[list[tuple[int, Place]], int]:

@@ -113,7 +113,7 @@ class PipelineView:
     phases: tuple[PhaseTime, ...] = ()
 
 
-class Outcome(str, Enum):
+class AnnouncementOutcome(str, Enum):
     """What became of an announcement, or what an entry of a table's timeline is."""
 
     WAITING = "waiting"  # announced, and not committed
@@ -128,7 +128,7 @@ class TimelineEntry:
     """An announcement of a batch for a table, or a commit of the table. `through`: of a commit, below which offset of
     the control log all announcements are in it."""
 
-    outcome: Outcome
+    outcome: AnnouncementOutcome
     offset: int
     at_ms: int | None
     rows: int
@@ -189,7 +189,7 @@ class ActView:
 
 
 @dataclass(frozen=True)
-class Trouble:
+class ScreenProblem:
     """One line of the first screen: what is not as it should be. `kind` is `pipeline`, `table` or `coordinator`."""
 
     kind: str
@@ -210,8 +210,8 @@ class Overview:
     position: int
     pipelines: tuple[PipelineView, ...]
     tables: tuple[TableView, ...]
-    troubles: tuple[Trouble, ...]
-    held: tuple[Trouble, ...]
+    troubles: tuple[ScreenProblem, ...]
+    held: tuple[ScreenProblem, ...]
     acts: tuple[ActView, ...]
 
 

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from framework.commit.recovery.missing import REPLAY
 from framework.config.names.table_names import identifier_of
-from framework.config.spec import Case, TablePolicy, TablesSpec
+from framework.config.spec import NameCase, TablePolicy, TablesSpec
 from framework.config.values.maintenance import (
     ExpirePolicy,
     MaintenanceMode,
@@ -80,7 +80,7 @@ def _stricter(one: MaintenancePolicy, other: MaintenancePolicy) -> MaintenancePo
 def _policy(value: Mapping[str, Any]) -> TablePolicy:
     said = value.get("maintenance")
     maintenance = MaintenancePolicy() if said is None else _POLICY.validate_python(said)
-    return TablePolicy(case=Case(value["case"]), maintenance=maintenance)
+    return TablePolicy(case=NameCase(value["case"]), maintenance=maintenance)
 
 
 def letters_of(plan: Mapping[str, Any]) -> tuple[str, str] | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from framework.config.names.metadata import HISTORY
 from framework.config.names.table_names import Catalogs
 from framework.config.spec import (
-    Distribution,
+    DistributionMode,
     ErrorPolicy,
     FieldHint,
     FormatSpec,
@@ -146,7 +146,7 @@ class Plan:
         """Whether any table may be written through the exchange."""
         tables = self.write.tables
         policies = (tables.defaults, *(policy for _, policy in tables.overrides))
-        return self.is_upserted or any(policy.distribution is Distribution.HASH for policy in policies)
+        return self.is_upserted or any(policy.distribution is DistributionMode.HASH for policy in policies)
 
     @property
     def is_upserted(self) -> bool:

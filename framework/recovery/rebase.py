@@ -22,7 +22,7 @@ from framework.adapters.kafka.control.topic import ensure_control_topic
 from framework.adapters.kafka.control.transactions import PipelineProducer
 from framework.commit.dead_letter_replay import replay_name
 from framework.commit.events.event_types import Accounting
-from framework.commit.machine.effects import PipelineProgress, RecordedTable, RecoverTable, TableView
+from framework.commit.machine.effects import ExaminedTable, PipelineProgress, RecordedTable, RecoverTable
 from framework.commit.machine.progress.examine import is_cut_off, lacks_announced
 from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY, SUMMARY_RECOVERY
 from framework.commit.offsets import PartitionKey
@@ -113,7 +113,7 @@ def read_facts(at: Recovery, make_control_topic: bool) -> RebaseFacts:
     )
 
 
-def _tables(at: Recovery, log: ControlLog) -> tuple[tuple[HeldBy, ...], tuple[HeldBy, ...], tuple[TableView, ...]]:
+def _tables(at: Recovery, log: ControlLog) -> tuple[tuple[HeldBy, ...], tuple[HeldBy, ...], tuple[ExaminedTable, ...]]:
     """What each table records of the pipeline, and of its replays of dead letters; and the tables themselves.
 
     Raises:

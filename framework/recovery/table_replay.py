@@ -37,7 +37,7 @@ DOING = "floe replay"
 
 
 @dataclass(frozen=True)
-class Named:
+class ReplayRequest:
     """What a person names: offsets to begin at and to end before. `allow_duplicates`: also what the table may hold."""
 
     begin: Mapping[PartitionKey, int]
@@ -50,7 +50,7 @@ def source_facts(at: Recovery) -> dict[PartitionKey, PartitionFacts]:
     return PipelineSource(at.plan, at.kafka).facts()
 
 
-def decide_replay(at: Recovery, table: str, named: Named | None) -> ReplayPlan:
+def decide_replay(at: Recovery, table: str, named: ReplayRequest | None) -> ReplayPlan:
     """Look, and change nothing.
 
     Raises:

@@ -30,7 +30,7 @@ from framework.adapters.secrets import resolve
 from framework.commit.events.event_types import CommitComplete, CommitRequested, Deployed, Health, StopRequested
 from framework.config.spec import LoadedPipeline, TargetSpec
 from framework.diagnose.counted import counted
-from framework.diagnose.log_lines import Line, under
+from framework.diagnose.log_lines import LogLine, under
 from framework.errors import DeadlinePassed, FloeError, TableBlocked
 from framework.lineage.values import RunEnd
 from framework.plan.canonical import canonical, hash_of
@@ -217,7 +217,7 @@ class Job:
             request = watch.stop_request(name)
             if request is not None and name not in self._stop_requests:
                 self._stop_requests[name] = request
-                self._say(Line(f"{name}: {request.by} asked it to stop: finishing the current batch", pipeline=name))
+                self._say(LogLine(f"{name}: {request.by} asked it to stop: finishing the current batch", pipeline=name))
                 worker.drain()
 
     def _run_worker(self, worker: PipelineWorker, spark: SparkSession) -> None:

@@ -43,7 +43,7 @@ _HOLDING_CODES = frozenset({"FLOE-R144", "FLOE-R146"})
 
 
 @dataclass(frozen=True)
-class Trouble:
+class ErrorStreak:
     """Errors in a row without a batch between them: how many, and since when (seconds of a monotonic clock)."""
 
     failures: int
@@ -66,7 +66,7 @@ def is_retriable(error: FloeError) -> bool:
     return is_outage(error) or isinstance(error, RetriableError | OutcomeUnknown | AccountingError)
 
 
-def gives_up(error: FloeError, trouble: Trouble, now_s: float, has_an_end: bool) -> bool:
+def gives_up(error: FloeError, trouble: ErrorStreak, now_s: float, has_an_end: bool) -> bool:
     """Whether to end the run with this error. `has_an_end`: the run reads to fixed offsets, so somebody waits for
     it."""
     if holds_batches(error):

@@ -27,7 +27,7 @@ from pyiceberg.types import (
 )
 
 from framework.config.names.table_names import identifier_of
-from framework.config.spec import Case, FieldHint, PartitionFieldSpec, TablePolicy
+from framework.config.spec import FieldHint, NameCase, PartitionFieldSpec, TablePolicy
 from framework.table.changes import CreateTable, Refusal
 from framework.table.columns.details import with_details
 from framework.table.columns.limit import CODE as TOO_WIDE
@@ -39,7 +39,7 @@ from framework.table.policy.admitted import admitted_fields, most_columns
 from framework.table.policy.metadata_columns import metadata_columns as filled_by_floe
 from framework.table.policy.names import keeps_to_iceberg, named, with_column_names
 from framework.table.policy.rules import may_create
-from framework.table.readable import UNREADABLE, Definition, faults, without_clashes
+from framework.table.readable import UNREADABLE, TableDefinition, faults, without_clashes
 from framework.table.schema.types import (
     NANOSECONDS_SINCE,
     as_declared,
@@ -61,7 +61,7 @@ def plan_create(
     """The table to create for a need, or why it must not be created."""
     if not may_create(policy):
         return Refusal(need.table, (), "the table does not exist and create.enabled is false", "FLOE-T101")
-    insensitive = policy.case is Case.INSENSITIVE
+    insensitive = policy.case is NameCase.INSENSITIVE
     columns = _with_hints(_observed_columns(need, policy), hints, insensitive)
     if format_version(policy.create.properties) < NANOSECONDS_SINCE:
         columns = {name: without_nanoseconds(kind) for name, kind in columns.items()}
@@ -106,7 +106,7 @@ def plan_create(
         sort_by.append(replace(order, by=found))
     if keeps_to_iceberg(policy):
         version = format_version(policy.create.properties)
-        wrong = faults(Definition(made, (spec_of(made, partition_by),), (order_of(made, sort_by),), version))
+        wrong = faults(TableDefinition(made, (spec_of(made, partition_by),), (order_of(made, sort_by),), version))
         if wrong:
             return Refusal(need.table, wrong[0].path, wrong[0].why, UNREADABLE)
     return CreateTable(
@@ -138,7 +138,7 @@ def _identifiers(schema: Schema, policy: TablePolicy, table: str) -> frozenset[i
     for path in policy.write.key or policy.create.identifier_fields:
         names = tuple(path.split("."))
         try:
-            field = schema.find_field(path, case_sensitive=policy.case is not Case.INSENSITIVE)
+            field = schema.find_field(path, case_sensitive=policy.case is not NameCase.INSENSITIVE)
         except ValueError:
             reason = (
                 f"rows are identified by {path}, but no record so far has a value for it that can, such as text or a whole "
@@ -159,7 +159,7 @@ def _order_refused(schema: Schema, policy: TablePolicy, table: str) -> Refusal |
     if column is None:
         return None
     try:
-        field = schema.find_field(column, case_sensitive=policy.case is not Case.INSENSITIVE)
+        field = schema.find_field(column, case_sensitive=policy.case is not NameCase.INSENSITIVE)
     except ValueError:
         reason = (
             f"{column} says which record is newer, but no record so far has a value for it that can, such as text or a whole "
@@ -214,7 +214,7 @@ def _ids_inside(kind: IcebergType) -> set[int]:
 
 
 def _observed_columns(need: TableNeed, policy: TablePolicy) -> dict[str, ObservedType]:
-    fields = admitted_fields(merge_spellings(need.fields, policy.case is Case.INSENSITIVE), policy)
+    fields = admitted_fields(merge_spellings(need.fields, policy.case is NameCase.INSENSITIVE), policy)
     return {name: part for name, kind in fields.items() if (part := known_part(kind)) is not None}
 
 

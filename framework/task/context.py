@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from framework.adapters.telemetry.safe_output import guard_logging
-from framework.commit.offsets import Span
+from framework.commit.offsets import OffsetRange
 from framework.plan.model import Plan
 from framework.record.blocks.poison_records import Condemned
 from framework.record.model import Slice, TableTarget
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 guard_logging()  # a worker's log lines name records
 
 # What each task of a stage reads.
-Work = Sequence[Sequence[Span]]
+Work = Sequence[Sequence[OffsetRange]]
 
 
 @dataclass(frozen=True)

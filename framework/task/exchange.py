@@ -23,7 +23,7 @@ import pyarrow as pa
 from framework.adapters.host.failpoints import meet_rows
 from framework.adapters.host.memory import keep_large_blocks, release_after
 from framework.adapters.waiting_pieces import Piece, WaitingPieces
-from framework.config.spec import Distribution
+from framework.config.spec import DistributionMode
 from framework.plan.model import Plan
 from framework.record.model import KeyedRows, TableTarget, TaskReport
 from framework.record.rows.dictionary_text import plain_table
@@ -103,7 +103,7 @@ class Outbox:
 
     def takes(self, table: str) -> bool:
         """Whether rows of the table, which are only added, go here; changes by key always do."""
-        return self._plan.write.tables.policy_for(table).distribution is Distribution.HASH
+        return self._plan.write.tables.policy_for(table).distribution is DistributionMode.HASH
 
     def add(self, target: TableTarget, rows: pa.Table) -> None:
         """Take rows of one table; they must have the file schema of `target`."""

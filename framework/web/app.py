@@ -23,7 +23,7 @@ from framework.web.access.guard import allowed
 from framework.web.answers import MOST_BODY, Kept, as_refused, read_body, read_query, refusal, written
 from framework.web.backend import Desk, Refused
 from framework.web.openapi import OPENAPI, describe
-from framework.web.operations import OPERATIONS, Asked, Operation
+from framework.web.operations import OPERATIONS, Operation, OperationRequest
 from framework.web.page.views import page_routes
 
 # Requests that wait for a broker must leave threads to those that only look.
@@ -87,7 +87,7 @@ def _endpoint(
             given.setdefault(key, []).append(value)
         query = read_query(operation.query, given)
         body = read_body(request.headers.get("content-type", ""), await _body(request)) if operation.has_body else {}
-        asked = Asked(desk, identity, dict(request.path_params), query, body)
+        asked = OperationRequest(desk, identity, dict(request.path_params), query, body)
 
         def make() -> bytes:
             try:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from framework.overview.values import Overview
-from framework.web.documents import Letters
+from framework.web.documents import DeadLetterPage
 
 
 @dataclass(frozen=True)
-class Finding:
+class SettingFinding:
     """What is wrong with one setting; `is_error` tells it from a word of advice."""
 
     key: str
@@ -39,14 +39,14 @@ class Desk(Protocol):
     def has_letters(self) -> bool:
         """Whether the target lets anybody see dead letters here."""
 
-    def letters(self, pipeline: str, code: str, limit: int, by: str) -> Letters:
+    def letters(self, pipeline: str, code: str, limit: int, by: str) -> DeadLetterPage:
         """Its newest dead letters, whole, of one code ("" for any), for whoever `by` names.
 
         Raises:
             Refused: 403, the target does not allow it. 404, it keeps none.
         """
 
-    def check(self, plugin: str, settings: Mapping[str, str]) -> tuple[Finding, ...]:
+    def check(self, plugin: str, settings: Mapping[str, str]) -> tuple[SettingFinding, ...]:
         """What is wrong with a configuration; asks no server."""
 
 

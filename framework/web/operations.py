@@ -27,7 +27,7 @@ RESTART = (
 
 
 @dataclass(frozen=True)
-class Asked:
+class OperationRequest:
     """`query` has a value for each parameter of the operation: its default where none was given."""
 
     desk: Desk
@@ -57,7 +57,7 @@ class Operation:
     path: str
     name: str
     about: str
-    handle: Callable[[Asked], object]
+    handle: Callable[[OperationRequest], object]
     returns: Any
     role: Role = Role.READ
     status: int = 200
@@ -71,7 +71,7 @@ class Operation:
         return tuple(part[1:-1] for part in self.path.split("/") if part.startswith("{"))
 
 
-def pipeline_of(asked: Asked) -> PipelineView:
+def pipeline_of(asked: OperationRequest) -> PipelineView:
     name = asked.path["connector" if "connector" in asked.path else "pipeline"]
     found = next((each for each in asked.desk.view().pipelines if each.pipeline == name), None)
     if found is None:
@@ -79,7 +79,7 @@ def pipeline_of(asked: Asked) -> PipelineView:
     return found
 
 
-def table_of(asked: Asked) -> TableView:
+def table_of(asked: OperationRequest) -> TableView:
     name = asked.path["table"]
     found = next((each for each in asked.desk.view().tables if each.table == name), None)
     if found is None:
@@ -87,17 +87,17 @@ def table_of(asked: Asked) -> TableView:
     return found
 
 
-def _letters(asked: Asked) -> documents.Letters:
+def _letters(asked: OperationRequest) -> documents.DeadLetterPage:
     found = pipeline_of(asked)
     return asked.desk.letters(found.pipeline, asked.query["code"], asked.query["limit"], asked.who.name)
 
 
-def _tables(asked: Asked) -> documents.Tables:
+def _tables(asked: OperationRequest) -> documents.Tables:
     asks = asked.query
     return documents.tables(asked.desk.view(), asks["name"], asks["state"], asks["after"], asks["limit"])
 
 
-def _connectors(asked: Asked) -> object:
+def _connectors(asked: OperationRequest) -> object:
     found = asked.desk.view().pipelines
     wanted = asked.query["expand"]
     if not wanted:
@@ -111,18 +111,18 @@ def _connectors(asked: Asked) -> object:
     }
 
 
-def _connector(asked: Asked) -> connect.Connector:
+def _connector(asked: OperationRequest) -> connect.Connector:
     found = pipeline_of(asked)
     return connect.connector(found, asked.desk.config(found.pipeline))
 
 
-def _topics(asked: Asked) -> Mapping[str, connect.Topics]:
+def _topics(asked: OperationRequest) -> Mapping[str, connect.Topics]:
     found = pipeline_of(asked)
     return {found.pipeline: connect.Topics(tuple(sorted({each.topic for each in found.partitions})))}
 
 
-def _hold(paused: bool) -> Callable[[Asked], None]:
-    def handle(asked: Asked) -> None:
+def _hold(paused: bool) -> Callable[[OperationRequest], None]:
+    def handle(asked: OperationRequest) -> None:
         found = pipeline_of(asked)
         if any(sign in found.pipeline for sign in "*?["):
             raise Refused(409, f"the name {found.pipeline} is a pattern: it would hold others, too")
@@ -134,16 +134,16 @@ def _hold(paused: bool) -> Callable[[Asked], None]:
     return handle
 
 
-def _restart(asked: Asked) -> None:
+def _restart(asked: OperationRequest) -> None:
     pipeline_of(asked)
     raise Refused(501, RESTART)
 
 
-def _plugins(asked: Asked) -> tuple[connect.Plugin, ...]:
+def _plugins(asked: OperationRequest) -> tuple[connect.Plugin, ...]:
     return tuple(connect.Plugin(name, version=__version__) for name in (connect.PLUGIN, *connect.SINKS))
 
 
-def _check(asked: Asked) -> connect.ConfigInfos:
+def _check(asked: OperationRequest) -> connect.ConfigInfos:
     plugin = asked.path["plugin"]
     if plugin not in (connect.PLUGIN, *connect.SINKS):
         raise Refused(404, f"there is no plugin {plugin}; GET /connector-plugins lists them")
@@ -188,7 +188,7 @@ OPERATIONS = (
         "The newest dead letters of the last day with their text and a mark at what is wrong. Only where the target says so "
         "(`allow.dead_letters_on_page`), and only to who may act.",
         _letters,
-        documents.Letters,
+        documents.DeadLetterPage,
         Role.ACT,
         query=(
             Parameter("code", "Only letters with this code.", "", 20),

@@ -53,7 +53,7 @@ from framework.config.spec import FormatSpec, FormatType
 from framework.errors import ConfigError
 from framework.testing.connect.model import SinkRecord, Stops, Unknown
 from framework.testing.connect.sink import written
-from framework.testing.execute import Outcome
+from framework.testing.execute import CaseOutcome
 from framework.testing.suite import run_file
 from framework.testing.values import rows_of, shown
 from testbed.format_samples import TABLE, avro_bytes, avro_schema, framed, land, record_of, records
@@ -124,7 +124,7 @@ def of_floe(text: str, given: Mapping[str, Schema], values: Sequence[bytes | Non
     return _outcome(report.cases[0].outcome)
 
 
-def _outcome(found: Outcome) -> Tables:
+def _outcome(found: CaseOutcome) -> Tables:
     if found.stop is not None:
         return f"stops: {found.stop.message}"
     return {

@@ -22,11 +22,11 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IcebergType
 
 from framework.config.spec import (
-    Case,
     CreatePolicy,
     EmptyValues,
     EvolveMode,
     EvolvePolicy,
+    NameCase,
     TablePolicy,
     TextAsNumber,
     ValuesPolicy,
@@ -34,7 +34,7 @@ from framework.config.spec import (
 )
 from framework.record.model import TableTarget
 from framework.table.partitions import specs
-from framework.table.readable import Definition, faults
+from framework.table.readable import TableDefinition, faults
 from framework.table.schema.arrow import parse_schema
 from framework.testing.tables import MemoryTables
 from testbed.record_samples import alone, block, plan, processed, target
@@ -259,7 +259,7 @@ def _policy(chance: random.Random) -> TablePolicy:
             otherwise=chance.choice((word.FREEZE, word.DISCARD_VALUE, word.DEAD_LETTER)),
             names=chance.choice((word.RENAME, word.RENAME, word.DISCARD_VALUE, word.FREEZE, word.DEAD_LETTER)),
         ),
-        case=Case.SENSITIVE,
+        case=NameCase.SENSITIVE,
         values=ValuesPolicy(
             chance.choice(list(WholeNumbers)), chance.choice(list(TextAsNumber)), chance.choice(list(EmptyValues))
         ),
@@ -340,7 +340,7 @@ def check_evolve(seed: int, most: int = 1000) -> Report:
         report.faults.append(("uncaught evolve", seed, traceback.format_exc()))
         return report
     schema = parse_schema(table.schema_json)
-    if wrong := faults(Definition(schema, specs(table))):
+    if wrong := faults(TableDefinition(schema, specs(table))):
         report.wrong += 1
         report.faults.append(
             ("unreadable evolve", seed, f"{[str(each) for each in wrong]}\n {policy}\n {values[:6]} {cuts}")

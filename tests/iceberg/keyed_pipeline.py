@@ -24,7 +24,7 @@ from framework.config.spec import Deletes, KeyIndexUse, PartitionFieldSpec, Tabl
 from framework.plan.model import Plan
 from framework.record.model import BlockResult, KeyedRows, Slice, SliceReport, TaskReport
 from framework.runtime.batches.batch import BatchScope, summarise
-from framework.runtime.upsert.heads import KeyedTables
+from framework.runtime.upsert.heads import UpsertHeads
 from framework.table.schema.arrow import arrow_schema, parse_schema
 from framework.table.upsert.key_index import Step
 from framework.task.context import TaskContext
@@ -93,7 +93,7 @@ class Pipeline:
 
     def restart(self) -> None:
         """As a new run of the pipeline, which knows only what it can read."""
-        self.tables = KeyedTables(self.plan, self.lake.tables)
+        self.tables = UpsertHeads(self.plan, self.lake.tables)
         self.tables.indexes._do_work = _in_this_process
 
     def context(self) -> TaskContext:

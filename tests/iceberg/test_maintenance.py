@@ -38,7 +38,7 @@ from framework.config.values.maintenance import (
 from framework.runtime.coordinator.thread import Coordinator
 from framework.runtime.maintenance.background import TableKeeper
 from framework.runtime.maintenance.orphans import Announced
-from framework.runtime.maintenance.tables import TableReport, maintain, maintain_table
+from framework.runtime.maintenance.tables import MaintenanceReport, maintain, maintain_table
 from tests.conftest import Broker
 from tests.iceberg.conftest import Lake
 from tests.iceberg.deletes import Deleter
@@ -61,7 +61,7 @@ def place(lake: Lake, broker: Broker) -> Iterator[Place]:
     made.publisher.close()
 
 
-def keep(place: Place, name: str, policy: MaintenancePolicy = ONLY_EXPIRY, dry_run: bool = False) -> TableReport:
+def keep(place: Place, name: str, policy: MaintenancePolicy = ONLY_EXPIRY, dry_run: bool = False) -> MaintenanceReport:
     announced = Announced(place.kafka, (place.topic,))
     try:
         where = place.lake.tables.place(name)
@@ -370,7 +370,7 @@ def test_tables_of_others_are_left_alone(place: Place, monkeypatch: pytest.Monke
     assert len(lake.plain(ours).snapshots()) == 1
 
 
-def asked(place: Place, *patterns: str) -> dict[str, TableReport]:
+def asked(place: Place, *patterns: str) -> dict[str, MaintenanceReport]:
     reports = maintain(place.kafka, (place.topic,), place.lake.tables, patterns or ("*",), False, lambda text: None)
     return {report.table: report for report in reports}
 

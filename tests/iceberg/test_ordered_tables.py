@@ -49,7 +49,7 @@ from framework.config.spec import KeyIndexUse
 from framework.config.values.maintenance import CompactionPolicy
 from framework.errors import TableBlocked
 from framework.record.model import KeyedRows
-from framework.runtime.upsert.heads import KeyedTables
+from framework.runtime.upsert.heads import UpsertHeads
 from framework.table.upsert import key_index
 from tests.conftest import Broker
 from tests.iceberg.conftest import Lake
@@ -108,7 +108,7 @@ class Ordered:
         self.count = 0
 
     def restart(self) -> None:
-        self.pipeline.tables = KeyedTables(self.pipeline.plan, self.lake.tables, now_ms=lambda: self.now_ms)
+        self.pipeline.tables = UpsertHeads(self.pipeline.plan, self.lake.tables, now_ms=lambda: self.now_ms)
 
     def announce(self, *changes: Change) -> DataWritten:
         named = [replace(change, name=f"r{self.count + n}") for n, change in enumerate(changes)]

@@ -18,7 +18,7 @@ from framework.adapters.iceberg.commits import commit as commit_module
 from framework.adapters.iceberg.commits.commit import TableCommits
 from framework.adapters.maintenance import tables as table_care
 from framework.commit.events.event_types import DataFile
-from framework.commit.file_ages import YOUNG_MS, Moment
+from framework.commit.file_ages import YOUNG_MS, ClockReading
 from framework.commit.machine.effects import CommitFailed, Committed, FilesGone, Input
 from framework.config.values.maintenance import ManifestsPolicy
 from framework.errors import RetriableError
@@ -189,7 +189,7 @@ def sleepy_announcer(lake: Lake, patch: pytest.MonkeyPatch) -> tuple[Announcer, 
     return Announcer(test_batch.plan(), {}, source, lake.tables, "r", lambda text: None), told
 
 
-def batch_of(lake: Lake, name: str, files: Sequence[DataFile], begun: Moment) -> tuple[BatchScope, BatchResult]:
+def batch_of(lake: Lake, name: str, files: Sequence[DataFile], begun: ClockReading) -> tuple[BatchScope, BatchResult]:
     view = lake.view(name)
     report = replace(test_batch.report(10, 100), rows={name: 90}, targets={name: (view.table_uuid, view.schema_id)})
     rows = tuple(replace(file, record_count=90) for file in files)

@@ -26,7 +26,7 @@ from framework.adapters.kafka.control.leadership import (
 from framework.adapters.kafka.control.log import ControlPublisher
 from framework.adapters.kafka.control.topic import ensure_control_topic
 from framework.commit.events.codec import encode
-from framework.commit.machine.effects import Assigned, Effect, Read, Stop
+from framework.commit.machine.effects import Assigned, Effect, Read, StopCoordinator
 from framework.commit.machine.step import CoordinatorState, step
 from framework.local import stack
 from tests.conftest import Broker
@@ -124,7 +124,7 @@ def test_a_low_water_mark_above_what_is_left_is_told(own_broker: Broker, written
     assert (assigned.low_water, assigned.log_end) == (4, 2 + written_anew)
     assert assigned.truncated == (written_anew > 0)
     _, effects = step(CoordinatorState(), told(assigned), 0)
-    assert [effect.code for effect in effects if isinstance(effect, Stop)] == ["FLOE-R117"]
+    assert [effect.code for effect in effects if isinstance(effect, StopCoordinator)] == ["FLOE-R117"]
 
 
 @pytest.mark.slow
@@ -201,7 +201,7 @@ def test_a_marker_that_is_lost_is_told(own_broker: Broker) -> None:
             state, effects = step(state, Read(update.offset, update.event, None, update.leader_epoch), 0)
         if effects:
             break
-    assert [effect.code for effect in effects if isinstance(effect, Stop)] == ["FLOE-R117"]
+    assert [effect.code for effect in effects if isinstance(effect, StopCoordinator)] == ["FLOE-R117"]
 
 
 def marked(settings: dict[str, str], group: str, topic: str) -> SeatAssigned:

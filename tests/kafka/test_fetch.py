@@ -15,7 +15,7 @@ from confluent_kafka import Producer, TopicPartition
 from framework.adapters.kafka import fetch as kafka_fetch
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.fetch import SliceFetcher
-from framework.adapters.kafka.reader import FETCH_GROUP_ID, CompiledReader, Polled, PythonReader, Reader
+from framework.adapters.kafka.reader import FETCH_GROUP_ID, CompiledReader, PartitionReader, Polled, PythonReader
 from framework.errors import AccountingError, DataLossError, RetriableError, SetupError, StateDisagreement
 from framework.record.model import RecordBlock, Slice
 from framework.record.value_buffer import JoinedValues
@@ -461,7 +461,7 @@ class Forgetful:
     """A reader that changes the records of a block before it hands them on: `order` are the places that are kept. With
     `counted` false it never counted what it loses, as if its client had lost it."""
 
-    def __init__(self, real: Reader, order: Callable[[int], list[int]], counted: bool) -> None:
+    def __init__(self, real: PartitionReader, order: Callable[[int], list[int]], counted: bool) -> None:
         self._real = real
         self._order = order
         self._counted = counted

@@ -21,7 +21,7 @@ from framework.commit.machine.effects import (
     Input,
     Read,
     ReadAgain,
-    Stop,
+    StopCoordinator,
 )
 from framework.commit.machine.step import CoordinatorState
 from tests.protocol import world as w
@@ -164,7 +164,7 @@ class Watched:
             "a table was filled by another topic": any("control topic" in reason for reason in blocked),
             "what waits is not kept": any(table.unread for table, _ in tables),
             "the log is read again": any(isinstance(effect, ReadAgain) for effect in effects),
-            "a coordinator stops": any(isinstance(effect, Stop) for effect in effects),
+            "a coordinator stops": any(isinstance(effect, StopCoordinator) for effect in effects),
             "rows change by their keys": any(c.keyed for c in asked),
             "rows only go": any(c.keyed and not c.files for c in asked),
             "pipelines share a commit": any(len({file.path.split("-")[0] for file in c.files}) > 1 for c in asked),

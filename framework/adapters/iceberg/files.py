@@ -27,7 +27,7 @@ from pyiceberg.table import Table, TableProperties
 
 from framework.adapters.iceberg.upsert.order import tombstones_of
 from framework.commit.deleted_keys import root_of
-from framework.commit.file_ages import Moment
+from framework.commit.file_ages import ClockReading
 from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY, filled_from
 from framework.commit.recovery.orphans import StoredFile
 
@@ -173,9 +173,9 @@ def missing_of(io: FileIO, paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(path for path, is_there in zip(asked, found, strict=True) if not is_there)
 
 
-def moment() -> Moment:
+def moment() -> ClockReading:
     """Now."""
-    return Moment(time.time_ns() // 1_000_000, time.clock_gettime_ns(_BOOT_CLOCK) // 1_000_000)
+    return ClockReading(time.time_ns() // 1_000_000, time.clock_gettime_ns(_BOOT_CLOCK) // 1_000_000)
 
 
 def store_now_ms(table: Table) -> int | None:

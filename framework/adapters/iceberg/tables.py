@@ -40,7 +40,7 @@ from framework.adapters.iceberg.views import SnapshotInfo, ancestry, definition_
 from framework.adapters.parquet.usable import unusable
 from framework.adapters.secrets import first_line
 from framework.commit.events.event_types import SourceRange
-from framework.commit.machine.effects import CommitTable, RecordedTable, TableView
+from framework.commit.machine.effects import CommitTable, ExaminedTable, RecordedTable
 from framework.commit.machine.progress.recorded import MISSING_PROPERTY, PROGRESS_PROPERTY
 from framework.commit.recovery.rollback import RollbackFacts
 from framework.config.names.table_names import DEFAULT_CATALOG, catalog_of, identifier_of
@@ -114,7 +114,7 @@ class IcebergTables:
 
     # ---- tables -----------------------------------------------------------------------------------------------------
 
-    def load_view(self, table: str, branch: str, control_topic_id: str) -> TableView | None:
+    def load_view(self, table: str, branch: str, control_topic_id: str) -> ExaminedTable | None:
         """What is examined before a commit is decided; None when there is no such table.
 
         Raises:

@@ -19,7 +19,7 @@ from confluent_kafka import KafkaError
 
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.client import address_of, is_passing, setup_error
-from framework.adapters.kafka.reader import Polled, PythonReader, Reader, open_reader
+from framework.adapters.kafka.reader import PartitionReader, Polled, PythonReader, open_reader
 from framework.errors import DataLossError, FloeError, RetriableError, StateDisagreement
 from framework.record.compiled import is_plain
 from framework.record.gaps import Looks, Tally, check_seen, lost_record
@@ -37,7 +37,7 @@ class _Connection:
     """The readers and the admin client of one process for one set of settings."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        self.reader: Reader = open_reader(settings)
+        self.reader: PartitionReader = open_reader(settings)
         self.admin = KafkaAdmin(settings)
         self.gaps = _Gaps(settings)
 
@@ -48,13 +48,13 @@ class _Gaps:
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self._settings = settings
-        self._reader: Reader | None = None
+        self._reader: PartitionReader | None = None
         self._begun = time.monotonic()
         self._spent_s = 0.0
         self.known: set[tuple[str, int]] = set()
 
     @property
-    def reader(self) -> Reader:
+    def reader(self) -> PartitionReader:
         if self._reader is None:
             # A gap is a few offsets long: little is fetched ahead.
             self._reader = PythonReader(self._settings, queued_min_messages=1, max_partition_fetch_bytes=64 * 1024)
@@ -134,7 +134,9 @@ class SliceFetcher:
         if found:
             gaps.known.add(partition)
 
-    def _read(self, connection: _Connection, reader: Reader, piece: Slice, block_records: int) -> Iterator[RecordBlock]:
+    def _read(
+        self, connection: _Connection, reader: PartitionReader, piece: Slice, block_records: int
+    ) -> Iterator[RecordBlock]:
         reader.assign(piece)
         try:
             yield from self._blocks(connection, reader, piece, block_records)
@@ -143,7 +145,7 @@ class SliceFetcher:
             reader.unassign()
 
     def _blocks(
-        self, connection: _Connection, reader: Reader, piece: Slice, block_records: int
+        self, connection: _Connection, reader: PartitionReader, piece: Slice, block_records: int
     ) -> Iterator[RecordBlock]:
         """The records inside the slice, in blocks of about `block_records`, until the position is at or past the
         end."""
@@ -173,7 +175,7 @@ class SliceFetcher:
         if held:
             yield reader.take(piece)
 
-    def _judge(self, connection: _Connection, reader: Reader, piece: Slice, polled: Polled) -> int:
+    def _judge(self, connection: _Connection, reader: PartitionReader, piece: Slice, polled: Polled) -> int:
         """What the events say of the position (-1: nothing); raises what they mean otherwise."""
         position = -1
         for error, offset in polled.events:
@@ -183,7 +185,7 @@ class SliceFetcher:
                 self._refuse(connection, reader, piece, error)
         return position
 
-    def _refuse(self, connection: _Connection, reader: Reader, piece: Slice, error: KafkaError) -> None:
+    def _refuse(self, connection: _Connection, reader: PartitionReader, piece: Slice, error: KafkaError) -> None:
         """Raise what an error event means; what librdkafka mends by itself is left to the stall time-out."""
         place = f"{piece.topic}-{piece.partition}"
         lost = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
@@ -216,7 +218,7 @@ class SliceFetcher:
                 remedy="give the pipeline another name to start over with the new topic",
             )
 
-    def _stalled(self, reader: Reader, piece: Slice, position: int) -> FloeError:
+    def _stalled(self, reader: PartitionReader, piece: Slice, position: int) -> FloeError:
         newest = reader.log.newest
         why = f": {newest}" if newest else ""
         return RetriableError(

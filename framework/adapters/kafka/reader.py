@@ -54,7 +54,7 @@ class Polled:
     seen: int
 
 
-class Reader(Protocol):
+class PartitionReader(Protocol):
     """A consumer of one partition at a time, for one thread. Nothing it holds outlives `assign` and `unassign`."""
 
     log: ClientLog
@@ -79,7 +79,7 @@ class Reader(Protocol):
         that."""
 
 
-def open_reader(settings: Mapping[str, str]) -> Reader:
+def open_reader(settings: Mapping[str, str]) -> PartitionReader:
     """The compiled reader where it can be used, else the one in Python."""
     return CompiledReader(settings) if compiled() is not None else PythonReader(settings)
 

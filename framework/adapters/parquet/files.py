@@ -29,7 +29,7 @@ import framework.adapters.file_io_guard  # noqa: F401  # tasks load location pro
 from framework.adapters.file_io import file_io, location_provider
 from framework.adapters.parquet.encoding import SampledDictionaries, frugal
 from framework.adapters.parquet.metrics import LeafColumn, float_columns, nan_counts, statistics_plan
-from framework.adapters.parquet.partition import Partition, partitions
+from framework.adapters.parquet.partition import PartitionRows, partitions
 from framework.adapters.parquet.private import writer_options
 from framework.adapters.parquet.sorting.in_memory import can_sort, sorted_rows
 from framework.adapters.parquet.statistics import CollectedColumn, collected_columns, file_metrics, split_offsets
@@ -241,7 +241,7 @@ class TableWriter:
                 file = self._write(partition, ordered.slice(start, step), target, layout)
                 self._files.setdefault(name, []).append(file)
 
-    def _write(self, partition: Partition, rows: pa.Table, target: TableTarget, layout: _Layout) -> DataFile:
+    def _write(self, partition: PartitionRows, rows: pa.Table, target: TableTarget, layout: _Layout) -> DataFile:
         name, told = self._followed.get(target.name, ("", None))
         if told is not None:
             marks, rows = rows.column(name), rows.drop_columns([name])

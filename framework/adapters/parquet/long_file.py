@@ -19,7 +19,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER_ID
 from framework.adapters.file_io import file_io
 from framework.adapters.parquet.files import as_column, layout_of
 from framework.adapters.parquet.metrics import nan_counts
-from framework.adapters.parquet.partition import Partition, partitions
+from framework.adapters.parquet.partition import PartitionRows, partitions
 from framework.adapters.parquet.sorting.external import sorted_pieces
 from framework.adapters.parquet.statistics import file_metrics, split_offsets
 from framework.commit.events.event_types import DataFile
@@ -51,7 +51,7 @@ def write_long_file(
     first = next(groups, None)
     if first is None:
         return None
-    partition: Partition = next(partitions(first.slice(0, 1), layout.spec, layout.schema))
+    partition: PartitionRows = next(partitions(first.slice(0, 1), layout.spec, layout.schema))
     key = None if partition.path is None else partition
     path = layout.locations.new_data_location(f"{prefix}-{uuid.uuid4()}.parquet", key)  # type: ignore[arg-type]  # only to_path is asked for
     io = file_io(io_properties, path)

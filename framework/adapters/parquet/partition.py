@@ -43,7 +43,7 @@ _LONGEST_FOLDER = 200  # bytes: paths are percent-encoded; file systems end at 2
 
 
 @dataclass(frozen=True)
-class Partition:
+class PartitionRows:
     """The rows of one partition. `values` are JSON single values; `path` is None in an unpartitioned table."""
 
     rows: pa.Table
@@ -55,10 +55,10 @@ class Partition:
         return self.path or ""
 
 
-def partitions(rows: pa.Table, spec: PartitionSpec, schema: Schema) -> Iterator[Partition]:
+def partitions(rows: pa.Table, spec: PartitionSpec, schema: Schema) -> Iterator[PartitionRows]:
     """One Partition per distinct partition tuple, in the order of first sight."""
     if spec.is_unpartitioned():
-        yield Partition(rows, (), None)
+        yield PartitionRows(rows, (), None)
         return
     columns = [transformed(rows, schema, field.source_id, field.transform) for field in spec.fields]
     order, bounds = rows_by_number(_row_codes(columns, len(rows)))
@@ -70,7 +70,7 @@ def partitions(rows: pa.Table, spec: PartitionSpec, schema: Schema) -> Iterator[
         first, end = int(bounds[code]), int(bounds[code + 1])
         values = [_plain(column[int(firsts[code])]) for column in columns]
         path = short_path(spec.partition_to_path(Record(*values), schema))
-        yield Partition(
+        yield PartitionRows(
             taken.slice(first, end - first), tuple(_json(k, v) for k, v in zip(kinds, values, strict=True)), path
         )
 

@@ -21,9 +21,9 @@ from framework.errors import ConfigError
 if TYPE_CHECKING:
     from framework.config.spec import LoadedPipeline, TargetSpec
     from framework.ops.doctor import kafka as doctor_kafka
-    from framework.ops.doctor.model import Finding
+    from framework.ops.doctor.model import DoctorFinding
 
-Question = tuple[str, Callable[[], "Iterable[Finding]"]]
+Question = tuple[str, Callable[[], "Iterable[DoctorFinding]"]]
 _MARKS = {"ok": ("ok     ", "green"), "warning": ("warning", "yellow"), "error": ("error  ", "red")}
 
 
@@ -56,7 +56,7 @@ def doctor(files: tuple[str, ...], target: str | None, with_spark: bool, mended:
     """
     from framework.ops.doctor.model import ask, exit_code
 
-    findings: list[Finding] = []
+    findings: list[DoctorFinding] = []
     asked = mending(target, mended) if mended else questions(files, target, with_spark)
     for check, question in asked:
         for finding in ask(check, question):
@@ -91,7 +91,7 @@ def questions(files: tuple[str, ...], target: str | None, with_spark: bool) -> I
     yield "scatter", doctor_machine.scatter
     found: list[tuple[TargetSpec, list[LoadedPipeline]]] = []
 
-    def load() -> Iterator[Finding]:
+    def load() -> Iterator[DoctorFinding]:
         found.append(_load(files, target))
         yield ok(
             "target",
@@ -126,7 +126,7 @@ def mending(target: str | None, tables: tuple[str, ...]) -> Iterator[Question]:
         yield f"table {name}", partial(doctor_catalog.mend, opened, name)
 
 
-def _tables_of(spec: TargetSpec, catalog: str) -> Iterator[Finding]:
+def _tables_of(spec: TargetSpec, catalog: str) -> Iterator[DoctorFinding]:
     from framework.ops.doctor import catalog as doctor_catalog
     from framework.runtime.job import open_catalog
 
@@ -154,7 +154,7 @@ def _connection(spec: TargetSpec, name: str, pipelines: list[LoadedPipeline]) ->
     return Connection(name, resolve(spec.kafka[name]), spec.prefix, topics, plans)
 
 
-def show(finding: Finding) -> str:
+def show(finding: DoctorFinding) -> str:
     """One line, and the remedy below it."""
     from framework.cli.shared.options import use_colour
 
@@ -165,6 +165,6 @@ def show(finding: Finding) -> str:
     return f"{mark}  {finding.check}: {finding.message}{remedy}"
 
 
-def summary(findings: list[Finding]) -> str:
+def summary(findings: list[DoctorFinding]) -> str:
     counts = {state: sum(finding.state.value == state for finding in findings) for state in _MARKS}
     return f"{counts['ok']} ok, {counted(counts['warning'], 'warning')}, {counted(counts['error'], 'error')}"

@@ -13,7 +13,7 @@ from framework.config.load import LoadResult
 from framework.config.spec import LoadedPipeline
 from framework.errors import ConfigError
 from framework.testing.recorded import Taken, masked
-from framework.testing.rewriting.rewrite import Load, Rewritten, Run, fixed, recorded
+from framework.testing.rewriting.rewrite import Load, RewrittenTests, Run, fixed, recorded
 from framework.testing.suite import FileReport
 
 
@@ -126,7 +126,7 @@ def _of_topic(recording: Recording, loaded: LoadedPipeline) -> list[Taken]:
     return found[-recording.count :]
 
 
-def _written(result: LoadResult, made: Rewritten, verb: str) -> FileReport:
+def _written(result: LoadResult, made: RewrittenTests, verb: str) -> FileReport:
     rewrite_text(Path(result.file), result.files.sources[result.file].text, made.text)
     for name in made.cases:
         click.echo(f"{result.file}: {verb} `{name}`", err=True)

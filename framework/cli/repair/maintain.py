@@ -15,7 +15,7 @@ from framework.cli.shared.target_options import CONTROL_TOPIC, open_control
 from framework.diagnose.counted import counted
 
 if TYPE_CHECKING:
-    from framework.runtime.maintenance.tables import Size, TableReport
+    from framework.runtime.maintenance.tables import MaintenanceReport, Size
 
 
 @click.command()
@@ -68,7 +68,7 @@ def maintain(
         click.echo("dry run: nothing was changed")
 
 
-def _lines(report: TableReport, dry_run: bool) -> list[str]:
+def _lines(report: MaintenanceReport, dry_run: bool) -> list[str]:
     if report.skipped:
         return [f"{report.table}: left alone: {report.skipped}"]
     would = "would be " if dry_run else ""

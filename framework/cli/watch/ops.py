@@ -56,7 +56,7 @@ def ops(
     address = host_and_port(listen)
     if address is None:
         raise click.BadParameter(f"`{listen}` is not HOST:PORT, such as {LISTEN}", param_hint="--listen")
-    from framework.observe.live.reader import Looked, OverviewReader
+    from framework.observe.live.reader import LiveTarget, OverviewReader
     from framework.ops.backend import BrokerDesk
     from framework.ops.shown_dead_letters import ShownLetters
     from framework.runtime.job import open_catalog
@@ -69,7 +69,7 @@ def ops(
         raise refused(f"others can reach {listen}, and there is no token file", listen, "give one with --tokens FILE")
     tokens = TokenFile(tokens_file).tokens if tokens_file is not None else None
     control = open_control(target, connection, control_topic)
-    looked = Looked(control.target.name, control.target.prefix, control.kafka, control.topic)
+    looked = LiveTarget(control.target.name, control.target.prefix, control.kafka, control.topic)
     bound = bind(*address)
 
     def say(text: str) -> None:

@@ -108,10 +108,13 @@ def import_connector_command(
     pipeline = pipeline_text(imported)
     check_text(pipeline, output or "pipeline.yaml", settings)
     if sample is not None or sample_file is not None:
-        from framework.cli.write.import_proof import Sample, with_proof  # needs Arrow; a file without a proof does not
+        from framework.cli.write.import_proof import (
+            ProofSample,
+            with_proof,
+        )  # needs Arrow; a file without a proof does not
 
         place = output or "pipeline.yaml"
-        pipeline = with_proof(pipeline, place, settings, Sample(sample, sample_file, mask, target, yes))
+        pipeline = with_proof(pipeline, place, settings, ProofSample(sample, sample_file, mask, target, yes))
     elif mask or yes or target:
         raise click.UsageError("--mask, --target and --yes belong to --sample and --sample-file")
     if output:

@@ -45,9 +45,9 @@ from framework.commit.events.json_shape import (
     OTHER_RANGES,
     RANGES,
     TEXT,
-    Kind,
+    FieldKind,
+    JsonShape,
     Malformed,
-    Shape,
     list_of,
     map_of,
     map_of_objects,
@@ -76,8 +76,8 @@ def _zero() -> int:
     return 0
 
 
-def _event(make: type, check: Any = None, **kinds: Kind) -> Shape:
-    return Shape(make, {"type": make.__name__, "version": VERSION}, check, **kinds)
+def _event(make: type, check: Any = None, **kinds: FieldKind) -> JsonShape:
+    return JsonShape(make, {"type": make.__name__, "version": VERSION}, check, **kinds)
 
 
 def _read_partition(found: Any, key: str) -> tuple[object, ...]:
@@ -109,14 +109,14 @@ def _check_part(event: DataWritten) -> None:
         raise Malformed(f"part {event.part} of {event.parts} does not exist")
 
 
-FILE = Shape(
+FILE = JsonShape(
     DataFile,
     {},
     path=TEXT,
     record_count=INT,
     file_size_bytes=INT,
     spec_id=INT,
-    partition=sparse(Kind(_read_partition, list), tuple),
+    partition=sparse(FieldKind(_read_partition, list), tuple),
     column_sizes=sparse(INTS, dict),
     value_counts=sparse(INTS, dict),
     null_value_counts=sparse(INTS, dict),
@@ -127,7 +127,7 @@ FILE = Shape(
     sort_order_id=sparse(OPTIONAL_INT, lambda: None),
 )
 ACCOUNTING = object_of(
-    Shape(
+    JsonShape(
         Accounting,
         {},
         offsets=INT,
@@ -140,10 +140,10 @@ ACCOUNTING = object_of(
         lost=optional(INT, _zero),
     )
 )
-POLICY = object_of(Shape(TableCommitPolicy, {}, interval_ms=INT, max_bytes=INT, max_rows=INT, branch=TEXT))
-KEYS_FILE = Shape(KeysFile, {}, path=TEXT, record_count=INT, file_size_bytes=INT)
-TOMBSTONE_FILE = Shape(TombstoneFile, {}, path=TEXT, record_count=INT, file_size_bytes=INT, newest_ms=INT)
-TOMBSTONES = Shape(
+POLICY = object_of(JsonShape(TableCommitPolicy, {}, interval_ms=INT, max_bytes=INT, max_rows=INT, branch=TEXT))
+KEYS_FILE = JsonShape(KeysFile, {}, path=TEXT, record_count=INT, file_size_bytes=INT)
+TOMBSTONE_FILE = JsonShape(TombstoneFile, {}, path=TEXT, record_count=INT, file_size_bytes=INT, newest_ms=INT)
+TOMBSTONES = JsonShape(
     Tombstones,
     {},
     order_id=INT,
@@ -151,7 +151,7 @@ TOMBSTONES = Shape(
     added=objects_of(TOMBSTONE_FILE),
     removed=list_of(str, "texts"),
 )
-KEYED = Shape(
+KEYED = JsonShape(
     KeyedChanges,
     {},
     base_snapshot_id=OPTIONAL_INT,
@@ -164,7 +164,7 @@ KEYED = Shape(
     copy_on_write=sparse(BOOL, lambda: False),
 )
 HEALTH = object_of(
-    Shape(
+    JsonShape(
         TableHealth,
         {},
         data_files=INT,
@@ -180,7 +180,7 @@ HEALTH = object_of(
         gain_files=INT,
         gain_bytes=INT,
         histogram=INTS,
-        other=sparse(optional_object(Shape(OtherMaintainer, {}, name=TEXT, rounds=INT, last_ms=INT)), lambda: None),
+        other=sparse(optional_object(JsonShape(OtherMaintainer, {}, name=TEXT, rounds=INT, last_ms=INT)), lambda: None),
         gain_rows=INT,
         gain_manifests=INT,
         gain_snapshots=INT,
@@ -258,7 +258,7 @@ EVENTS = (
         reason=TEXT,
         timestamp_ms=INT,
         table_uuids=sparse(list_of(str, "texts"), tuple),
-        batches=sparse(Kind(_read_spans, _write_spans), dict),
+        batches=sparse(FieldKind(_read_spans, _write_spans), dict),
     ),
     _event(Skipped, offset=INT, reason=TEXT, by=TEXT, timestamp_ms=INT),
     _event(CommitRequested, request_id=TEXT, pipeline=TEXT, deadline_ms=INT),
@@ -307,4 +307,4 @@ EVENTS = (
     _event(TableMeasured, table=TEXT, health=HEALTH, timestamp_ms=INT, by=TEXT),
     _event(CoordinatorAssigned, coordinator=TEXT, timestamp_ms=INT, reads_again=BOOL),
 )
-SHAPES: dict[str, Shape] = {shape.make.__name__: shape for shape in EVENTS}
+SHAPES: dict[str, JsonShape] = {shape.make.__name__: shape for shape in EVENTS}

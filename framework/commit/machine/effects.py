@@ -38,7 +38,7 @@ class TableProgress:
 
 
 @dataclass(frozen=True)
-class TableView:
+class ExaminedTable:
     """What was examined of a table before a commit is decided (invariant 4).
 
     `snapshot_id` is the branch's head, None if it has none. `progress` is None when floe never committed to it under
@@ -84,7 +84,7 @@ class CommitTable:
     """
 
     table: str
-    view: TableView
+    view: ExaminedTable
     commit_id: str
     files: tuple[DataFile, ...]
     progress: TableProgress
@@ -112,7 +112,7 @@ class RecoverTable(CommitTable):
 class RecordedTable:
     """A table with all that floe records in its properties: what a recovery is decided from."""
 
-    view: TableView
+    view: ExaminedTable
     progress_text: str | None
     missing_text: str | None
 
@@ -150,7 +150,7 @@ class ReadAgain:
 
 
 @dataclass(frozen=True)
-class Stop:
+class StopCoordinator:
     """The coordinator must not go on (invariants 6, 11); `message` and `remedy` are for people."""
 
     code: str
@@ -158,7 +158,7 @@ class Stop:
     remedy: str
 
 
-Effect = LoadTable | CommitTable | Publish | StoreLowWater | Stop | ReadAgain
+Effect = LoadTable | CommitTable | Publish | StoreLowWater | StopCoordinator | ReadAgain
 
 
 # ---- inputs: what `step` is told -----------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class TableLoaded:
-    view: TableView
+    view: ExaminedTable
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ class Committed:
 
     table: str
     commit_id: str
-    view: TableView
+    view: ExaminedTable
     snapshot_id: int
     timestamp_ms: int
 

@@ -13,7 +13,7 @@ from enum import Enum
 
 from framework.commit.events.event_types import CommitToTable, DataWritten, Heartbeat, StateChanged, TableCommitPolicy
 from framework.commit.file_ages import YOUNG_MS
-from framework.commit.machine.effects import Stop, TableView
+from framework.commit.machine.effects import ExaminedTable, StopCoordinator
 from framework.commit.machine.fifo import Fifo
 from framework.commit.machine.pauses import Pauses
 
@@ -56,7 +56,7 @@ class Announcement:
     after_ms: int | None = None
 
 
-class Phase(str, Enum):
+class TablePhase(str, Enum):
     """What the coordinator waits for before it can decide about a table."""
 
     LOADING = "loading"  # for the answer to LoadTable
@@ -126,8 +126,8 @@ class TableState:
     pending_files: int = 0
     first_pending_ms: int = 0
     newest: dict[str, int] = field(default_factory=dict)  # pipeline -> offset of its newest announcement for this table
-    phase: Phase = Phase.LOADING
-    view: TableView | None = None
+    phase: TablePhase = TablePhase.LOADING
+    view: ExaminedTable | None = None
     table_uuid: str | None = None  # of the newest view
     recorded: int = 0  # P of the table with that uuid: every announcement below is in it; 0 when not known
     recorded_epoch: int | None = None  # the leader epoch that stands beside it
@@ -204,7 +204,7 @@ class PipelineState:
 
 
 @dataclass(frozen=True)
-class Request:
+class CommitRequest:
     """A CommitRequested: covers every announcement below `offset`, of `pipeline` or of all ("")."""
 
     request_id: str
@@ -229,13 +229,13 @@ class CoordinatorState:
     stored_low_water: int | None = None
     needs_proof: int | None = None  # invariant 6: a CommitComplete must show a low-water mark of at least this
     caught_up: bool = False  # the log's end was reached once since the assignment
-    stopped: Stop | None = None
+    stopped: StopCoordinator | None = None
     wants_again: str = ""  # a table whose unread announcements are to be read: the state is to be forgotten
     reading_again: bool = False  # and that was asked for
     tables: dict[str, TableState] = field(default_factory=dict)
     queues: dict[str, str] = field(default_factory=dict)  # a table's uuid -> under which name its queue stands
     pipelines: dict[str, PipelineState] = field(default_factory=dict)
-    requests: dict[str, Request] = field(default_factory=dict)
+    requests: dict[str, CommitRequest] = field(default_factory=dict)
     last_commits: dict[str, CommitToTable] = field(default_factory=dict)  # as read from the log: information
     committed: dict[str, int] = field(default_factory=dict)  # a table's uuid -> the highest P that the log tells of
     reports: dict[str, StateChanged] = field(default_factory=dict)  # of tables, as read from the log: information

@@ -20,7 +20,7 @@ PauseKey = tuple[Holds, str]
 
 
 @dataclass(frozen=True)
-class Sighting:
+class PauseVisibility:
     """A reader that begins at `begin` has seen the pause once it has read the record at `seen_at`."""
 
     begin: int
@@ -34,7 +34,7 @@ class SeenPause:
 
     event: PauseChanged
     said_at: int
-    sightings: tuple[Sighting, ...]
+    sightings: tuple[PauseVisibility, ...]
 
     def begin(self, low_water: int) -> int:
         """Where a reader has to begin to know of the pause before it reads anything at or above the low-water mark."""
@@ -46,13 +46,13 @@ Pauses = Mapping[PauseKey, SeenPause]
 
 def with_pause(pauses: Pauses, offset: int, event: PauseChanged) -> Pauses:
     """After one more event of the log."""
-    return {**pauses, (event.holds, event.pattern): SeenPause(event, offset, (Sighting(offset, offset),))}
+    return {**pauses, (event.holds, event.pattern): SeenPause(event, offset, (PauseVisibility(offset, offset),))}
 
 
 def with_repeated(pauses: Pauses, offset: int, event: CommitComplete, low_water: int) -> Pauses:
     """After a CommitComplete that says which pauses held at its position. What was said at or behind that position is
     newer; the absence of a pause says nothing, since its sender may not have seen it."""
-    new = Sighting(event.position, offset)
+    new = PauseVisibility(event.position, offset)
     for repeated in event.paused:
         key = (repeated.holds, repeated.pattern)
         known = pauses.get(key)

@@ -30,7 +30,7 @@ class StoredFile:
     modified_ms: int | None
 
 
-class Verdict(str, Enum):
+class FileVerdict(str, Enum):
     ORPHAN = "orphan"
     REFERENCED = "referenced"  # by a snapshot, a manifest or the table's metadata
     ANNOUNCED = "announced"  # by an announcement that is still in the control topic
@@ -45,17 +45,17 @@ def judge(
     now_ms: int,
     older_than_ms: int,
     kept_folder: str = "",
-) -> Verdict:
+) -> FileVerdict:
     """Invariant 12, for one file; all in `kept_folder` may be in use."""
     if file.key in referenced or (kept_folder and inside(kept_folder, file.key)):
-        return Verdict.REFERENCED
+        return FileVerdict.REFERENCED
     if file.key in announced:
-        return Verdict.ANNOUNCED
+        return FileVerdict.ANNOUNCED
     if not file.key.endswith(SUFFIXES) and _TOMBSTONES.search(file.key) is None:
-        return Verdict.OTHER
+        return FileVerdict.OTHER
     if file.modified_ms is None or file.modified_ms > now_ms - older_than_ms:
-        return Verdict.YOUNG
-    return Verdict.ORPHAN
+        return FileVerdict.YOUNG
+    return FileVerdict.ORPHAN
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def sort_out(
     spared: Counter[str] = Counter()
     for file in files:
         verdict = judge(file, referenced, announced, now_ms, older_than_ms, kept_folder)
-        if verdict is Verdict.ORPHAN:
+        if verdict is FileVerdict.ORPHAN:
             orphans.append(file)
         else:
             spared[verdict.value] += 1

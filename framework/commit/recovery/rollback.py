@@ -51,7 +51,7 @@ class RollbackFacts:
 
 
 @dataclass(frozen=True)
-class Given:
+class AbandonedSnapshot:
     """A snapshot that is given up."""
 
     snapshot_id: int
@@ -74,7 +74,7 @@ class RollbackPlan:
     reached: int | None
     recorded: int
     settled: bool
-    given_up: tuple[Given, ...]
+    given_up: tuple[AbandonedSnapshot, ...]
     pipelines: tuple[str, ...]
     replay: bool
     gaps: tuple[Gap, ...] = ()
@@ -148,7 +148,8 @@ def plan_rollback(facts: RollbackFacts, target: SnapshotFacts, replay: bool) -> 
         recorded=recorded,
         settled=not lost and not unsettled,
         given_up=tuple(
-            Given(s.snapshot_id, s.timestamp_ms, s.operation, s.added_rows, s.control_offset is not None) for s in lost
+            AbandonedSnapshot(s.snapshot_id, s.timestamp_ms, s.operation, s.added_rows, s.control_offset is not None)
+            for s in lost
         ),
         pipelines=tuple(sorted(facts.progress.pipelines)) if facts.progress is not None else (),
         replay=replay,

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from framework.config.connector.transforms.record_shape import Shape, is_struct
+from framework.config.connector.transforms.record_shape import RecordShape, is_struct
 from framework.config.connector.untranslatable import Untranslatable, refused, same_regex
 from framework.config.names.patterns import compiled
 
@@ -21,7 +21,7 @@ ROUTE_FIELD, DYNAMIC, TABLES = "iceberg.tables.route-field", "iceberg.tables.dyn
 
 
 @dataclass
-class Routed:
+class ConnectorRoutes:
     """`tables` in the order of the configuration; `notes` are (key, sentence) of what is good to know."""
 
     tables: list[str]
@@ -30,7 +30,7 @@ class Routed:
     notes: list[tuple[str, str]] = field(default_factory=list)
 
 
-def routes_of(settings: dict[str, str], given_tables: tuple[str, ...], shape: Shape) -> Routed:
+def routes_of(settings: dict[str, str], given_tables: tuple[str, ...], shape: RecordShape) -> ConnectorRoutes:
     """The tables and the rules of a sink.
 
     Raises:
@@ -44,7 +44,7 @@ def routes_of(settings: dict[str, str], given_tables: tuple[str, ...], shape: Sh
         raise refused(ROUTE_FIELD, "dynamic routing needs it")
     topics = _topics(route_field, shape)
     tables = _tables(settings, given_tables, is_dynamic, route_field or "?", topics)
-    routed = Routed(tables, {})
+    routed = ConnectorRoutes(tables, {})
     rules: list[dict[str, Any]] = []
     for table in tables:
         key = f"iceberg.table.{table}.route-regex"
@@ -107,7 +107,7 @@ def _tables(
     return list(dict.fromkeys(listed))
 
 
-def _topics(route_field: str | None, shape: Shape) -> dict[str, str] | None:
+def _topics(route_field: str | None, shape: RecordShape) -> dict[str, str] | None:
     """The route field's value for each topic, where it holds the topic's name; None where a rule looks at the field.
 
     Raises:

@@ -19,7 +19,7 @@ class Note:
 
 
 @dataclass
-class Reader:
+class SettingsReader:
     """Settings, those that were used, and the notes on them."""
 
     settings: dict[str, str]

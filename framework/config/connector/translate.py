@@ -16,12 +16,12 @@ from framework.config.connector.avro_types import difference
 from framework.config.connector.converters import KEY as CONVERTER
 from framework.config.connector.converters import format_of
 from framework.config.connector.policies import errors, policies
-from framework.config.connector.routes import Routed, routes_of
-from framework.config.connector.settings_reader import Note, Reader
+from framework.config.connector.routes import ConnectorRoutes, routes_of
+from framework.config.connector.settings_reader import Note, SettingsReader
 from framework.config.connector.target.keys import NAMES, is_passed_over, why_not
 from framework.config.connector.target.target import target_of
 from framework.config.connector.transforms.chain import check_names, step_names, step_of
-from framework.config.connector.transforms.record_shape import Shape, select, shape_of
+from framework.config.connector.transforms.record_shape import RecordShape, select, shape_of
 from framework.config.connector.transforms.values import apply
 from framework.config.connector.untranslatable import PARTIAL, Untranslatable, refused, same_regex
 from framework.config.connector.whole_sinks import check_whole
@@ -98,7 +98,7 @@ def import_connector(
 
 
 @dataclass
-class _Import(Reader):
+class _Import(SettingsReader):
     given_tables: tuple[str, ...] = ()
     fields: Mapping[str, str] | None = None
     deletes_when: str | None = None
@@ -171,14 +171,14 @@ class _Import(Reader):
             raise problem.as_error()
         self.todos.append(Todo(place, problem.key, problem.message))
 
-    def _routed(self, shape: Shape) -> Routed:
+    def _routed(self, shape: RecordShape) -> ConnectorRoutes:
         routed = routes_of(self.settings, self.given_tables, shape)
         self.taken |= routed.taken
         for key, reason in routed.notes:
             self.note(key, reason)
         return routed
 
-    def _tell_case(self, routed: Routed, sql: str | None, defaults: Values) -> None:
+    def _tell_case(self, routed: ConnectorRoutes, sql: str | None, defaults: Values) -> None:
         """The sink tells upper from lower case everywhere but in the names of columns."""
         looks = any("field" in rule.get("when", {}) for rule in routed.values["rules"])
         if defaults["case"] == "insensitive" and (looks or sql is not None):
@@ -209,7 +209,7 @@ class _Import(Reader):
 
     # ---- source ------------------------------------------------------------------------------------------------
 
-    def _shape(self) -> Shape:
+    def _shape(self) -> RecordShape:
         """The records behind all transforms; what cannot be said is refused, or left to do."""
         topics = self.settings.get("topics")
         listed = _listed(topics) if topics else None
@@ -225,7 +225,7 @@ class _Import(Reader):
             raise refused("--fields", str(error)) from None
         return self._transformed(shape, names)
 
-    def _passes_unchanged(self, shape: Shape, names: list[str]) -> bool:
+    def _passes_unchanged(self, shape: RecordShape, names: list[str]) -> bool:
         """Whether the transforms leave the fields of the records alone, so that SQL is not needed."""
         try:
             for name in names:
@@ -234,7 +234,7 @@ class _Import(Reader):
             return False
         return all(column.metadata is not None for column in shape.added)
 
-    def _transformed(self, shape: Shape, names: list[str]) -> Shape:
+    def _transformed(self, shape: RecordShape, names: list[str]) -> RecordShape:
         for name in names:
             try:
                 shape = apply(step_of(name, self.settings), shape)
@@ -244,7 +244,7 @@ class _Import(Reader):
                 raise refused(f"transforms.{name}", str(error)) from None
         return shape
 
-    def _source(self, shape: Shape) -> Values:
+    def _source(self, shape: RecordShape) -> Values:
         kafka: Values = {"connection": "main"}
         topics, pattern = self.take("topics"), self.take("topics.regex")
         if topics:
@@ -312,7 +312,7 @@ class _Import(Reader):
     def _has_schema(self) -> bool:
         return format_of(self.settings.get("value.converter", "")) is not None
 
-    def _sql(self, shape: Shape) -> str | None:
+    def _sql(self, shape: RecordShape) -> str | None:
         """The SELECT that gives the columns that the sink writes."""
         for column in shape.added:
             if column.metadata is None and column.sql is None:

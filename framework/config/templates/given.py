@@ -21,7 +21,7 @@ _OTHER_NAME = re.compile(r"^[ \t]*#%-?[ \t]*(?:for[ \t]+(\w+)[ \t]+in|set[ \t]+(
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenValues:
     """`values` are the places of the parameters that a pipeline gives, by name; `whole` is the key above them."""
 
     values: Mapping[str, Span]

@@ -41,7 +41,7 @@ BUILD_EVERY_S = 1.0
 
 
 @dataclass(frozen=True)
-class Looked:
+class LiveTarget:
     """What is looked at."""
 
     target: str
@@ -53,7 +53,7 @@ class Looked:
 class OverviewReader:
     """`start`, then `view` from any thread, then `close`."""
 
-    def __init__(self, looked: Looked, say: Callable[[str], None]) -> None:
+    def __init__(self, looked: LiveTarget, say: Callable[[str], None]) -> None:
         self._looked = looked
         self._say = say
         self._admin = KafkaAdmin(looked.kafka)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from framework.commit.events.event_types import Accounting, Health, Holds
 from framework.commit.offsets import Gaps
-from framework.commit.risks import Danger
+from framework.commit.risks import Risk
 from framework.config.names.table_names import name_matches
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class Status:
     read_ms: int = 0
     word: Word | None = None
     verified: bool = False
-    dangers: tuple[Danger, ...] = ()
+    dangers: tuple[Risk, ...] = ()
 
     @property
     def exit_code(self) -> int:

@@ -24,9 +24,9 @@ from framework.errors import FloeError, StateDisagreement
 from framework.observe.liveness import live_members
 from framework.observe.status.control_log import ControlLog, read_word
 from framework.observe.status.judge import (
-    Looked,
+    BrokerView,
     PipelineSeen,
-    Seen,
+    StatusInput,
     TableLook,
     newest_link,
     pipeline_names,
@@ -102,8 +102,8 @@ def read_status(
     looked = None
     if catalog is not None and looked_log is not None:
         tables = {name: _look(name, catalog, name in log.commits, with_health) for name in table_names(log)}
-        looked = Looked(looked_log, tables)
-    return status_of(target_name, log, Seen(owner, pipelines), int(time.time() * 1000), looked)
+        looked = StatusInput(looked_log, tables)
+    return status_of(target_name, log, BrokerView(owner, pipelines), int(time.time() * 1000), looked)
 
 
 def _pipeline(admin: KafkaAdmin, kafka: dict[str, str], prefix: str, name: str, log: ControlLog) -> PipelineSeen:

@@ -21,7 +21,7 @@ from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument
 from framework.diagnose.suggest import listed
 from framework.errors import FloeError
-from framework.ops.doctor.model import Finding, error, ok, warning
+from framework.ops.doctor.model import DoctorFinding, error, ok, warning
 from framework.table.changes import AlterTable
 from framework.table.readable import faults, with_names_mended
 
@@ -35,7 +35,7 @@ SCRATCH = "floe_doctor_"
 MOST_TABLES = 1000
 
 
-def examine(name: str, connect: Callable[[], Mapping[str, str]]) -> Iterator[Finding]:
+def examine(name: str, connect: Callable[[], Mapping[str, str]]) -> Iterator[DoctorFinding]:
     """Reachable; then namespace, table, data file, commit, read, drop, each the reason of the next.
 
     Args:
@@ -67,7 +67,7 @@ def examine(name: str, connect: Callable[[], Mapping[str, str]]) -> Iterator[Fin
             opened.drop_namespace(namespace)
 
 
-def shared_places(catalogs: Mapping[str, Mapping[str, SettingValue]]) -> Iterator[Finding]:
+def shared_places(catalogs: Mapping[str, Mapping[str, SettingValue]]) -> Iterator[DoctorFinding]:
     """A warning for each warehouse that several catalogs have: tables of one name would lie in one place."""
     found: dict[str, list[str]] = {}
     for name, settings in sorted(catalogs.items()):
@@ -83,7 +83,7 @@ def shared_places(catalogs: Mapping[str, Mapping[str, SettingValue]]) -> Iterato
             )
 
 
-def unreadable_tables(tables: IcebergTables, catalog: str, target: str) -> Iterator[Finding]:
+def unreadable_tables(tables: IcebergTables, catalog: str, target: str) -> Iterator[DoctorFinding]:
     """A line for each table whose definition Iceberg's Java library, and Spark with it, cannot read, or whose partition
     values an earlier version of floe damaged.
 
@@ -123,7 +123,7 @@ _BY_HAND = (
 )
 
 
-def mend(tables: IcebergTables, name: str) -> Iterator[Finding]:
+def mend(tables: IcebergTables, name: str) -> Iterator[DoctorFinding]:
     """Renames the columns of a table whose names make it unreadable; ids, values and files stay as they are. A live run
     goes on with the table as it is then, and later records find the columns by their new names."""
     check = f"table {name}"
@@ -151,7 +151,7 @@ def mend(tables: IcebergTables, name: str) -> Iterator[Finding]:
         yield ok(check, f"column {'.'.join(path)!r} is now called {new!r}")
 
 
-def _write(check: str, opened: Catalog, table: str) -> Iterator[Finding]:
+def _write(check: str, opened: Catalog, table: str) -> Iterator[DoctorFinding]:
     import pyarrow as pa
     from pyiceberg.schema import Schema
     from pyiceberg.types import LongType, NestedField
@@ -177,7 +177,7 @@ def _write(check: str, opened: Catalog, table: str) -> Iterator[Finding]:
             yield from _remove(check, opened, table)
 
 
-def _remove(check: str, opened: Catalog, table: str) -> Iterator[Finding]:
+def _remove(check: str, opened: Catalog, table: str) -> Iterator[DoctorFinding]:
     files = [task.file.file_path for task in opened.load_table(table).scan().plan_files()]
     loaded = opened.load_table(table)
     try:

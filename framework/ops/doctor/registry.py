@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from framework.adapters.registry import Registry, addresses_of
 from framework.diagnose.counted import counted
 from framework.errors import RetriableError
-from framework.ops.doctor.model import Finding, error, ok, warning
+from framework.ops.doctor.model import DoctorFinding, error, ok, warning
 
 _SHOWN = 3
 
 
-def examine(name: str, connect: Callable[[], Mapping[str, str]]) -> Iterator[Finding]:
+def examine(name: str, connect: Callable[[], Mapping[str, str]]) -> Iterator[DoctorFinding]:
     """Each address in turn; one that does not answer is an error only where no other does."""
     check = f"registry {name}"
     settings = connect()

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from framework.commit.events.event_types import Deployed
 from framework.config.spec import LoadedPipeline
-from framework.deploy.history import History, changes_since
+from framework.deploy.history import DeploymentHistory, changes_since
 from framework.ops.preview.model import (
     Action,
     DeployedPreview,
@@ -22,7 +22,7 @@ from framework.plan.canonical import plan_hash
 from framework.plan.compile import compile_plan
 
 
-def preview_offline(pipelines: Sequence[LoadedPipeline], history: History) -> list[PipelinePreview]:
+def preview_offline(pipelines: Sequence[LoadedPipeline], history: DeploymentHistory) -> list[PipelinePreview]:
     """The same without broker and catalog: only what differs from what was deployed."""
     held = names(pipelines)
     return [described(pipeline, history, held) for pipeline in pipelines]
@@ -34,7 +34,7 @@ def names(pipelines: Sequence[LoadedPipeline]) -> frozenset[str]:
 
 def described(
     pipeline: LoadedPipeline,
-    history: History,
+    history: DeploymentHistory,
     held: frozenset[str],
     start: StartPreview | None = None,
     tables: tuple[TablePreview, ...] | None = None,

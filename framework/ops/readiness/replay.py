@@ -27,7 +27,7 @@ from framework.config.names.table_names import catalog_of, identifier_of
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument
 from framework.ops.readiness.checks import Review
-from framework.ops.readiness.model import Seen, failed, not_checked, passed, warned
+from framework.ops.readiness.model import Evidence, failed, not_checked, passed, warned
 from framework.ops.tap.model import Tap, tables_now
 from framework.record.model import RecordBlock, Slice
 from framework.record.process import Sql
@@ -47,7 +47,7 @@ class Range:
     recorded: dict[str, dict[PartitionKey, int]] = field(default_factory=dict)
 
 
-def replayed(review: Review, offsets: int, sql: Sql | None) -> Iterator[Seen]:
+def replayed(review: Review, offsets: int, sql: Sql | None) -> Iterator[Evidence]:
     """Each table's rows of the range, beside those that the same records give now."""
     if review.plan.transform is not None and sql is None:
         yield not_checked("the pipeline has SQL, which only Spark can run", "leave out --no-spark")
@@ -101,7 +101,7 @@ def _blocks(review: Review, chosen: Range) -> Iterator[RecordBlock]:
         yield from fetcher.fetch(Slice(topic, topic_id, partition, chosen.begins[topic, partition], end))
 
 
-def _compared(review: Review, table: str, rows: pa.Table | None, chosen: Range) -> Iterator[Seen]:
+def _compared(review: Review, table: str, rows: pa.Table | None, chosen: Range) -> Iterator[Evidence]:
     policy = review.plan.write.tables.policy_for(table)
     if policy.write.is_upsert or review.plan.write.tables.whose_history(table) is not None:
         yield not_checked(f"{table} follows its keys: what it holds depends on all records before these")
@@ -221,7 +221,7 @@ def _key(row: Mapping[str, Any]) -> str:
     return json.dumps({name: value for name, value in sorted(row.items()) if value is not None}, default=str)
 
 
-def _judged(review: Review, table: str, wanted: list[dict[str, Any]], held: list[dict[str, Any]]) -> Seen:
+def _judged(review: Review, table: str, wanted: list[dict[str, Any]], held: list[dict[str, Any]]) -> Evidence:
     ours, theirs = Counter(map(_key, wanted)), Counter(map(_key, held))
     if ours == theirs:
         if not held:

@@ -19,7 +19,7 @@ from typing import Any
 from framework.diagnose.codes.catalogue import CODES
 from framework.diagnose.secrets import is_secret_name, redacted
 from framework.diagnose.shown import shown
-from framework.ops.tap.model import Change, Fate, Sighting
+from framework.ops.tap.model import Change, RecordOutcome, SampledRecord
 from framework.record.failure import RecordFailure
 from framework.record.masks import MASKED, Hidden, Masks, mask_fields
 from framework.record.model import DeadLetter
@@ -46,7 +46,7 @@ class Stage(str, Enum):
 
 
 @dataclass
-class _Veil:
+class _Mask:
     """Hides in one record's texts what was hidden in its fields."""
 
     masks: Masks
@@ -102,9 +102,9 @@ class _Veil:
         return self.text(text)
 
 
-def document(seen: Sighting, stage: Stage, masks: Masks) -> dict[str, Plain]:
+def document(seen: SampledRecord, stage: Stage, masks: Masks) -> dict[str, Plain]:
     """One line of `--json`; its form is `schemas/tap.v1.schema.json`."""
-    veil = _Veil(masks)
+    veil = _Mask(masks)
     fields = (
         None if seen.fields is None else veil.fields(_plain(seen.fields))
     )  # first: what it hides is hidden everywhere
@@ -132,9 +132,9 @@ def document(seen: Sighting, stage: Stage, masks: Masks) -> dict[str, Plain]:
     }
 
 
-def is_of_stage(seen: Sighting, stage: Stage) -> bool:
+def is_of_stage(seen: SampledRecord, stage: Stage) -> bool:
     """Whether the stage shows this record: that of dead letters shows nothing else."""
-    return stage is not Stage.DEAD_LETTER or seen.fate in (Fate.DEAD_LETTER, Fate.FAILED)
+    return stage is not Stage.DEAD_LETTER or seen.fate in (RecordOutcome.DEAD_LETTER, RecordOutcome.FAILED)
 
 
 def json_line(found: dict[str, Plain]) -> str:
@@ -156,11 +156,11 @@ def _plain_value(value: Any) -> Plain:
     return plain_value(value)
 
 
-def _change(change: Change, row: dict[str, Plain], veil: _Veil) -> dict[str, Plain]:
+def _change(change: Change, row: dict[str, Plain], veil: _Mask) -> dict[str, Plain]:
     return {"table": veil.text(change.table), "action": change.action, "row": row}
 
 
-def _letter(letter: DeadLetter, fields: dict[str, Plain] | None, veil: _Veil) -> dict[str, Plain]:
+def _letter(letter: DeadLetter, fields: dict[str, Plain] | None, veil: _Mask) -> dict[str, Plain]:
     path = letter.field_path
     is_hidden = path is not None and veil.masks.hides_part(path)
     title = CODES[letter.code].title if letter.code in CODES else ""
@@ -175,7 +175,7 @@ def _letter(letter: DeadLetter, fields: dict[str, Plain] | None, veil: _Veil) ->
     }
 
 
-def _value_of(value: bytes | None, fields: dict[str, Plain] | None, veil: _Veil) -> Plain:
+def _value_of(value: bytes | None, fields: dict[str, Plain] | None, veil: _Mask) -> Plain:
     if value is None:
         return None
     if fields is not None:

@@ -13,7 +13,7 @@ from framework.adapters.kafka.live import Begin, live_blocks
 from framework.adapters.secrets import resolve
 from framework.config.spec import LoadedPipeline
 from framework.errors import SetupError
-from framework.ops.tap.model import Sighting, Tap, tables_now
+from framework.ops.tap.model import SampledRecord, Tap, tables_now
 from framework.plan.catalogs import used_catalogs
 from framework.plan.model import Plan
 from framework.record.process import Sql
@@ -23,7 +23,7 @@ from framework.runtime.source import PipelineSource
 
 def live_sightings(
     pipeline: LoadedPipeline, plan: Plan, begin: Begin, seconds: float, sql: Sql | None
-) -> Iterator[list[Sighting]]:
+) -> Iterator[list[SampledRecord]]:
     """What becomes of the records of each round, by their times; a round may be empty.
 
     Raises:

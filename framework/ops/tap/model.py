@@ -33,7 +33,7 @@ from framework.testing.values import rows_of
 RUN = "tap"
 
 
-class Fate(str, Enum):
+class RecordOutcome(str, Enum):
     """What becomes of a record. `FAILED`: the file says `fail`, so that a run would stop here."""
 
     WRITTEN = "written"
@@ -53,7 +53,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Sighting:
+class SampledRecord:
     """One record, and what becomes of it. `fields` is None where it cannot be decoded or has no value; `code` says why a
     record was dropped that is in error; `letter` is what a dead-letter table, or the error of a run, would say."""
 
@@ -63,7 +63,7 @@ class Sighting:
     timestamp_ms: int | None
     key: bytes | None
     value: bytes | None
-    fate: Fate
+    fate: RecordOutcome
     fields: dict[str, Any] | None = None
     changes: tuple[Change, ...] = ()
     letter: DeadLetter | None = None
@@ -79,7 +79,7 @@ class Tap:
     registry: Mapping[str, str] = field(default_factory=dict, repr=False)
     sql: Sql | None = None
 
-    def sightings(self, blocks: Sequence[RecordBlock]) -> list[Sighting]:
+    def sightings(self, blocks: Sequence[RecordBlock]) -> list[SampledRecord]:
         """What becomes of each record, in the order of their times.
 
         Raises:
@@ -98,13 +98,13 @@ class Tap:
                 found.setdefault(table, []).append(rows)
         return {table: pa.concat_tables(parts) for table, parts in found.items()}
 
-    def _of_block(self, block: RecordBlock) -> Iterator[Sighting]:
+    def _of_block(self, block: RecordBlock) -> Iterator[SampledRecord]:
         schemas = registry_of(dict(self.registry)).schemas(needed_schemas(block, self.plan.decode))
         fields = decoded_fields(block, self.plan, self.tables.targets, schemas)
         for place in range(len(block)):
             (result,) = self._settled([records_at(block, [place])])
             timestamp_ms = block.timestamps_ms[place]
-            yield Sighting(
+            yield SampledRecord(
                 block.topic,
                 block.partition,
                 block.offsets[place],
@@ -144,14 +144,14 @@ class Tap:
         return parse_schema(self.tables.targets[table].schema_json)
 
 
-def _fate(result: BlockResult) -> Fate:
+def _fate(result: BlockResult) -> RecordOutcome:
     if result.failure is not None:
-        return Fate.FAILED
+        return RecordOutcome.FAILED
     if result.dead_letters:
-        return Fate.DEAD_LETTER
+        return RecordOutcome.DEAD_LETTER
     if result.dropped:
-        return Fate.DROPPED
-    return Fate.FILTERED if result.filtered else Fate.WRITTEN
+        return RecordOutcome.DROPPED
+    return RecordOutcome.FILTERED if result.filtered else RecordOutcome.WRITTEN
 
 
 def tables_now(plan: Plan, catalog: IcebergTables) -> MemoryTables:

@@ -15,7 +15,7 @@ from typing import Any
 from framework.config.spec import PartitionFieldSpec, SortFieldSpec, TablePolicy, WriteMode
 from framework.config.units import partition_text, sort_text
 from framework.plan.canonical import plain
-from framework.plan.diff.breaking_changes import Danger, dangers, renamed_from
+from framework.plan.diff.breaking_changes import BreakingChange, dangers, renamed_from
 from framework.plan.explain import condition_text, delete_text, duration
 from framework.plan.maintenance_words import unusual_words
 
@@ -113,7 +113,7 @@ def _template(before: Any, after: Any, has_effect: bool) -> Iterator[PlanChange]
     yield _change("template", names[0], names[1])
 
 
-def _marked(changes: list[PlanChange], danger: Danger) -> list[PlanChange]:
+def _marked(changes: list[PlanChange], danger: BreakingChange) -> list[PlanChange]:
     """The changes with the danger on the line that it is about, or on a line of its own."""
     for index, change in enumerate(changes):
         if (change.subject, change.before) == (danger.subject, danger.before) and not change.danger:

@@ -41,10 +41,10 @@ def contained(block: RecordBlock, process: Process, again: Process, refuse: Refu
     except (FloeError, MemoryError, OSError):
         raise
     except Exception as error:  # whatever a library makes of a value that nobody imagined
-        return _Search(again, refuse).of(block, error)
+        return _Bisection(again, refuse).of(block, error)
 
 
-class _Search:
+class _Bisection:
     def __init__(self, process: Process, refuse: Refuse) -> None:
         self._process = process
         self._refuse = refuse

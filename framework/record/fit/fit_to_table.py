@@ -16,7 +16,7 @@ from framework.record.convert.converter import holds_nothing
 from framework.record.convert.nested import StructConverter
 from framework.record.failure import RecordFailure
 from framework.record.fit.field_path import (
-    Step,
+    PathStep,
     Steps,
     columns_of,
     moved,
@@ -213,7 +213,7 @@ class _Fitting:
         folded = parent.fold(name)
         if any(parent.fold(key) == folded and around[key] is not None for key in around):
             return False
-        place = Step("field", name, name, None)
+        place = PathStep("field", name, name, None)
         child = next((c for c in parent.children if parent.fold(c.name) == folded), None)
         if child is None:
             top, wanted = observed_along((*above, place), kind)

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from framework.config.names.metadata import HISTORY, OPERATION, metadata_column
-from framework.config.spec import Case, ErrorPolicy, FieldHint, RouteMode, TablePolicy
+from framework.config.spec import ErrorPolicy, FieldHint, NameCase, RouteMode, TablePolicy
 from framework.errors import AccountingError
 from framework.plan.model import Plan
 from framework.record.arrays import Ints, Mask
@@ -115,7 +115,7 @@ class BlockState:
             name: table_shape(target, plan.decode.hints, self.metadata_names(name)) for name, target in tables.items()
         }
         self._least = {name: found for name, target in tables.items() if (found := least_values(target))}
-        self.insensitive = plan.write.tables.defaults.case is Case.INSENSITIVE
+        self.insensitive = plan.write.tables.defaults.case is NameCase.INSENSITIVE
         self.any_insensitive = self.insensitive or any(shape.insensitive for shape in self.shapes.values())
         self.alone: set[int] = set()
         self._rows: dict[str, list[tuple[Ints, pa.Table]]] = {}
@@ -256,7 +256,7 @@ class BlockState:
         if ask.details is not None:
             known = self._details.get(table)
             self._details[table] = dict(ask.details) if known is None else merge_details(known, ask.details)
-        insensitive = self.policy(table).case is Case.INSENSITIVE
+        insensitive = self.policy(table).case is NameCase.INSENSITIVE
         wanted = self._needs.setdefault(table, {})
         current = self._columns_of_current(table)
         if not wanted and table not in self.tables:
@@ -275,7 +275,7 @@ class BlockState:
         current = self.tables.get(self.histories.get(history, ""))
         if current is None:
             return {}
-        insensitive = self.policy(history).case is Case.INSENSITIVE
+        insensitive = self.policy(history).case is NameCase.INSENSITIVE
         present = self.shapes[history].names if history in self.shapes else frozenset[str]()
         columns = self.own_fields(observed_columns(current.schema_json), history).items()
         folded = ((fold(name, insensitive), name, kind) for name, kind in columns)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from framework.config.spec import Case, TablePolicy
+from framework.config.spec import NameCase, TablePolicy
 from framework.record.arrays import Ints, Mask
 from framework.record.convert.nested import fold
 from framework.record.failure import RecordFailure
@@ -25,7 +25,7 @@ NO_KEY, NO_ORDER = "FLOE-D311", "FLOE-D312"
 
 def no_value(column: str, table: str, policy: TablePolicy) -> RecordFailure:
     """The failure of a record that has no value for a key column, or for the one that says which record is newer."""
-    insensitive = policy.case is Case.INSENSITIVE
+    insensitive = policy.case is NameCase.INSENSITIVE
     if fold(column, insensitive) in {fold(key, insensitive) for key in policy.write.key}:
         code, message = NO_KEY, f"{table} is written by its key, and the record has no value for this column of it"
     else:

@@ -30,12 +30,12 @@ from framework.commit.events.event_types import (
     Heartbeat,
     SourceRange,
 )
-from framework.commit.file_ages import YOUNG_MS, Moment
+from framework.commit.file_ages import YOUNG_MS, ClockReading
 from framework.commit.offsets import Gaps, PartitionKey, SafeOffset, add_gap, current_offsets, encode_metadata
 from framework.commit.read_back import AnnounceState, check_owner, read_back
 from framework.config.names.table_names import catalog_of
 from framework.diagnose.counted import counted
-from framework.diagnose.log_lines import Level, Line
+from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import FloeError, OutcomeUnknown, RetriableError
 from framework.plan.model import Plan
 from framework.record.dead_letters.dead_letter import LetterMessage, letter_messages
@@ -155,11 +155,11 @@ class Announcer:
         except OutcomeUnknown:
             self._producer.recover()  # it is information: told or not, the next time comes
         except RetriableError as error:
-            self._say(Line(f"could not announce what runs ({error.message})", Level.WARNING))
+            self._say(LogLine(f"could not announce what runs ({error.message})", Level.WARNING))
         else:
             self._deployed_at = end - 1
 
-    def announce(self, scope: BatchScope, result: BatchResult, begun: Moment | None = None) -> None:
+    def announce(self, scope: BatchScope, result: BatchResult, begun: ClockReading | None = None) -> None:
         """A batch, once.
 
         Args:
@@ -188,7 +188,7 @@ class Announcer:
         except OutcomeUnknown as error:
             # Invariant 7: read back before anything else.
             text = f"outcome of batch {batch} unknown ({error.message}); reading back"
-            self._say(Line(text, Level.WARNING, batch=batch))
+            self._say(LogLine(text, Level.WARNING, batch=batch))
             group = self._take_back(offsets)
             if read_back(self._plan.pipeline, self._run_id, batch, ranges, group) is AnnounceState.NOT_ANNOUNCED:
                 send(offsets)
@@ -275,7 +275,7 @@ class Announcer:
         return encode_metadata(r.topic_id, batch, totals, self._run_id, self.base_batch, gaps, self._deployed_at)
 
     def _send(
-        self, result: BatchResult, offsets: dict[PartitionKey, tuple[int, str]], begun: Moment | None = None
+        self, result: BatchResult, offsets: dict[PartitionKey, tuple[int, str]], begun: ClockReading | None = None
     ) -> None:
         """One transaction; the dead letters for a topic are read from the files that it announces for their table."""
         # Invariant 12: files that are not announced yet are orphans once they are old, so a run that slept looks first.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from framework.commit.offsets import PartitionKey
-from framework.diagnose.log_lines import Level, Line
+from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import FloeError
 from framework.record.blocks.poison_records import NO_CARE, Care
 from framework.runtime.batches.batch import BatchScope
@@ -59,11 +59,11 @@ class Careful:
             text = (
                 f"batch {scope.batch}: its tasks ended twice; looking for records that end them, which may take minutes"
             )
-            self._say(Line(text, Level.WARNING, batch=scope.batch))
+            self._say(LogLine(text, Level.WARNING, batch=scope.batch))
             found = look(self._care)
             if isinstance(found, str):
                 text = f"batch {scope.batch}: found no record that ends its tasks: {found}"
-                self._say(Line(text, Level.WARNING, batch=scope.batch))
+                self._say(LogLine(text, Level.WARNING, batch=scope.batch))
                 raise
             self._care = found
             if found == _SQL_APART:
@@ -75,13 +75,13 @@ class Careful:
         for record in found.condemned:
             place = f"{record.topic}-{record.partition} offset {record.offset}"
             text = f"batch {scope.batch}: the record {place} is a dead letter: {record.reason}"
-            self._say(Line(text, Level.WARNING, batch=scope.batch))
+            self._say(LogLine(text, Level.WARNING, batch=scope.batch))
         if found == _SQL_APART:
             text = (
                 f"batch {scope.batch}: transform.sql fails for some of its records, which are dead letters; from here on "
                 "its expressions are evaluated apart from each other"
             )
-            self._say(Line(text, Level.WARNING, batch=scope.batch))
+            self._say(LogLine(text, Level.WARNING, batch=scope.batch))
         elif not found.condemned:
             text = f"batch {scope.batch}: its tasks ended twice; it is tried again in small blocks without compiled modules"
-            self._say(Line(text, Level.WARNING, batch=scope.batch))
+            self._say(LogLine(text, Level.WARNING, batch=scope.batch))

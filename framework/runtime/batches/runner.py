@@ -16,8 +16,8 @@ from framework.adapters.iceberg.files import moment
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.commit.watch import Newest
 from framework.diagnose.counted import counted
-from framework.diagnose.log_lines import Line
-from framework.metrics.figures import Phase
+from framework.diagnose.log_lines import LogLine
+from framework.metrics.figures import RunPhase
 from framework.plan.catalogs import used_catalogs
 from framework.plan.model import Plan
 from framework.runtime.batches.announced import AnnouncedTables
@@ -28,7 +28,7 @@ from framework.runtime.batches.measures import RunMeasures
 from framework.runtime.batches.poison_records import Careful
 from framework.runtime.batches.stage import StageOfBatch
 from framework.runtime.tables.registry import TableRegistry
-from framework.runtime.upsert.heads import KeyedTables
+from framework.runtime.upsert.heads import UpsertHeads
 from framework.task.context import TaskContext
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class BatchRunner:
         self._announced = announced
         self._newest_announced = newest_announced
         self._handover = handover
-        self._keyed = KeyedTables(plan, catalog, say)
+        self._keyed = UpsertHeads(plan, catalog, say)
         self._careful = Careful(say)
         self._say = say
 
@@ -89,12 +89,12 @@ class BatchRunner:
         started, begun = time.monotonic(), moment()
         scope = batch.scope
         self._measures.job_group = session.sparkContext.getLocalProperty(JOB_GROUP) or ""
-        self._measures.enter(Phase.TABLES)
+        self._measures.enter(RunPhase.TABLES)
         batch.tables_refreshed.result()
         stage = StageOfBatch(session, scope, self._context(scope), self._tables, self._keyed, self._measures.enter)
         reports, rewrites = self._careful.do(scope, stage.write, stage.look_for_deadly)
         self._keyed.keep_indexes(session, reports)
-        self._measures.enter(Phase.ANNOUNCING)
+        self._measures.enter(RunPhase.ANNOUNCING)
         reach("files-written")
         known = self._tables.targets.values()
         before = self._announced.batches_before(reports, self._newest_announced(), known)
@@ -103,7 +103,7 @@ class BatchRunner:
         control_offset = self._announcer.control_offset
         self._announced.remember(scope, result, control_offset)
         done = AnnouncedBatch(scope, result, control_offset, rewrites, time.monotonic() - started)
-        self._say(Line(in_words(done), batch=scope.batch))
+        self._say(LogLine(in_words(done), batch=scope.batch))
         return done
 
     def _context(self, scope: BatchScope) -> TaskContext:

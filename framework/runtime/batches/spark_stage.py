@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from framework.commit.offsets import Span
+from framework.commit.offsets import OffsetRange
 from framework.record.blocks.poison_records import Care, Condemned
 from framework.record.model import TableNeed, TaskReport
 from framework.record.sql.failure import SQL_FAILED
@@ -61,7 +61,8 @@ def run_stage(
     if failed:
         return failed, [], []
     spans = [
-        [Span(p.slice.topic, p.slice.partition, p.slice.start, p.slice.end) for p in report.slices] for report in again
+        [OffsetRange(p.slice.topic, p.slice.partition, p.slice.start, p.slice.end) for p in report.slices]
+        for report in again
     ]
     return [report for report in reports if not report.needs], spans, merged_needs(report.needs for report in again)
 

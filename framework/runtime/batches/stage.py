@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from framework.commit.offsets import cut_tasks
-from framework.metrics.figures import Phase
+from framework.metrics.figures import RunPhase
 from framework.record.blocks.poison_records import NO_CARE, Care
 from framework.record.model import TableNeed, TaskReport
 from framework.runtime.batches.batch import BatchScope
 from framework.runtime.batches.change_rounds import change_tables_until_they_hold, context_now
 from framework.runtime.tables.registry import TableRegistry
-from framework.runtime.upsert.heads import KeyedTables
+from framework.runtime.upsert.heads import UpsertHeads
 from framework.task.context import TaskContext
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ class StageOfBatch:
     scope: BatchScope
     base: TaskContext
     tables: TableRegistry
-    keyed: KeyedTables
-    enter: Callable[[Phase], None] = lambda phase: None
+    keyed: UpsertHeads
+    enter: Callable[[RunPhase], None] = lambda phase: None
 
     def write(self, care: Care = NO_CARE) -> tuple[list[TaskReport], int]:
         """The reports of all tasks, and how often a part was written again for changed tables.
@@ -59,9 +59,9 @@ class StageOfBatch:
             if self.keyed.wait_for_indexes(self.session):
                 keyed = self.keyed.load(context.tables)
             context = replace(context, keyed=keyed)
-            self.enter(Phase.WRITING)
+            self.enter(RunPhase.WRITING)
             done, work, needs = run_stage(self.session, work, context)
-            self.enter(Phase.TABLES)
+            self.enter(RunPhase.TABLES)
             reports.extend(done)
             return needs
 

@@ -12,7 +12,7 @@ from framework.adapters.host.failpoints import reach
 from framework.adapters.kafka.control.log import ControlPublisher
 from framework.commit.events.event_types import ControlEvent
 from framework.commit.events.split import split_information
-from framework.diagnose.log_lines import Level, Line
+from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import FloeError
 from framework.runtime.retry_policy import is_retriable
 
@@ -45,7 +45,7 @@ class Information:
         except FloeError as error:
             if is_retriable(error):
                 raise
-            self._say(Line(f"could not write to the control topic: {error.message}", Level.WARNING))
+            self._say(LogLine(f"could not write to the control topic: {error.message}", Level.WARNING))
             self._publisher.close()
             self._publisher = ControlPublisher(self._kafka, self._control_topic)
         reach("progress-published")

@@ -18,7 +18,7 @@ from framework.adapters.kafka.control.leadership import CoordinatorSeat
 from framework.commit.events.event_types import TableMeasured
 from framework.commit.machine.model import CoordinatorState, Limits
 from framework.config.values.maintenance import MaintenanceLimits
-from framework.diagnose.log_lines import Level, Line
+from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import FloeError
 from framework.metrics.services import service_of
 from framework.runtime.coordinator.catalog_requests import CatalogRequests
@@ -131,7 +131,7 @@ class Coordinator:
                     if not is_retriable(error):
                         self.error = error
                         return
-                    self._say(Line(f"degraded: {error.message}; trying again", Level.WARNING))
+                    self._say(LogLine(f"degraded: {error.message}; trying again", Level.WARNING))
                     self._requests.measures.tried_again(service_of(error))
                     self._stopping.wait(REBUILD_AFTER_S)
         except Exception as error:  # a thread that ends without a word would leave announcements waiting for ever

@@ -33,12 +33,12 @@ from framework.commit.machine.effects import (
     Read,
     ReadAgain,
     Revoked,
-    Stop,
+    StopCoordinator,
     StoreLowWater,
     Tick,
 )
 from framework.commit.machine.step import CoordinatorState, Limits, next_due_ms, step, wants_more
-from framework.diagnose.log_lines import Line
+from framework.diagnose.log_lines import LogLine
 from framework.errors import StateDisagreement
 from framework.runtime.coordinator.catalog_requests import CatalogRequests
 from framework.runtime.coordinator.information import Information
@@ -206,9 +206,9 @@ class CoordinatorTurns:
         elif isinstance(effect, ReadAgain):
             # The seat is given up and taken again: whoever gets it begins at the stored low-water mark.
             text = f"{effect.table} has recovered: reading its announcements from {effect.offset} on"
-            self._say(Line(text, table=effect.table))
+            self._say(LogLine(text, table=effect.table))
             self.wants_new_seat = True
-        elif isinstance(effect, Stop):
+        elif isinstance(effect, StopCoordinator):
             raise StateDisagreement(effect.message, code=effect.code, remedy=effect.remedy)
 
 

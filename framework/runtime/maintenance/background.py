@@ -30,7 +30,7 @@ from framework.config.values.maintenance import (
     MaintenancePolicy,
 )
 from framework.diagnose.counted import counted
-from framework.diagnose.log_lines import Level, Line
+from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import FloeError
 from framework.plan.deployed_policies import policy_of
 from framework.runtime.maintenance.orphans import Announced, look, why_not
@@ -164,11 +164,11 @@ class TableKeeper:
             read = self._round(table, allowance) if self._works else 0
         except FloeError as error:
             failed = True
-            self._say(Line(error.message, Level.WARNING, table=table))
+            self._say(LogLine(error.message, Level.WARNING, table=table))
         except Exception as error:  # whatever it is, commits go on, and the table has another round later
             failed = True
             text = f"maintenance of table {table} stopped: {type(error).__name__}: {error}"
-            self._say(Line(text, Level.WARNING, table=table))
+            self._say(LogLine(text, Level.WARNING, table=table))
         try:
             self._measure(table)
         except Exception as error:  # nothing depends on it, and the next round looks again
@@ -202,12 +202,12 @@ class TableKeeper:
         if reason := why_left_alone(table, name, self._places()):
             if name not in self._left:
                 self._left.add(name)
-                self._say(Line(f"{name} is not maintained: {reason}", table=name))
+                self._say(LogLine(f"{name} is not maintained: {reason}", table=name))
             return 0
         rewrites = policy.rewrites(table.other is not None)
         if table.other is not None and not rewrites and name not in self._left:
             self._left.add(name)
-            self._say(Line(f"the files of {name} are left to {told_of(table.other)}", table=name))
+            self._say(LogLine(f"the files of {name} are left to {told_of(table.other)}", table=name))
         done = (
             self._care.compact(name, policy.compaction, False, allowance_bytes, self._paced())
             if allowance_bytes and rewrites
@@ -215,7 +215,7 @@ class TableKeeper:
         )
         if done is not None and done.files_before:
             text = f"compacted {name}: {counted(done.files_before, 'file')} to {done.files_after:,}"
-            self._say(Line(text, table=name))
+            self._say(LogLine(text, table=name))
         if rewrites and self._goes_on():
             self._care.merge_manifests(name, policy.manifests, False)
         expired = removed = 0
@@ -229,7 +229,7 @@ class TableKeeper:
             removed += self._care.remove(name, went.paths)
         if expired:
             text = f"expired {counted(expired, 'snapshot')} of {name}: {counted(removed, 'file')} removed"
-            self._say(Line(text, table=name))
+            self._say(LogLine(text, table=name))
         if (
             policy.orphans.enabled
             and self._goes_on()
@@ -274,7 +274,7 @@ class TableKeeper:
                 return
             found = look(name, catalog, view.places[name], view.announced, older_than_ms, True, lambda text: None)
         if found.removed:
-            self._say(Line(f"removed {counted(found.removed, 'orphan')} of {name}", table=name))
+            self._say(LogLine(f"removed {counted(found.removed, 'orphan')} of {name}", table=name))
 
     def _places(self) -> Mapping[str, TablePlace]:
         """Where all tables lie, as of an hour ago at most."""

@@ -41,7 +41,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class TableReport:
+class MaintenanceReport:
     """`skipped` says why nothing was done, "" if it was. `manifests` are those of the head before and after. `expired`
     counts snapshots; `kept` says, for those that age and number alone would let go, why they stay; `removed` and
     `orphans` count files. In a dry run all of this is what would be."""
@@ -67,7 +67,7 @@ def maintain(
     say: Say,
     files: Mapping[str, TablesSpec] | None = None,
     goes_on: Callable[[], bool] = lambda: True,
-) -> list[TableReport]:
+) -> list[MaintenanceReport]:
     """Maintain every table that floe fills and that a pattern names, by the policies that its pipelines told.
 
     Args:
@@ -92,7 +92,7 @@ def maintain(
             if place.control_topic_ids and any(name_matches(name, pattern) for pattern in patterns)
         ]
         care = TableCare(catalog)
-        reports = [TableReport(name, skipped=error.message) for name, error in silent.items()]
+        reports = [MaintenanceReport(name, skipped=error.message) for name, error in silent.items()]
         for number, name in enumerate(wanted, start=1):
             try:
                 table = care.look(name) if goes_on() else None
@@ -102,13 +102,13 @@ def maintain(
                 policy = policy_of(name, table.pipelines, told)
                 skipped = why_left_alone(table, name, places) or _refused(table, policy)
                 if skipped or policy is None:
-                    reports.append(TableReport(name, skipped=skipped))
+                    reports.append(MaintenanceReport(name, skipped=skipped))
                     continue
                 unclear = why_not(name, places, announced.control_topic_ids)
                 found = maintain_table(name, care, policy, announced, places[name], unclear, dry_run, say, goes_on)
                 reports.append(found)
             except FloeError as error:  # one table that cannot be loaded keeps nobody from the others
-                reports.append(TableReport(name, skipped=error.message))
+                reports.append(MaintenanceReport(name, skipped=error.message))
         return reports
     finally:
         announced.close()
@@ -159,7 +159,7 @@ def maintain_table(
     dry_run: bool,
     say: Say,
     goes_on: Callable[[], bool] = lambda: True,
-) -> TableReport:
+) -> MaintenanceReport:
     """One table, everything that its policy says.
 
     Args:
@@ -175,13 +175,13 @@ def maintain_table(
     rewritten = care.compact(name, policy.compaction, dry_run, goes_on=goes_on)
     manifests = care.merge_manifests(name, policy.manifests, dry_run)
     if earlier is None or rewritten is None or manifests is None:
-        return TableReport(name, skipped="it was dropped in the meantime")
+        return MaintenanceReport(name, skipped="it was dropped in the meantime")
     gone: set[str] = set()
     expired, removed, kept, left = 0, 0, {}, 0
     for _ in range(1 if dry_run else MOST_ROUNDS):
         done = expire_once(name, care, policy, dry_run)
         if done is None:
-            return TableReport(name, skipped="it was dropped in the meantime")
+            return MaintenanceReport(name, skipped="it was dropped in the meantime")
         expired, left = expired + len(done.expiry.expired), done.snapshots_left
         gone |= {path_key(path) for path in done.paths}
         kept = _reasons(done)
@@ -203,7 +203,7 @@ def maintain_table(
     else:
         stays = catalog.stored_files(name, place.roots)
     after = Size(table.snapshots if table and not dry_run else left, len(stays), sum(file.size for file in stays))
-    return TableReport(name, before, after, rewritten, manifests, expired, kept, removed, len(orphans))
+    return MaintenanceReport(name, before, after, rewritten, manifests, expired, kept, removed, len(orphans))
 
 
 def expire_once(name: str, care: TableCare, policy: MaintenancePolicy, dry_run: bool) -> Expired | None:

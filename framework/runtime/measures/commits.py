@@ -11,7 +11,7 @@ from collections import Counter
 
 from framework.commit.machine.effects import CommitTable, Input, LoadFailed
 from framework.metrics.definitions import COMMIT_BOUNDS_S
-from framework.metrics.figures import Distribution, Service
+from framework.metrics.figures import Histogram, Service
 from framework.metrics.services import outcome_of, service_of_commit
 from framework.runtime.batches.measures import steady_ms
 
@@ -25,7 +25,7 @@ class CommitMeasures:
     def __init__(self) -> None:
         self.outcomes: Counter[tuple[str, str]] = Counter()
         self.retries: Counter[Service] = Counter()
-        self.durations: dict[str, Distribution] = {}
+        self.durations: dict[str, Histogram] = {}
         self.takeovers = 0
         self.owns: bool | None = None
         self.owner_since_ms: int | None = None
@@ -66,7 +66,7 @@ class CommitMeasures:
             if not isinstance(effect, CommitTable):
                 return
             self.outcomes[catalog, outcome_of(answer)] += 1
-            before = self.durations.get(catalog, Distribution(COMMIT_BOUNDS_S))
+            before = self.durations.get(catalog, Histogram(COMMIT_BOUNDS_S))
             self.durations = {**self.durations, catalog: before.with_one((steady_ms() - began_ms) / 1000)}
             service = service_of_commit(answer)
             if service is not None:

@@ -26,7 +26,7 @@ from framework.commit.machine.reporting.health import table_health
 from framework.commit.maintenance.health import needs_of
 from framework.commit.offsets import PartitionKey
 from framework.commit.risks import recent
-from framework.commit.watch import Waiting
+from framework.commit.watch import PipelineBacklog
 from framework.metrics.figures import CoordinatorFigures, PartitionFigures, PipelineFigures, Stall, TableFigures
 from framework.metrics.lag import EndsSeen
 from framework.runtime.batches.measures import RunMeasures
@@ -45,7 +45,7 @@ class RunFacts:
     batch: int
     told: StateChanged | None
     pause: PauseChanged | None
-    waiting: Waiting
+    waiting: PipelineBacklog
     broken: str = ""
 
 

@@ -24,10 +24,10 @@ from framework.adapters.secrets import resolve
 from framework.commit.machine.model import PipelineState
 from framework.config.rules.target.monitoring import host_and_port
 from framework.config.spec import TargetSpec
-from framework.metrics.figures import Figures, Phase, PipelineFigures, Service
+from framework.metrics.figures import Figures, PipelineFigures, RunPhase, Service
 from framework.metrics.progress import stalled_condition
-from framework.metrics.samples import Sample, samples
-from framework.observe.live.reader import Looked
+from framework.metrics.samples import MetricSample, samples
+from framework.observe.live.reader import LiveTarget
 from framework.runtime.batches.measures import steady_ms
 from framework.runtime.coordinator.thread import Coordinator
 from framework.runtime.measures.figures import RunFacts, coordinator_figures, pipeline_figures
@@ -128,7 +128,7 @@ class Monitor:
 
     # ---- what it shows -------------------------------------------------------------------------------------------
 
-    def samples(self) -> tuple[Sample, ...]:
+    def samples(self) -> tuple[MetricSample, ...]:
         """The metrics of this moment."""
         return samples(self.figures(), self._spec.max_tables)
 
@@ -168,7 +168,10 @@ class Monitor:
         for worker in self._workers:
             progress = worker.measures.progress
             is_well = progress.stall(now, self._spec.stalled_after_ms) is None
-            checks[f"pipeline {worker.plan.pipeline}"] = is_well and progress.phase not in (Phase.STARTING, Phase.ENDED)
+            checks[f"pipeline {worker.plan.pipeline}"] = is_well and progress.phase not in (
+                RunPhase.STARTING,
+                RunPhase.ENDED,
+            )
         return checks
 
     def _of(
@@ -213,7 +216,7 @@ class Monitor:
         now_ms = int(time.time() * 1000)
         for worker, source in zip(self._workers, looked, strict=True):
             measures = worker.measures
-            if measures.progress.phase is not Phase.ENDED and now_ms - measures.ends.looked_ms > LOOK_AGAIN_MS:
+            if measures.progress.phase is not RunPhase.ENDED and now_ms - measures.ends.looked_ms > LOOK_AGAIN_MS:
                 measures.look(source.facts(), worker.announcer.stand.positions)
 
     def _ask_catalog(self) -> None:
@@ -237,7 +240,7 @@ class Monitor:
         assert parts is not None, "the rules of a target refuse another form"
         target = self._connections.target
         for kafka, topic in zip(self._connections.kafka, self._connections.control_topics, strict=True):
-            looked = Looked(target.name, target.prefix, kafka, topic)
+            looked = LiveTarget(target.name, target.prefix, kafka, topic)
             self._pages.append(Page(looked, *parts, self._token(), self._say))
             self._say(f"the page of {topic} is at http://{self._pages[-1].address}/")
 

@@ -13,10 +13,10 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from framework.errors import FloeError, SetupError
-from framework.observe.live.reader import Looked, OverviewReader
+from framework.observe.live.reader import LiveTarget, OverviewReader
 from framework.overview.values import Overview
-from framework.web.backend import Finding, Refused
-from framework.web.documents import Letters
+from framework.web.backend import Refused, SettingFinding
+from framework.web.documents import DeadLetterPage
 
 if TYPE_CHECKING:
     from framework.web.beside import PageBeside
@@ -45,17 +45,17 @@ class ReadOnlyDesk:
 
     has_letters = False
 
-    def letters(self, pipeline: str, code: str, limit: int, by: str) -> Letters:
+    def letters(self, pipeline: str, code: str, limit: int, by: str) -> DeadLetterPage:
         raise Refused(501, ELSEWHERE)
 
-    def check(self, plugin: str, settings: Mapping[str, str]) -> tuple[Finding, ...]:
+    def check(self, plugin: str, settings: Mapping[str, str]) -> tuple[SettingFinding, ...]:
         raise Refused(501, ELSEWHERE)
 
 
 class Page:
     """Of one control topic. Listens at once, and answers as soon as the topic is read."""
 
-    def __init__(self, looked: Looked, host: str, port: int, token: str, say: Callable[[str], None]) -> None:
+    def __init__(self, looked: LiveTarget, host: str, port: int, token: str, say: Callable[[str], None]) -> None:
         """Begin.
 
         Raises:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from framework.commit.events.event_types import SourceRange
 from framework.commit.offsets import PartitionFacts, PartitionKey, check_still_readable, find_gaps, first_position
-from framework.diagnose.log_lines import Level, Line
+from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import FloeError
 from framework.plan.model import Plan
 from framework.runtime.batches.announcer import Announcer, Stand
@@ -138,4 +138,4 @@ class BatchChain:
                 f"batch {scope.batch}: records {gap.start:,} to {gap.end - 1:,} of {gap.topic}-{gap.partition} were "
                 "removed by retention before they were read; recorded as lost (on_data_loss: skip_and_record)"
             )
-            self._say(Line(text, Level.WARNING, batch=scope.batch))
+            self._say(LogLine(text, Level.WARNING, batch=scope.batch))

@@ -17,7 +17,7 @@ from framework.adapters.kafka.control.leadership import Mark, mark_of
 from framework.adapters.kafka.control.log import ControlReader
 from framework.adapters.kafka.control.topic import check_control_topic
 from framework.commit.events.event_types import ControlEvent, PauseChanged, StopRequested
-from framework.commit.watch import Newest, Waiting, Watch
+from framework.commit.watch import Newest, PipelineBacklog, Watch
 from framework.task.failures import in_words, say_safely
 
 log = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ class ControlWatch:
         with self._lock:
             return self._watch.reading_pause(pipeline)
 
-    def waiting(self, pipeline: str) -> Waiting:
+    def waiting(self, pipeline: str) -> PipelineBacklog:
         with self._lock:
             return self._watch.waiting(pipeline)
 

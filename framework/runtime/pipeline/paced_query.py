@@ -18,7 +18,7 @@ from framework.adapters.host.private_files import private_dir
 from framework.commit.offsets import PartitionKey
 from framework.commit.pacing import Pace
 from framework.errors import FloeError, RetriableError
-from framework.metrics.figures import Phase
+from framework.metrics.figures import RunPhase
 from framework.plan.model import Plan
 from framework.runtime.batches.announcer import Announcer, now_ms
 from framework.runtime.batches.handover import AnnouncedBatch, BatchHandover, OfferedBatch
@@ -126,7 +126,7 @@ class PacedQuery:
 
     def _step(self) -> Pace | None:
         """Look, and decide what to do now; a batch is on offer when this returns. None: a gap was recorded instead."""
-        self._measures.enter(Phase.WAITING)
+        self._measures.enter(RunPhase.WAITING)
         facts = self._chain.look()
         if facts is None:
             return None
@@ -148,7 +148,7 @@ class PacedQuery:
     def _offer(self, batch: OfferedBatch) -> None:
         """Hand a batch over; the tables are looked at again while Spark begins it, and it waits for that, and gets its
         error."""
-        self._measures.enter(Phase.PLANNING, batch.scope.batch)
+        self._measures.enter(RunPhase.PLANNING, batch.scope.batch)
         self._handover.offer(batch)
         self._write_offer(batch.scope.ends)
         try:

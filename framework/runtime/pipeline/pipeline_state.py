@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 
 from framework.commit.events.event_types import Health, PauseChanged, StateChanged, Subject
 from framework.commit.machine.reporting.condition import Condition, commit_hold, reading_hold
-from framework.commit.watch import Newest, Waiting
-from framework.diagnose.log_lines import Level, Line
+from framework.commit.watch import Newest, PipelineBacklog
+from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import DeadlinePassed, FloeError
 from framework.plan.model import Plan
 from framework.runtime.pipeline.control_watch import ControlWatch
@@ -87,14 +87,14 @@ class Standing:
         """What a person holds, as the control topic says."""
         return self._watch.reading_pause(self._plan.pipeline) if self._watch is not None else None
 
-    def waiting(self) -> Waiting:
+    def waiting(self) -> PipelineBacklog:
         """What of the pipeline is announced and not known to be in its tables."""
-        return self._watch.waiting(self._plan.pipeline) if self._watch is not None else Waiting()
+        return self._watch.waiting(self._plan.pipeline) if self._watch is not None else PipelineBacklog()
 
     def failed(self, error: FloeError, failures: int, batch: int) -> None:
         """A batch failed, the `failures`-th in a row, and is done again."""
         text = f"batch failed ({error.message}); attempt {failures + 1} follows"
-        self._say(Line(text, Level.WARNING, batch=batch))
+        self._say(LogLine(text, Level.WARNING, batch=batch))
         self._report.state, self._report.reason = "degraded", error.told
         self._troubled = True
         state = Health.BLOCKED if holds_batches(error) else Health.DEGRADED
@@ -123,7 +123,7 @@ class Standing:
             return hold  # between any two batches whose tables follow their keys
         # Figures alone are no news.
         if (hold is not None) != (self._report.state == "held"):
-            self._say(Line(f"reads nothing: {hold.reason}", Level.WARNING) if hold is not None else "reads on")
+            self._say(LogLine(f"reads nothing: {hold.reason}", Level.WARNING) if hold is not None else "reads on")
         if self._troubled:
             return hold
         troubles = self._tables()

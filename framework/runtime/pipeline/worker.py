@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.control.presence import Presence
 from framework.commit.events.event_types import Deployed
-from framework.diagnose.log_lines import Level, Line
+from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import FloeError
-from framework.metrics.figures import Phase
+from framework.metrics.figures import RunPhase
 from framework.plan.model import Plan
 from framework.runtime.batches.announced import AnnouncedTables
 from framework.runtime.batches.announcer import Announcer
@@ -37,7 +37,7 @@ from framework.runtime.pipeline.begin import begin
 from framework.runtime.pipeline.paced_query import PacedQuery
 from framework.runtime.pipeline.pipeline_state import Standing
 from framework.runtime.pipeline.worker_report import WorkerReport
-from framework.runtime.retry_policy import Trouble, gives_up, pause_s
+from framework.runtime.retry_policy import ErrorStreak, gives_up, pause_s
 from framework.runtime.source import PipelineSource
 from framework.runtime.tables.refresh import TableRefresh
 from framework.runtime.tables.registry import TableRegistry
@@ -104,7 +104,7 @@ class PipelineWorker:
         self.source.check_dead_letter_topic()
         control = self.source.ensure_control_topic()
         if control.weakness:
-            self._say(Line(f"warning: {control.weakness}", Level.WARNING))
+            self._say(LogLine(f"warning: {control.weakness}", Level.WARNING))
         group = self.announcer.start()
         self._presence = Presence(self._kafka, self.plan.read.group_id, sorted(self.source.ids), self.run_id)
         begun = begin(self.plan, control, group, self.source, self.announcer, self._tables, self._say)
@@ -150,7 +150,7 @@ class PipelineWorker:
             say=self._say,
             measures=self.measures,
         )
-        trouble: Trouble | None = None
+        trouble: ErrorStreak | None = None
         error: FloeError | None = None
         while True:
             batches_before = self.report.batches
@@ -162,25 +162,25 @@ class PipelineWorker:
                     self.chain.settle(error)
                 self._query.run(spark, runner)
                 self.report.state = "drained" if self._draining.is_set() else "caught up"
-                self.measures.enter(Phase.ENDED)
+                self.measures.enter(RunPhase.ENDED)
                 return
             except FloeError as raised:
                 error = raised
                 self.measures.failed(error)
-                self.measures.enter(Phase.RETRYING)
+                self.measures.enter(RunPhase.RETRYING)
                 now_s = time.monotonic()
                 if trouble is None or self.report.batches > batches_before:
-                    trouble = Trouble(0, now_s)
-                trouble = Trouble(trouble.failures + 1, trouble.since_s)
+                    trouble = ErrorStreak(0, now_s)
+                trouble = ErrorStreak(trouble.failures + 1, trouble.since_s)
                 if self._draining.is_set() or gives_up(error, trouble, now_s, self._pacer.has_an_end):
                     self.report.state, self.report.reason = "failed", error.told
-                    self.measures.enter(Phase.ENDED)
+                    self.measures.enter(RunPhase.ENDED)
                     raise
                 self.standing.failed(error, trouble.failures, self.chain.batch)
                 if self._draining.wait(pause_s(trouble.failures, self.plan.announce.trigger_every_ms / 1000)):
                     # Asked to drain while a failed batch waits: what was begun was not finished, and that is said.
                     self.report.state = "failed"
-                    self.measures.enter(Phase.ENDED)
+                    self.measures.enter(RunPhase.ENDED)
                     raise
 
     def drain(self) -> None:

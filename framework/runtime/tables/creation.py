@@ -14,7 +14,7 @@ from dataclasses import replace
 from framework.adapters.host.failpoints import reach
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.commit.machine.progress.recorded import CREATED_PROPERTY, FILLED_FROM_PROPERTY
-from framework.diagnose.log_lines import Line
+from framework.diagnose.log_lines import LogLine
 from framework.errors import FloeError
 from framework.plan.model import Plan
 from framework.record.dead_letters.dead_letter import plan_dead_letter_table
@@ -69,7 +69,7 @@ class TableCreation:
         told = ((FILLED_FROM_PROPERTY + control_topic_id, self._plan.pipeline),) if control_topic_id else ()
         self._catalog.create_table(replace(change, properties=(*change.properties, made, *told)))
         reach("table-created")
-        self._say(Line(f"created {need.table}", table=need.table))
+        self._say(LogLine(f"created {need.table}", table=need.table))
 
     def _refusal(self, need: TableNeed) -> str:
         plan = self._plan

@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.commit.machine.progress.recorded import filled_from
 from framework.config.names.table_names import identifier_of, template_glob
-from framework.diagnose.log_lines import Line
+from framework.diagnose.log_lines import LogLine
 from framework.errors import FloeError, TableBlocked
 from framework.plan.catalogs import used_catalogs
 from framework.plan.model import Plan
@@ -235,7 +235,7 @@ class TableRegistry:
                 return
             if self._catalog.alter_table(change):
                 words = ", ".join(f"{type(c).__name__} {'.'.join(c.path)}" for c in change.changes)
-                self._say(Line(f"altered {need.table}: {words}", table=need.table))
+                self._say(LogLine(f"altered {need.table}: {words}", table=need.table))
             target = None
         raise TableBlocked(
             f"the definition of {need.table} changed {ATTEMPTS} times in a row during the change",

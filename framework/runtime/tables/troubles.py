@@ -16,12 +16,12 @@ from collections.abc import Callable, Collection, Mapping
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.iceberg.upsert.target import blocked
 from framework.config.names.table_names import catalog_of
-from framework.diagnose.log_lines import Level, Line
+from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import FloeError, TableBlocked
 from framework.plan.model import Plan
 from framework.record.model import TableTarget
 from framework.runtime.retry_policy import is_outage
-from framework.table.trouble import Failed, Verdict, frozen, judge, needs_probes
+from framework.table.trouble import Failed, FailureVerdict, frozen, judge, needs_probes
 
 REFUSED_FOR_S = 60.0
 # Of the tables that are known, so many are loaded to see whether the store can be read.
@@ -160,9 +160,9 @@ class TableTroubles:
         self.is_undecided = sound
         for name, verdict in judge(failed, sound, sound).items():
             error = own[name]
-            if verdict in (Verdict.OUTAGE, Verdict.WAIT):
+            if verdict in (FailureVerdict.OUTAGE, FailureVerdict.WAIT):
                 outage = outage or error
-            elif verdict is Verdict.AS_KNOWN:
+            elif verdict is FailureVerdict.AS_KNOWN:
                 with self._lock:
                     self._as_known[name] = error.message
                 self._tell(name, f"{name} is written as this run knew it: {error.message}")
@@ -219,4 +219,4 @@ class TableTroubles:
             if self._said.get(table) == text:
                 return
             self._said[table] = text
-        self._say(Line(text, Level.WARNING, table=table))
+        self._say(LogLine(text, Level.WARNING, table=table))

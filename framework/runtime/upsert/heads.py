@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 LOADERS = 4
 
 
-class KeyedTables:
+class UpsertHeads:
     """Of one run of a pipeline; what was read of a table is kept until its head moves."""
 
     def __init__(

@@ -17,7 +17,7 @@ from framework.adapters.secrets import first_line
 from framework.adapters.value_bytes import plain_type
 from framework.config.names.table_names import catalog_of
 from framework.diagnose.counted import counted
-from framework.diagnose.log_lines import Line
+from framework.diagnose.log_lines import LogLine
 from framework.errors import FloeError
 from framework.table.model import TableTarget
 from framework.table.schema.arrow import arrow_schema, parse_schema
@@ -57,7 +57,7 @@ class UniqueKeys:
                     files,
                     keyed.columns.of(keyed.key_ids),
                     kinds,
-                    lambda text: self._say(Line(f"{target.name}: {text}", table=target.name)),
+                    lambda text: self._say(LogLine(f"{target.name}: {text}", table=target.name)),
                 )
             except NotProjected as error:
                 raise blocked(

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
 
     from framework.adapters.iceberg.project_by_id import TableColumns
-    from framework.adapters.iceberg.upsert.lookup import Found
+    from framework.adapters.iceberg.upsert.lookup import KeyMatches
     from framework.adapters.iceberg.upsert.order import RowOrder
     from framework.adapters.iceberg.upsert.search import Hits
     from framework.adapters.key_hash import KeyHashes
 
 
 def newer_than_table(
-    io: FileIO, by: RowOrder, column: TableColumns, found: Found, hashes: KeyHashes, order: pa.ChunkedArray
+    io: FileIO, by: RowOrder, column: TableColumns, found: KeyMatches, hashes: KeyHashes, order: pa.ChunkedArray
 ) -> Ints:
     """The rows of those keys whose change no live row and no deleted key is newer than, ascending.
 

@@ -68,7 +68,7 @@ class _Changes:
     positions: list[pa.Table] = field(default_factory=list)
 
 
-class _Run:
+class _IndexRun:
     """Of one table: the entries of its key index for the files that the task writes."""
 
     def __init__(self, io: FileIO, root: str, hashes: KeyHashes, order: Ints, ids: pa.Array) -> None:
@@ -111,7 +111,7 @@ class KeyedWriter:
         self._writer = writer
         self._changes: dict[str, _Changes] = {}
         self._waiting = WaitingPieces()
-        self._runs: dict[str, _Run] = {}
+        self._runs: dict[str, _IndexRun] = {}
 
     def add(self, table: str, change: str, rows: pa.Buffer) -> int:
         """Take a piece of changes: an Arrow stream of rows, or of keys to delete, with their positions. Gives how many."""
@@ -190,7 +190,7 @@ class KeyedWriter:
         ids = row_ids(len(keys), hits.keys, hits.row_ids)
 
         if base.index is not None:
-            self._runs[table] = _Run(io, base.index.root, hashes, order, ids)
+            self._runs[table] = _IndexRun(io, base.index.root, hashes, order, ids)
             self._writer.follow(table, _mark_of(target), self._runs[table].add)
         is_winner, is_delete = self._write_rows(target, base, changes.pieces, winners, ids)
         is_live = np.zeros(len(keys), np.bool_)

@@ -37,7 +37,7 @@ _TARGETED = re.compile(r" (?:-t|--target)\b|^floe explain\b")
 
 
 @dataclass(frozen=True)
-class Looked:
+class PageView:
     """Which page: the first one, or that of a pipeline or a table; and which tables the first one lists."""
 
     kind: str = "first"
@@ -48,12 +48,12 @@ class Looked:
 
 
 @dataclass(frozen=True)
-class Part:
+class PagePart:
     html: str
     digest: str
 
 
-def looked_at(url: str) -> Looked | None:
+def looked_at(url: str) -> PageView | None:
     """The page of a path with its query; None where there is none."""
     try:
         parts = urlsplit(url)
@@ -63,19 +63,19 @@ def looked_at(url: str) -> Looked | None:
     path = unquote(parts.path)
     for kind, start in (("pipeline", "/pipelines/"), ("table", "/tables/")):
         if path.startswith(start) and len(path) > len(start):
-            return Looked(kind, path[len(start) :])
+            return PageView(kind, path[len(start) :])
     if path != "/":
         return None
     number = query.get("page", ["1"])[0]
     state = query.get("state", [""])[0]
-    return Looked(
+    return PageView(
         text=query.get("q", [""])[0][:MOST_TEXT],
         state=state if state in Health.__members__ else "",
         number=int(number) if re.fullmatch(r"[1-9][0-9]{0,4}", number) else 1,
     )
 
 
-def parts(found: Overview, looked: Looked) -> dict[str, Part]:
+def parts(found: Overview, looked: PageView) -> dict[str, PagePart]:
     """The parts of a page."""
     if looked.kind == "first":
         texts = _first(found, looked)
@@ -85,14 +85,14 @@ def parts(found: Overview, looked: Looked) -> dict[str, Part]:
         texts = _table(found, looked.name)
     whole = {"head": _render("head.html", found=found), **texts}
     return {
-        name: Part(text, hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16])
+        name: PagePart(text, hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16])
         for name, text in whole.items()
     }
 
 
 def shell(
-    looked: Looked,
-    made: Mapping[str, Part],
+    looked: PageView,
+    made: Mapping[str, PagePart],
     title: str,
     needs_token: bool,
     assets: Mapping[str, str],
@@ -117,7 +117,7 @@ def shell(
     )
 
 
-def _first(found: Overview, looked: Looked) -> dict[str, str]:
+def _first(found: Overview, looked: PageView) -> dict[str, str]:
     chosen = [
         each
         for each in _urgent(found.tables)

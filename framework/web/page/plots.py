@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from markupsafe import Markup
 
 from framework.overview.fold import MINUTES
-from framework.overview.values import Minute, Outcome, TimelineEntry
+from framework.overview.values import AnnouncementOutcome, Minute, TimelineEntry
 
 WIDTH, HEIGHT = 600, 72
 STEP = WIDTH / MINUTES
@@ -53,13 +53,13 @@ def lanes(timeline: Sequence[TimelineEntry]) -> Markup:
     marks = Markup("")
     for number, entry in enumerate(ordered, 1):
         told = f"{entry.outcome.value}: {entry.rows:,} rows, control offset {entry.offset:,}"
-        shape = _TICK if entry.outcome is Outcome.SNAPSHOT else _DOT
+        shape = _TICK if entry.outcome is AnnouncementOutcome.SNAPSHOT else _DOT
         marks += shape.format(kind=kind_of(entry.outcome), x=number * step, told=told)
-    counts = {outcome: sum(entry.outcome is outcome for entry in ordered) for outcome in Outcome}
+    counts = {outcome: sum(entry.outcome is outcome for entry in ordered) for outcome in AnnouncementOutcome}
     label = ", ".join(f"{count} {outcome.value}" for outcome, count in counts.items() if count) or "nothing"
     return _LANES.format(width=WIDTH, label=f"announcements and commits: {label}", marks=marks)
 
 
-def kind_of(outcome: Outcome) -> str:
+def kind_of(outcome: AnnouncementOutcome) -> str:
     """The class of its mark."""
     return outcome.value.replace(" ", "-")

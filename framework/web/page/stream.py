@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from anyio import to_thread
 
 from framework.web.backend import Desk, Refused
-from framework.web.page.html import Part
+from framework.web.page.html import PagePart
 
 LOOK_EVERY_S = 1.0
 STILL_HERE_S = 15.0
@@ -32,7 +32,7 @@ class Hub:
         self._task: asyncio.Task[None] | None = None
 
     async def events(
-        self, make: Callable[[], Mapping[str, Part]], may_read: Callable[[], bool]
+        self, make: Callable[[], Mapping[str, PagePart]], may_read: Callable[[], bool]
     ) -> AsyncIterator[bytes]:
         """The parts that changed, each time some have, as long as the reader reads and may."""
         if self._viewers >= MOST_VIEWERS:
@@ -40,7 +40,7 @@ class Hub:
         return self._events(make, may_read)
 
     async def _events(
-        self, make: Callable[[], Mapping[str, Part]], may_read: Callable[[], bool]
+        self, make: Callable[[], Mapping[str, PagePart]], may_read: Callable[[], bool]
     ) -> AsyncIterator[bytes]:
         self._viewers += 1
         if self._task is None:

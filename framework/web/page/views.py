@@ -18,7 +18,7 @@ from framework.web.access.access import Access, Role
 from framework.web.access.guard import allowed
 from framework.web.answers import Kept
 from framework.web.backend import Desk, Refused
-from framework.web.page.html import HERE, Looked, Part, looked_at, parts, shell
+from framework.web.page.html import HERE, PagePart, PageView, looked_at, parts, shell
 from framework.web.page.stream import Hub
 
 KINDS = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
@@ -31,12 +31,12 @@ def page_routes(desk: Desk, access: Access) -> list[Route]:
     files = {name: (HERE / "static" / name).read_bytes() for name in KINDS}
     assets = {name: f"/static/{name}?v={hashlib.sha256(text).hexdigest()[:12]}" for name, text in files.items()}
 
-    def made(looked: Looked) -> Mapping[str, Part]:
+    def made(looked: PageView) -> Mapping[str, PagePart]:
         view = desk.view()
-        found: Mapping[str, Part] = kept.get(looked, view.version, lambda: parts(view, looked))
+        found: Mapping[str, PagePart] = kept.get(looked, view.version, lambda: parts(view, looked))
         return found
 
-    def document(looked: Looked, has_data: bool) -> Response:
+    def document(looked: PageView, has_data: bool) -> Response:
         found = made(looked) if has_data else {}
         title = looked.name or (desk.view().target if has_data else "")
         has_tokens = access.tokens is not None

@@ -25,6 +25,7 @@ from framework.commit.machine.effects import (
     CommitTable,
     Committed,
     Effect,
+    ExaminedTable,
     Input,
     LoadFailed,
     LoadTable,
@@ -32,15 +33,14 @@ from framework.commit.machine.effects import (
     Publish,
     Read,
     Revoked,
-    Stop,
+    StopCoordinator,
     StoreLowWater,
     TableLoaded,
     TableMissing,
     TableProgress,
-    TableView,
     Tick,
 )
-from framework.commit.machine.model import Phase
+from framework.commit.machine.model import TablePhase
 from framework.commit.machine.reporting.health import table_health
 from framework.commit.machine.step import (
     CoordinatorState,
@@ -71,7 +71,7 @@ class Seat:
         assert (self.state, effects) == again, "a state can be stepped twice with one outcome"
         tables = self.state.tables.values()
         assert self.state.pending_files == sum(table.pending_files for table in tables), "sums are those of the tables"
-        assert self.state.committing == sum(table.phase is Phase.COMMITTING for table in tables)
+        assert self.state.committing == sum(table.phase is TablePhase.COMMITTING for table in tables)
         return effects
 
     def read(self, *events: ControlEvent | None) -> tuple[Effect, ...]:
@@ -93,7 +93,7 @@ class Seat:
         return self.feed(Committed(effect.table, effect.commit_id, after, snapshot_id, self.now))
 
 
-def after_commit(effect: CommitTable, snapshot_id: int = 7) -> TableView:
+def after_commit(effect: CommitTable, snapshot_id: int = 7) -> ExaminedTable:
     return replace(
         effect.view,
         snapshot_id=snapshot_id,
@@ -662,7 +662,7 @@ def test_a_position_that_cannot_be_trusted_stops_the_coordinator(assigned: Assig
     """Invariants 6 and 11: a log that starts above the low-water mark, or an offset of another topic, is refused."""
     state, effects = step(CoordinatorState(), assigned, 0)
     (stop,) = effects
-    assert isinstance(stop, Stop)
+    assert isinstance(stop, StopCoordinator)
     assert word in stop.message
     assert stop.remedy
     assert step(state, Read(10, written("a", 1)), 0) == (state, ())
@@ -676,7 +676,7 @@ def test_without_a_position_a_log_that_lost_its_beginning_needs_proof() -> None:
     effects += seat.load() + seat.tick(60_000, caught_up=False)
     assert commits(effects) == []
     (stop,) = seat.tick()
-    assert isinstance(stop, Stop)
+    assert isinstance(stop, StopCoordinator)
 
 
 def test_without_a_position_a_commit_complete_proves_the_missing_beginning() -> None:

@@ -12,7 +12,7 @@ from framework.commit.machine.effects import (
     FilesGone,
     PipelineProgress,
     Read,
-    Stop,
+    StopCoordinator,
     TableLoaded,
     TableProgress,
     Tick,
@@ -95,7 +95,7 @@ def test_a_mark_that_the_log_does_not_hold_stops_the_coordinator(
     """The stored low-water mark lies above the log's end, or the broker says that the log was cut off below it."""
     assigned = Assigned("c", TOPIC_ID, 0, 10, TOPIC_ID, 10, log_end, truncated, 1)
     state, effects = step(CoordinatorState(), assigned, 0)
-    assert [e.code for e in effects if isinstance(e, Stop)] == (["FLOE-R117"] if stops else [])
+    assert [e.code for e in effects if isinstance(e, StopCoordinator)] == (["FLOE-R117"] if stops else [])
     assert (state.stopped is not None) == stops
 
 

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from framework.adapters.iceberg.files import path_key
-from framework.commit.file_ages import DAY_MS, SAFETY_AGE_MS, YOUNG_MS, Moment, may_be_gone, now_for_orphans_ms
+from framework.commit.file_ages import DAY_MS, SAFETY_AGE_MS, YOUNG_MS, ClockReading, may_be_gone, now_for_orphans_ms
 from framework.commit.recovery import path_keys
 from framework.commit.recovery.orphans import StoredFile, inside, sort_out
 from framework.commit.recovery.path_keys import PathKeys
@@ -95,8 +95,8 @@ def test_no_clock_and_no_sleep_lets_a_missing_file_be_committed(
 @given(spans, spans, skews)
 def test_a_moment_is_as_long_ago_as_any_clock_says(slept: int, awake: int, set_to: int) -> None:
     """A clock that is set, forth or back, hides no sleep."""
-    then = Moment(10**12, 5_000)
-    now = Moment(10**12 + slept + awake + set_to, 5_000 + slept + awake)
+    then = ClockReading(10**12, 5_000)
+    now = ClockReading(10**12 + slept + awake + set_to, 5_000 + slept + awake)
     assert then.elapsed_ms(now) >= slept + awake
 
 

@@ -16,7 +16,7 @@ from framework.commit.machine.effects import (
     CommitTable,
     Effect,
     PipelineProgress,
-    Stop,
+    StopCoordinator,
     TableMissing,
     TableProgress,
 )
@@ -157,7 +157,7 @@ def test_the_report_says_what_is_known() -> None:
     seat.read(written("a", 3), complete("a", 3))
     assert (snapshot(seat.state).pipelines["a"].state, snapshot(seat.state).pipelines["b"].state) == ("blocked", "ok")
     stopped, (stop,) = step(CoordinatorState(), Assigned("c", TOPIC_ID, 9, 5, TOPIC_ID), 0)
-    assert isinstance(stop, Stop)
+    assert isinstance(stop, StopCoordinator)
     assert (snapshot(stopped).state, snapshot(stopped).reason) == ("stopped", stop.message)
     assert snapshot(CoordinatorState()).state == "waiting"
 

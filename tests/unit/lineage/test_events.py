@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from framework.commit.events.event_types import Accounting, DataFile, KeyedChanges, KeysFile
-from framework.commit.machine.effects import CommitTable, Committed, PipelineProgress, TableProgress, TableView
+from framework.commit.machine.effects import CommitTable, Committed, ExaminedTable, PipelineProgress, TableProgress
 from framework.config.spec import SecretRef
 from framework.lineage.events import run_began, run_ended, table_committed
 from framework.lineage.values import (
@@ -71,7 +71,7 @@ def effect(
     table: str = "shop.orders",
 ) -> CommitTable:
     progress = None if before is None else TableProgress("control", 10, before)
-    view = TableView(table, "uuid", "main", 1, 3, progress)
+    view = ExaminedTable(table, "uuid", "main", 1, 3, progress)
     return CommitTable(table, view, "commit-1", files, TableProgress("control", 20, after), None, keyed=keyed)
 
 

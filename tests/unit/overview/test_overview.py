@@ -30,7 +30,7 @@ from framework.commit.events.event_types import (
 from framework.commit.maintenance.health import Need, TableHealth
 from framework.overview.build import Built, overview
 from framework.overview.fold import ENTRIES, LogFold
-from framework.overview.values import BrokerSeen, Outcome, Overview, PartitionView, PipelineFactsSeen
+from framework.overview.values import AnnouncementOutcome, BrokerSeen, Overview, PartitionView, PipelineFactsSeen
 
 NOW_MS = 1_800_000_000_000
 POLICY = TableCommitPolicy(60_000, 1 << 30, 1_000_000)
@@ -84,7 +84,11 @@ def test_what_is_announced_waits_until_a_commit_says_that_it_is_in() -> None:
     fold = folded(written("a.t", 1), complete(1), written("a.t", 2, rows=3), complete(2), committed("a.t", 2))
     [table] = seen(fold).tables
     assert (table.waiting.announcements, table.waiting.rows, table.snapshot_id) == (1, 3, 7)
-    assert [each.outcome for each in table.timeline] == [Outcome.SNAPSHOT, Outcome.WAITING, Outcome.COMMITTED]
+    assert [each.outcome for each in table.timeline] == [
+        AnnouncementOutcome.SNAPSHOT,
+        AnnouncementOutcome.WAITING,
+        AnnouncementOutcome.COMMITTED,
+    ]
     assert (table.hour.commits, table.hour.files, table.hour.bytes) == (1, 2, 4_096)
 
 
@@ -106,7 +110,7 @@ def test_what_a_person_gave_up_waits_no_more() -> None:
     given_up = Discarded("a.t", 0, 1, 1, 1, {"p": 10}, "gone", NOW_MS, ("uuid-a.t",))
     [table] = seen(folded(written("a.t", 1), written("a.t", 2, rows=3), given_up)).tables
     assert table.waiting.rows == 3
-    assert [each.outcome for each in table.timeline] == [Outcome.WAITING, Outcome.GIVEN_UP]
+    assert [each.outcome for each in table.timeline] == [AnnouncementOutcome.WAITING, AnnouncementOutcome.GIVEN_UP]
 
 
 def test_a_table_of_which_everything_was_given_up_is_gone() -> None:
@@ -121,7 +125,7 @@ def test_a_table_of_which_everything_was_given_up_is_gone() -> None:
     late.low_water = 3
     for offset, event in enumerate(gone):
         late.observe(offset, event, NOW_MS)
-    assert [each.outcome for each in late.tables["a.t"].timeline] == [Outcome.GIVEN_UP] * 2
+    assert [each.outcome for each in late.tables["a.t"].timeline] == [AnnouncementOutcome.GIVEN_UP] * 2
     assert seen(late).tables == ()
 
 
@@ -129,9 +133,9 @@ def test_a_commit_without_an_answer_is_unknown_not_waiting() -> None:
     """A commit that was sent and cannot be read back may be in the table: the timeline does not say that it waits."""
     fold = folded(written("a.t", 1), told("a.t", Health.DEGRADED, "outcome unknown (timed out) and the table ..."))
     [table] = seen(fold).tables
-    assert table.timeline[0].outcome is Outcome.UNKNOWN
+    assert table.timeline[0].outcome is AnnouncementOutcome.UNKNOWN
     refused = folded(written("a.t", 1), told("a.t", Health.DEGRADED, "the catalog does not answer"))
-    assert seen(refused).tables[0].timeline[0].outcome is Outcome.WAITING
+    assert seen(refused).tables[0].timeline[0].outcome is AnnouncementOutcome.WAITING
 
 
 def test_a_table_shows_how_healthy_it_was_when_last_measured() -> None:

@@ -9,11 +9,11 @@ import pytest
 
 from framework.config.spec import (
     CommitPolicy,
-    Condition,
     ErrorPolicy,
     ErrorsSpec,
     FieldHint,
     LoadedPipeline,
+    RouteCondition,
     RouteRule,
     TablePolicy,
     TablesSpec,
@@ -99,7 +99,7 @@ def test_settings_are_told_by_section_only() -> None:
 def test_a_rule_with_another_condition_is_a_change() -> None:
     """A narrowed rule is shown as such and is no danger; a turned order is told, since the first match wins."""
     refunds, orders = loaded().spec.routes.rules
-    narrowed = replace(refunds, when=Condition("type", equals=2))
+    narrowed = replace(refunds, when=RouteCondition("type", equals=2))
     (change,) = changes(loaded(), changed(routes={"rules": (narrowed, orders)}))
     assert (change.kind, change.before, change.after) == (
         ChangeKind.CHANGE,
@@ -111,7 +111,7 @@ def test_a_rule_with_another_condition_is_a_change() -> None:
     assert turned.subject == "routes.rules (order)"
 
 
-TWO_RULES = {"rules": (*loaded().spec.routes.rules, RouteRule("shop.orders", Condition("type", equals=7)))}
+TWO_RULES = {"rules": (*loaded().spec.routes.rules, RouteRule("shop.orders", RouteCondition("type", equals=7)))}
 DEAD = ErrorsSpec(ErrorPolicy.DEAD_LETTER, dead_letter_table="shop.dead")
 DANGERS: list[tuple[str, LoadedPipeline, LoadedPipeline, str, str | None, str | None]] = [
     ("P101", changed(routes=TWO_RULES), loaded(), "routes.rules", "shop.orders when type = 7", None),

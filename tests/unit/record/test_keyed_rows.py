@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from framework.config.spec import (
-    Case,
     DeleteWhen,
     Envelope,
     ErrorPolicy,
@@ -25,6 +24,7 @@ from framework.config.spec import (
     FieldHint,
     FormatSpec,
     KeySpec,
+    NameCase,
     RouteMode,
     RouteRule,
     TablePolicy,
@@ -57,7 +57,7 @@ def keyed(
     *key: str,
     delete_when: DeleteWhen | None = BY_OP,
     columns: EvolveMode = EvolveMode.DISCARD_VALUE,
-    case: Case = Case.INSENSITIVE,
+    case: NameCase = NameCase.INSENSITIVE,
     **evolve: EvolveMode,
 ) -> TablePolicy:
     write = WritePolicy(WriteMode.UPSERT, key or ("id",), delete_when=delete_when)
@@ -247,7 +247,7 @@ def test_key_columns_are_found_by_the_tables_case_rule() -> None:
 
 def test_a_sensitive_table_has_keys_of_one_spelling() -> None:
     """Where case matters a field of another spelling is no key."""
-    chosen = keyed(case=Case.SENSITIVE)
+    chosen = keyed(case=NameCase.SENSITIVE)
     tables = {"ns.t": target(columns=COLUMNS, table_policy=chosen)}
     found = every_way([{"ID": 1}, {"id": 2, "OP": "d"}, {"id": 3, "op": "d"}], plan(defaults=chosen), tables)
     assert found["refused"] == [no_key(0)]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, IntegerType, ListType, LongType, MapType, NestedField, StructType
 
-from framework.config.spec import Case, EmptyValues, ErrorPolicy, EvolveMode, TablePolicy
+from framework.config.spec import EmptyValues, ErrorPolicy, EvolveMode, NameCase, TablePolicy
 from framework.plan.model import Plan
 from framework.record.model import BlockResult, RecordBlock, TableTarget
 from framework.record.process import process_block, process_transformed
@@ -253,8 +253,8 @@ def test_a_value_goes_to_the_column_beside_it_while_the_table_is_not_changed() -
     assert [(letter.offset, "why" in letter.message) for letter in result.dead_letters] == [(1, True)]
 
 
-@pytest.mark.parametrize("case", list(Case))
-def test_a_header_with_capitals_is_in_its_column(case: Case) -> None:
+@pytest.mark.parametrize("case", list(NameCase))
+def test_a_header_with_capitals_is_in_its_column(case: NameCase) -> None:
     """`header.X-Id` fills `_kafka_header_X_Id`, also under `case: insensitive`."""
     made = plan(metadata=["header.X-Id"], defaults=policy(case=case))
     records = block([{"a": "x"}])

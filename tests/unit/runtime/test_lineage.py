@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from framework.commit.events.event_types import DataWritten, TableCommitPolicy
-from framework.commit.machine.effects import CommitTable, Committed, PipelineProgress, TableProgress, TableView
+from framework.commit.machine.effects import CommitTable, Committed, ExaminedTable, PipelineProgress, TableProgress
 from framework.lineage.values import Names, RunBegan, TableSchema
 from framework.runtime.lineage import LineageTeller
 from tests.unit.lineage.schemas import check_event
 
 NAMES = Names("prod", "kafka://b:9092", {})
-VIEW = TableView("shop.orders", "uuid", "main", 1, 0, None)
+VIEW = ExaminedTable("shop.orders", "uuid", "main", 1, 0, None)
 EFFECT = CommitTable(
     "shop.orders", VIEW, "c1", (), TableProgress("x", 5, {"shop": PipelineProgress(1, {"orders": {"0": 9}})}), None
 )

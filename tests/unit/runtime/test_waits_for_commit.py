@@ -24,7 +24,7 @@ from framework.plan.model import Plan
 from framework.runtime.pipeline import pipeline_state
 from framework.runtime.pipeline.pipeline_state import COMMIT_PATIENCE_S, SILENT_FOR_S, Standing
 from framework.runtime.pipeline.worker_report import WorkerReport
-from framework.runtime.retry_policy import Trouble, gives_up
+from framework.runtime.retry_policy import ErrorStreak, gives_up
 from testbed.record_samples import plan as sample_plan
 from testbed.record_samples import policy
 
@@ -163,8 +163,8 @@ def test_a_pause_comes_first(run: Run) -> None:
 def test_a_table_whose_rows_cannot_be_replaced_holds_the_pipeline(run: Run) -> None:
     """A run without an end tries again and says BLOCKED with what to do; one that is to end ends."""
     error = TableBlocked("no key", code="FLOE-R144", place="ns.t", remedy="add it")
-    assert not gives_up(error, Trouble(50, 0.0), now_s=1_000.0, has_an_end=False)
-    assert gives_up(error, Trouble(1, 0.0), now_s=1.0, has_an_end=True)
-    assert gives_up(TableBlocked("dropped", place="ns.t"), Trouble(1, 0.0), now_s=1.0, has_an_end=False)
+    assert not gives_up(error, ErrorStreak(50, 0.0), now_s=1_000.0, has_an_end=False)
+    assert gives_up(error, ErrorStreak(1, 0.0), now_s=1.0, has_an_end=True)
+    assert gives_up(TableBlocked("dropped", place="ns.t"), ErrorStreak(1, 0.0), now_s=1.0, has_an_end=False)
     run.standing.failed(error, failures=1, batch=1)
     assert run.told == [Health.BLOCKED]

@@ -32,8 +32,8 @@ from framework.overview.fold import LogFold
 from framework.overview.values import BrokerSeen, Overview, PartitionView, PipelineFactsSeen
 from framework.web.access.access import Access, Token, parse_tokens
 from framework.web.app import create_app
-from framework.web.backend import Finding, Refused
-from framework.web.documents import Letter, Letters
+from framework.web.backend import Refused, SettingFinding
+from framework.web.documents import DeadLetterPage, Letter
 from framework.web.serve import bind, server
 
 NOW_MS = 1_800_000_000_000
@@ -111,7 +111,7 @@ USUAL = at_now(
 )
 
 
-LETTERS = Letters(
+LETTERS = DeadLetterPage(
     "orders",
     "shop.dead_letters",
     NOW_MS - 86_400_000,
@@ -131,11 +131,11 @@ class PlainDesk:
 
     found: Overview = field(default_factory=lambda: seen(USUAL))
     settings: Mapping[str, str] = field(default_factory=lambda: {"read.topics": "orders"})
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[SettingFinding, ...] = ()
     acts: list[tuple[str, bool, str, str]] = field(default_factory=list)
     error: Exception | None = None
     changes: bool = True
-    shown: Mapping[str, Letters] = field(default_factory=dict)
+    shown: Mapping[str, DeadLetterPage] = field(default_factory=dict)
 
     def view(self) -> Overview:
         return self.found
@@ -153,14 +153,14 @@ class PlainDesk:
     def has_letters(self) -> bool:
         return bool(self.shown)
 
-    def letters(self, pipeline: str, code: str, limit: int, by: str) -> Letters:
+    def letters(self, pipeline: str, code: str, limit: int, by: str) -> DeadLetterPage:
         self._fail()
         if pipeline not in self.shown:
             raise Refused(403, f"the target does not let the page show dead letters of {pipeline}")
         self.acts.append((pipeline, False, by, f"{code} {limit}"))
         return self.shown[pipeline]
 
-    def check(self, plugin: str, settings: Mapping[str, str]) -> tuple[Finding, ...]:
+    def check(self, plugin: str, settings: Mapping[str, str]) -> tuple[SettingFinding, ...]:
         self._fail()
         return self.findings
 

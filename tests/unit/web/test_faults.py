@@ -23,7 +23,7 @@ from framework.observe.status.model import ControlStatus, Status
 from framework.overview.build import Built, overview
 from framework.overview.fold import LogFold
 from framework.overview.values import BrokerSeen, Overview, PartitionView, PipelineFactsSeen
-from framework.web.page.html import Looked, parts
+from framework.web.page.html import PageView, parts
 from tests.unit.web.desk import NOW_MS, complete, written
 
 SINCE = "since 2027-01-15 07:59:00 UTC"
@@ -127,7 +127,7 @@ FAULTS: dict[str, tuple[tuple[ControlEvent, ...], PipelineFactsSeen, str]] = {
 
 
 def first_screen(events: tuple[ControlEvent, ...], facts: PipelineFactsSeen, owner: str | None = "c") -> str:
-    return parts(look(events, facts, owner), Looked())["troubles"].html
+    return parts(look(events, facts, owner), PageView())["troubles"].html
 
 
 def look(events: tuple[ControlEvent, ...], facts: PipelineFactsSeen, owner: str | None = "c") -> Overview:

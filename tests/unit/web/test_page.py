@@ -15,7 +15,7 @@ import requests
 
 from framework.commit.events.event_types import Acted, Health, Holds, PauseChanged, Subject
 from framework.overview.values import Overview
-from framework.web.page.html import Looked, looked_at, parts
+from framework.web.page.html import PageView, looked_at, parts
 from tests.unit.web.desk import (
     NOW_MS,
     READER,
@@ -47,8 +47,8 @@ class Reader(HTMLParser):
         self.elements.append((tag, dict(attrs)))
 
 
-def html(found: Overview, looked: Looked | None = None) -> str:
-    return "".join(part.html for part in parts(found, looked or Looked()).values())
+def html(found: Overview, looked: PageView | None = None) -> str:
+    return "".join(part.html for part in parts(found, looked or PageView()).values())
 
 
 def everywhere(evil: str, other: bool = False) -> Overview:
@@ -69,12 +69,12 @@ def everywhere(evil: str, other: bool = False) -> Overview:
 
 
 @pytest.mark.parametrize(
-    "looked", [Looked(), Looked("pipeline", EVIL), Looked("table", EVIL), Looked("table", EVIL + "x")]
+    "looked", [PageView(), PageView("pipeline", EVIL), PageView("table", EVIL), PageView("table", EVIL + "x")]
 )
 @pytest.mark.parametrize("other", [False, True])
-def test_no_name_and_no_reason_becomes_markup(looked: Looked, other: bool) -> None:
+def test_no_name_and_no_reason_becomes_markup(looked: PageView, other: bool) -> None:
     """Names, reasons, authors of others are text on the page: no element, no handler, no control character of theirs."""
-    plain = html(everywhere("a.b", other), Looked(looked.kind, "a.b" if looked.name == EVIL else looked.name))
+    plain = html(everywhere("a.b", other), PageView(looked.kind, "a.b" if looked.name == EVIL else looked.name))
     evil = html(everywhere(EVIL, other), looked)
     count = lambda text: sorted(tag for tag, _ in Reader(text).elements if tag not in ("code", "p", "button"))  # noqa: E731
     assert count(evil) == count(plain)
@@ -138,31 +138,31 @@ def test_a_broker_that_is_away_is_the_first_line() -> None:
 def test_a_tables_timeline_names_what_is_committed_waiting_and_unknown() -> None:
     """Each announcement has its outcome, in words and as a mark; the schema change names its batch and run."""
     events = [written("a.t", 1, schema_id=1), committed("a.t", 1, 77), written("a.t", 2, schema_id=2)]
-    text = html(seen(at_now(*events)), Looked("table", "a.t"))
+    text = html(seen(at_now(*events)), PageView("table", "a.t"))
     assert "snapshot 77" in text
     assert "schema 1 became 2" in text
     assert 'class="mark waiting"' in text
     assert 'class="mark committed"' in text
     events.append(told("a.t", Health.DEGRADED, "outcome unknown (timed out)"))
-    assert 'class="mark unknown"' in html(seen(at_now(*events)), Looked("table", "a.t"))
+    assert 'class="mark unknown"' in html(seen(at_now(*events)), PageView("table", "a.t"))
 
 
 @pytest.mark.parametrize(
     ("url", "looked"),
     [
-        ("/", Looked()),
-        ("/?q=a%20b&state=BLOCKED&page=3", Looked(text="a b", state="BLOCKED", number=3)),
-        ("/?state=nothing&page=-1", Looked()),
-        ("/?page=99999999999999999999", Looked()),
-        ("/tables/cold%3Aa.b%2Fc", Looked("table", "cold:a.b/c")),
-        ("/pipelines/o", Looked("pipeline", "o")),
+        ("/", PageView()),
+        ("/?q=a%20b&state=BLOCKED&page=3", PageView(text="a b", state="BLOCKED", number=3)),
+        ("/?state=nothing&page=-1", PageView()),
+        ("/?page=99999999999999999999", PageView()),
+        ("/tables/cold%3Aa.b%2Fc", PageView("table", "cold:a.b/c")),
+        ("/pipelines/o", PageView("pipeline", "o")),
         ("/tables/", None),
         ("/x", None),
         ("//[", None),
         ("/?" + "a=1&" * 100, None),
     ],
 )
-def test_a_page_is_known_by_its_address(url: str, looked: Looked | None) -> None:
+def test_a_page_is_known_by_its_address(url: str, looked: PageView | None) -> None:
     """Whatever an address says, it is a page or none; nothing is raised."""
     assert looked_at(url) == looked
 
@@ -173,7 +173,7 @@ def test_a_part_is_the_same_text_until_it_changes() -> None:
 
     found = seen(at_now(written("a.t", 1), complete(1), told("a.t", Health.DEGRADED, "slow")))
     later = replace(found, at_ms=found.at_ms + 50_000, version=2)
-    assert parts(found, Looked()) == parts(later, Looked())
+    assert parts(found, PageView()) == parts(later, PageView())
 
 
 # ---- events --------------------------------------------------------------------------------------------------------
@@ -321,10 +321,10 @@ def test_a_table_that_decays_shows_its_command_on_the_first_page_and_its_figures
     assert "maintain shop.items" not in first
     assert "1 table decays" in re.sub(r"\s+", " ", first)
     assert "Nothing is in trouble" in first
-    orders = html(found, Looked("table", "shop.orders"))
+    orders = html(found, PageView("table", "shop.orders"))
     assert ">390<" in orders
     assert "20 rows in 2 files" in orders
     assert 'data-copy="floe maintain shop.orders -t prod"' in orders
-    items = html(found, Looked("table", "shop.items"))
+    items = html(found, PageView("table", "shop.items"))
     assert "spark 4.1.1 rewrites its files" in items
     assert "floe maintain" not in items

@@ -13,7 +13,7 @@ import requests
 
 from framework.commit.events.event_types import Health, Subject
 from framework.errors import SetupError, StateDisagreement
-from framework.web.backend import Finding
+from framework.web.backend import SettingFinding
 from framework.web.operations import OPERATIONS
 from tests.unit.web.desk import (
     ACTOR,
@@ -143,10 +143,10 @@ def test_restart_says_why_not(url: str) -> None:
 def test_a_checked_configuration_says_each_settings_errors(desk: PlainDesk, url: str) -> None:
     """`config/validate` counts settings with errors, and names those that are missing, too."""
     desk.findings = (
-        Finding("topics", "no"),
-        Finding("topics", "never"),
-        Finding("b", "advice", False),
-        Finding("c", "x"),
+        SettingFinding("topics", "no"),
+        SettingFinding("topics", "never"),
+        SettingFinding("b", "advice", False),
+        SettingFinding("c", "x"),
     )
     found = ask(url, "/connector-plugins/floe/config/validate", "PUT", READER, json={"topics": "a", "b": "1"}).json()
     assert (found["name"], found["error_count"]) == ("floe", 2)

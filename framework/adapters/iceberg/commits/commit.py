@@ -63,7 +63,7 @@ from framework.commit.deleted_keys import (
     tombstones_summary,
 )
 from framework.commit.events.event_types import DataFile as CommittedFile
-from framework.commit.file_ages import YOUNG_MS, Moment
+from framework.commit.file_ages import YOUNG_MS, ClockReading
 from framework.commit.machine.effects import (
     OUTCOME_UNKNOWN,
     CommitConflict,
@@ -103,7 +103,7 @@ class _Attempt:
     snapshot: Snapshot
     written: WrittenSnapshot
     paths: tuple[str, ...]
-    began: Moment
+    began: ClockReading
 
 
 class TableCommits:
@@ -174,7 +174,7 @@ class TableCommits:
         table: Table,
         requirements: Sequence[TableRequirement],
         updates: Sequence[TableUpdate],
-        began: Moment | None = None,
+        began: ClockReading | None = None,
     ) -> Table:
         """`Catalog.commit_table`, then the old metadata files that the table's own limits no longer keep are removed.
 
@@ -225,7 +225,7 @@ class TableCommits:
         files: ReplacedFiles,
         snapshot_id: int,
         copies: Copies | None,
-        began: Moment,
+        began: ClockReading,
     ) -> _Attempt:
         metadata = table.metadata
         added = iceberg_files(effect, metadata)

@@ -38,7 +38,7 @@ from framework.adapters.iceberg.private.spec_schemas import partition_types, sch
 from framework.adapters.iceberg.views import ancestry, head_of
 from framework.commit.deleted_keys import SUMMARY_TOMBSTONES
 from framework.commit.events.event_types import DataFile
-from framework.commit.file_ages import YOUNG_MS, Moment
+from framework.commit.file_ages import YOUNG_MS, ClockReading
 from framework.commit.machine.progress.recorded import (
     SUMMARY_CONTROL_OFFSET,
     SUMMARY_CONTROL_TOPIC_ID,
@@ -62,7 +62,7 @@ class Replacement:
     files: tuple[DataFile, ...]
     schema_id: int
     places: Callable[[Sequence[Positions]], list[Positions]]
-    begun: Moment
+    begun: ClockReading
 
 
 @dataclass(frozen=True)

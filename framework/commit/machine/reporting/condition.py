@@ -19,7 +19,7 @@ from framework.commit.machine.reporting.health import (
     STALLED_COMMIT,
     STALLED_COMMIT_REMEDY,
 )
-from framework.commit.watch import Waiting, hold_reason
+from framework.commit.watch import PipelineBacklog, hold_reason
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument, is_command
 
@@ -133,7 +133,9 @@ def _made(report: StateChanged) -> str | None:
     }.get(report.code)
 
 
-def reading_hold(pause: PauseChanged | None, waiting: Waiting, max_batches: int, max_bytes: int) -> Condition | None:
+def reading_hold(
+    pause: PauseChanged | None, waiting: PipelineBacklog, max_batches: int, max_bytes: int
+) -> Condition | None:
     """Why a live run reads nothing for now: a person holds it, or too much waits for its tables. None: it reads."""
     if pause is not None:
         remedy = f"`{resume_command(pause)}` resumes it"
@@ -142,7 +144,7 @@ def reading_hold(pause: PauseChanged | None, waiting: Waiting, max_batches: int,
     return Condition(Health.BLOCKED, reason, HELD_REMEDY, "FLOE-R139") if reason is not None else None
 
 
-def commit_hold(waiting: Waiting, is_seen: bool) -> Condition | None:
+def commit_hold(waiting: PipelineBacklog, is_seen: bool) -> Condition | None:
     """Why a live run whose tables follow their keys reads nothing for now: a batch of it is not committed yet
     (invariant 17). None: all are.
 

@@ -10,10 +10,10 @@ from framework.commit.events.event_types import Health, Holds, StateChanged, Sub
 from framework.commit.machine.changed import changed
 from framework.commit.machine.cycle import waiting_reason
 from framework.commit.machine.effects import Publish
-from framework.commit.machine.model import CoordinatorState, Phase, TableState
+from framework.commit.machine.model import CoordinatorState, TablePhase, TableState
 from framework.commit.machine.pauses import describe, holding, resume_command
 from framework.commit.machine.reporting.blocked_remedies import FAILING_REMEDY, blocked_remedy
-from framework.commit.machine.step_draft import Turn
+from framework.commit.machine.step_draft import StepDraft
 
 STALLED_BATCH, STALLED_COMMIT = "FLOE-R150", "FLOE-R151"
 STALLED_BATCH_REMEDY = (
@@ -45,12 +45,12 @@ def table_health(state: CoordinatorState, table: TableState, now_ms: int | None 
 
 def stalls_ms(state: CoordinatorState, table: TableState) -> float:
     """When the commit that is under way counts as stalled; never where there is none."""
-    if table.attempt is None or table.phase is not Phase.COMMITTING or state.limits.stalled_ms is None:
+    if table.attempt is None or table.phase is not TablePhase.COMMITTING or state.limits.stalled_ms is None:
         return float("inf")
     return table.attempt.started_ms + state.limits.stalled_ms
 
 
-def tell(turn: Turn) -> None:
+def tell(turn: StepDraft) -> None:
     """Publish what has changed. Trouble is told and its end; pauses are in the log already."""
     if not turn.state.caught_up or turn.state.needs_proof is not None:
         return
