@@ -111,11 +111,11 @@ def run(
         ConfigError: a dangerous change is not allowed.
         FloeError: the first failure; the other pipelines are drained and committed before it is raised.
     """
-    from framework.deploy.risks import check_dangers
+    from framework.deploy.risks import check_breaking_changes
     from framework.plan.diff.consent import allowed_codes
     from framework.runtime.job import run_job
 
-    check_dangers(pipelines, allowed_codes(tuple(allow)))
+    check_breaking_changes(pipelines, allowed_codes(tuple(allow)))
     return run_job(pipelines, until_caught_up, say)
 
 

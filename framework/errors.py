@@ -48,7 +48,7 @@ class FloeError(Exception):
         place: str = "",
         remedy: str = "",
         quoted: tuple[str, ...] = (),
-        told: str | None = None,
+        reported: str | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -56,7 +56,7 @@ class FloeError(Exception):
         self.place = place
         self.remedy = remedy
         self.quoted = quoted
-        self.told = message if told is None else told
+        self.reported = message if reported is None else reported
 
     def __str__(self) -> str:
         place = f" ({self.place})" if self.place else ""

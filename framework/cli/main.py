@@ -53,14 +53,16 @@ class VerbGroup(click.Group):
         """The verbs with their help, without importing any."""
         from click.shell_completion import CompletionItem
 
-        verbs = [CompletionItem(name, help=told) for name, (_, told) in VERBS.items() if name.startswith(incomplete)]
+        verbs = [
+            CompletionItem(name, help=reported) for name, (_, reported) in VERBS.items() if name.startswith(incomplete)
+        ]
         return verbs or click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         widest = max(map(len, VERBS))
         for title, verbs in GROUPS.items():
             with formatter.section(title):
-                formatter.write_dl([(name.ljust(widest), told) for name, (_, told) in verbs.items()])
+                formatter.write_dl([(name.ljust(widest), reported) for name, (_, reported) in verbs.items()])
 
 
 @click.group(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -40,7 +40,7 @@ class Risk:
 
 
 @dataclass(frozen=True)
-class SeatWord:
+class LeadershipClaim:
     """Somebody coordinates. `begins`: it says so of itself at its start; else something else shows it, which is all that
     coordinators of older versions tell."""
 
@@ -50,19 +50,19 @@ class SeatWord:
     reads_again: bool = False
 
 
-def seat_word(event: ControlEvent | None) -> SeatWord | None:
+def leadership_claim(event: ControlEvent | None) -> LeadershipClaim | None:
     """What an event says of who coordinates."""
     if isinstance(event, CoordinatorAssigned):
-        return SeatWord(event.coordinator, event.timestamp_ms, True, event.reads_again)
+        return LeadershipClaim(event.coordinator, event.timestamp_ms, True, event.reads_again)
     if isinstance(event, CommitComplete):
-        return SeatWord(event.coordinator, event.timestamp_ms)
+        return LeadershipClaim(event.coordinator, event.timestamp_ms)
     if isinstance(event, StateChanged) and event.subject is Subject.TABLE:
-        return SeatWord(event.by, event.timestamp_ms)
+        return LeadershipClaim(event.by, event.timestamp_ms)
     return None
 
 
 @dataclass(frozen=True)
-class Seats:
+class LeadershipHistory:
     """Who coordinated, folded from the log in its order. The first one that is seen took the seat from nobody."""
 
     owner: str = ""
@@ -70,20 +70,20 @@ class Seats:
     takeovers_ms: tuple[int, ...] = ()
     announced: tuple[str, ...] = ()
 
-    def after(self, word: SeatWord | None) -> Seats:
-        if word is None or not word.coordinator:
+    def after(self, claim: LeadershipClaim | None) -> LeadershipHistory:
+        if claim is None or not claim.coordinator:
             return self
-        who = word.coordinator
-        if word.begins:
-            is_new = bool(self.owner) and not (word.reads_again and who == self.owner)
+        who = claim.coordinator
+        if claim.begins:
+            is_new = bool(self.owner) and not (claim.reads_again and who == self.owner)
             announced = (*self.announced, who)[-TAKEOVERS_KEPT:]
         else:
             # A late word of one before says nothing new, nor does anything of one that told when it began.
-            if who == self.owner or word.at_ms < self.owner_ms or who in self.announced:
+            if who == self.owner or claim.at_ms < self.owner_ms or who in self.announced:
                 return self
             is_new, announced = bool(self.owner), self.announced
-        taken = (*self.takeovers_ms, word.at_ms)[-TAKEOVERS_KEPT:] if is_new else self.takeovers_ms
-        return Seats(who, word.at_ms, taken, announced)
+        taken = (*self.takeovers_ms, claim.at_ms)[-TAKEOVERS_KEPT:] if is_new else self.takeovers_ms
+        return LeadershipHistory(who, claim.at_ms, taken, announced)
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def retention_used(held: Iterable[Held]) -> float:
     return max((each.used for each in held), default=0.0)
 
 
-def in_danger(held: Iterable[Held]) -> Held | None:
+def nearest_to_retention(held: Iterable[Held]) -> Held | None:
     """The worst partition, if retention is near what is not announced of it."""
     worst = max(held, key=lambda each: each.used, default=None)
     return worst if worst is not None and worst.used > USED_MOST else None
@@ -119,7 +119,7 @@ def in_danger(held: Iterable[Held]) -> Held | None:
 
 def retention_near(pipeline: str, held: Iterable[Held]) -> Risk | None:
     """Retention is about to remove records that were not read, or does so already."""
-    worst = in_danger(held)
+    worst = nearest_to_retention(held)
     if worst is None:
         return None
     where = f"{worst.topic}-{worst.partition}"

@@ -47,10 +47,10 @@ def changes_since(
         held: the names of the pipelines that the files hold.
     """
     name = pipeline.spec.name
-    told = history.of(name)
-    if told is not None and told.plan:
-        return diff(told.plan, canonical(pipeline), name in history.has_run)
-    if name in history.has_run or told is not None:
+    reported = history.of(name)
+    if reported is not None and reported.plan:
+        return diff(reported.plan, canonical(pipeline), name in history.has_run)
+    if name in history.has_run or reported is not None:
         return None
     others = [other.plan for other in history.newest.values() if other.plan]
     return changes_of_new(canonical(pipeline), others, held)

@@ -16,7 +16,7 @@ from framework.config.spec import LoadedPipeline
 from framework.deploy.history import DeploymentHistory
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
-from framework.runtime.published_plans import told_at
+from framework.runtime.published_plans import published_at
 
 
 def read_histories(pipelines: Sequence[LoadedPipeline]) -> DeploymentHistory:
@@ -49,4 +49,4 @@ def read_history(kafka: dict[str, str], control_topic: str, plans: Iterable[Plan
             pointers[plan.pipeline] = newest.deployed_at
     if control_topic not in admin.topics([control_topic]):
         return DeploymentHistory(has_run=frozenset(pointers))
-    return DeploymentHistory(told_at(kafka, control_topic, pointers), frozenset(pointers))
+    return DeploymentHistory(published_at(kafka, control_topic, pointers), frozenset(pointers))

@@ -38,7 +38,7 @@ def removed_since(
     folders: Sequence[Path], pipelines: Sequence[LoadedPipeline], saved: DeploymentHistory
 ) -> tuple[RemovedPipeline, ...]:
     """The pipelines of a saved plan that no file holds."""
-    deployed = {name: (told.hash, told.deployment) for name, told in saved.newest.items()}
+    deployed = {name: (reported.hash, reported.deployment) for name, reported in saved.newest.items()}
     return removed_pipelines(deployed, names(pipelines)) if folders else ()
 
 

@@ -29,14 +29,14 @@ def removed_from(
     held, deployments = names(pipelines), deployments_of(folders)
     deployed = deployed_here(folders, pipelines)
     others = {
-        name: (told.hash, told.deployment)
-        for name, told in history.newest.items()
-        if told.deployment in deployments and name not in held and name not in deployed
+        name: (reported.hash, reported.deployment)
+        for name, reported in history.newest.items()
+        if reported.deployment in deployments and name not in held and name not in deployed
     }
     target = pipelines[0].target
     connections = {pipeline.spec.source.kafka.connection for pipeline in pipelines} if others else set()
     for connection in sorted(connections):
         admin = KafkaAdmin(resolve(target.kafka[connection]))
         # A run that has ended told the same; only one that is there now would be stopped.
-        deployed |= {name: told for name, told in others.items() if live_members(admin, target.prefix, name)}
+        deployed |= {name: reported for name, reported in others.items() if live_members(admin, target.prefix, name)}
     return removed_pipelines(deployed, held)

@@ -19,7 +19,7 @@ def seen_lines(entry: CodeEntry) -> list[str]:
     return [f"$ floe {entry.transcript.command}", *_printed(entry.code, entry.transcript)]
 
 
-def mending_lines(entry: CodeEntry) -> list[str]:
+def repair_lines(entry: CodeEntry) -> list[str]:
     """The lines to type, with remarks between them. What an example shows is checked by loading the file again."""
     if entry.transcript is not None:
         return [line if line.startswith("#") else f"$ {line}" for line in entry.transcript.mends]

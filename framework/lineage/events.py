@@ -106,10 +106,10 @@ def table_committed(
     return found
 
 
-def table_recovered(told: TableRecovered, schema: TableSchema | None, names: Names) -> Event:
+def table_recovered(reported: TableRecovered, schema: TableSchema | None, names: Names) -> Event:
     """COMPLETE of a job that bears the verb's name: the table has another state, and no records came."""
-    commit = told.commit
-    event = _event("COMPLETE", commit.at_ms, f"floe.{told.verb}", commit.commit_id, names)
+    commit = reported.commit
+    event = _event("COMPLETE", commit.at_ms, f"floe.{reported.verb}", commit.commit_id, names)
     event["job"]["facets"]["jobType"] = _facet(
         "jobType", processingType="BATCH", integration="FLOE", jobType="RECOVERY"
     )

@@ -36,7 +36,7 @@ def order(dice: random.Random, moment: datetime) -> bytes:
 
 
 def produce(
-    bootstrap_servers: str, rate: float, seconds: float | None, told: Callable[[int], None], dice: random.Random
+    bootstrap_servers: str, rate: float, seconds: float | None, reported: Callable[[int], None], dice: random.Random
 ) -> int:
     """Writes `rate` orders a second for `seconds`, or until Ctrl-C; returns how many the broker has.
 
@@ -56,10 +56,10 @@ def produce(
             sent = due
             if time.monotonic() - began >= shown:
                 shown += 1
-                told(sent)
+                reported(sent)
             time.sleep(min(0.05, 1 / rate))
     except KeyboardInterrupt:
-        told(sent)  # Ctrl-C is how a person ends it
+        reported(sent)  # Ctrl-C is how a person ends it
     finally:
         left = producer.flush(30)
     return sent - left

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
 
-from framework.commit import risks as dangers
+from framework.commit import risks as risks
 from framework.commit.events.event_types import Health
 from framework.commit.maintenance.health import SIZES, Need, TableHealth, united
 from framework.commit.risks import Held
@@ -73,7 +73,7 @@ def lag_seconds(partitions: Iterable[PartitionFigures], at_ms: int) -> float:
 
 def retention_used(partitions: Iterable[PartitionFigures]) -> float:
     """The largest part of what a partition still holds that is not announced; 0 where nothing was removed yet."""
-    return dangers.retention_used(
+    return risks.retention_used(
         Held(each.topic, each.partition, each.log_start, each.log_end, each.safe_offset) for each in partitions
     )
 

@@ -19,11 +19,11 @@ from framework.config.load import load_pipeline
 from framework.config.world import World
 from framework.errors import ConfigError, FloeError
 from framework.observe.live.reader import LiveTarget, OverviewReader
-from framework.ops.shown_dead_letters import ShownLetters
+from framework.ops.shown_dead_letters import ShownDeadLetters
 from framework.overview.values import Overview
 from framework.plan.compile import group_id
 from framework.recovery.requests import say_pause
-from framework.runtime.published_plans import newest_told
+from framework.runtime.published_plans import newest_published
 from framework.web.backend import Refused, SettingFinding
 from framework.web.connect import PLUGIN
 from framework.web.documents import DeadLetterPage
@@ -33,30 +33,30 @@ FILE_KEY = "file"
 _NOWHERE = Path("/no/such/folder/pipeline.yaml")
 
 
-class BrokerDesk:
+class BrokerBackend:
     """`reader` is started, and closed by whoever started it."""
 
-    def __init__(self, looked: LiveTarget, reader: OverviewReader, shown: ShownLetters | None = None) -> None:
+    def __init__(self, looked: LiveTarget, reader: OverviewReader, shown: ShownDeadLetters | None = None) -> None:
         """`shown`: the dead letters that the target lets it show; None: none."""
         self._shown = shown
         self._looked = looked
         self._kafka = dict(looked.kafka)
         self._reader = reader
         self._lock = threading.Lock()
-        self._told: Mapping[str, Deployed] = {}
-        self._told_at = float("-inf")
+        self._reported: Mapping[str, Deployed] = {}
+        self._published_at = float("-inf")
 
     def view(self) -> Overview:
         return self._reader.view()
 
     def config(self, pipeline: str) -> Mapping[str, str]:
-        told = self._newest(pipeline)
-        if told is None:
+        reported = self._newest(pipeline)
+        if reported is None:
             return {}
-        return {**dict(_flat(told.plan, "")), "floe.version": told.floe, "floe.hash": told.hash}
+        return {**dict(_flat(reported.plan, "")), "floe.version": reported.floe, "floe.hash": reported.hash}
 
     @property
-    def has_letters(self) -> bool:
+    def has_dead_letters(self) -> bool:
         return self._shown is not None and bool(self._shown.patterns)
 
     def letters(self, pipeline: str, code: str, limit: int, by: str) -> DeadLetterPage:
@@ -66,17 +66,17 @@ class BrokerDesk:
                 f"the target does not let the page show dead letters of {pipeline}: `floe dlq list FILE` shows them, or add "
                 "the name to `allow.dead_letters_on_page` of the target",
             )
-        told = self._newest(pipeline)
-        return self._shown.read(pipeline, told.plan if told is not None else {}, code, limit, by)
+        reported = self._newest(pipeline)
+        return self._shown.read(pipeline, reported.plan if reported is not None else {}, code, limit, by)
 
     def _newest(self, pipeline: str) -> Deployed | None:
         with self._lock:
-            if pipeline not in self._told or time.monotonic() - self._told_at > CONFIG_KEPT_S:
+            if pipeline not in self._reported or time.monotonic() - self._published_at > CONFIG_KEPT_S:
                 names = {each.pipeline for each in self.view().pipelines} | {pipeline}
                 groups = {name: group_id(self._looked.prefix, name) for name in names}
-                self._told = newest_told(self._kafka, self._looked.control_topic, groups)
-                self._told_at = time.monotonic()
-            return self._told.get(pipeline)
+                self._reported = newest_published(self._kafka, self._looked.control_topic, groups)
+                self._published_at = time.monotonic()
+            return self._reported.get(pipeline)
 
     def hold(self, pipeline: str, paused: bool, by: str, why: str) -> bool:
         event = PauseChanged(Holds.READING, pipeline, paused, why, by, int(time.time() * 1000))

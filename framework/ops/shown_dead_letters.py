@@ -20,19 +20,19 @@ from framework.commit.dead_letter_replay import is_replay
 from framework.config.values.maintenance import DAY_MS
 from framework.diagnose.codes.catalogue import CODES
 from framework.diagnose.shown import shown
-from framework.plan.deployed_policies import letters_of
+from framework.plan.deployed_policies import dead_letters_of
 from framework.record.dead_letters.replay import PLACE, marks_table
 from framework.record.dead_letters.view import bytes_text, value_lines
 from framework.recovery.dead_letters import Selection
 from framework.web.backend import Refused
-from framework.web.documents import DeadLetterPage, Letter
+from framework.web.documents import DeadLetterPage, ShownDeadLetter
 
 _WHOLE = (*PLACE, "timestamp", "stage", "code", "message", "field_path", "expected", "actual", "key", "value")
 _MOST_TEXT = 2_000
 Place = tuple[str, int, int]
 
 
-class ShownLetters:
+class ShownDeadLetters:
     """Of one target; `patterns` name pipelines. `say` hears who looked at what."""
 
     def __init__(
@@ -52,11 +52,11 @@ class ShownLetters:
             Refused: 404, the run of the pipeline told of no table of dead letters.
             FloeError: catalog or store do not answer.
         """
-        told = letters_of(plan)
-        if told is None:
+        reported = dead_letters_of(plan)
+        if reported is None:
             raise Refused(404, f"no run of {pipeline} told that it keeps dead letters")
         self._say(f"{by} looks at dead letters of {pipeline}")
-        table, branch = told
+        table, branch = reported
         catalog, since_ms = self._catalog(), int(time.time() * 1000) - DAY_MS
         selection = Selection(code=code or None, since_ms=since_ms)
         newest, found = _newest(
@@ -106,12 +106,12 @@ def _place(row: Mapping[str, Any]) -> Place:
     return row["topic"], row["partition"], row["offset"]
 
 
-def _letter(row: Mapping[str, Any], replayed: bool) -> Letter:
+def _letter(row: Mapping[str, Any], replayed: bool) -> ShownDeadLetter:
     text = {
         name: shown((row[name] or "")[:_MOST_TEXT]) for name in ("stage", "message", "field_path", "expected", "actual")
     }
     code = row["code"]
-    return Letter(
+    return ShownDeadLetter(
         place=shown(f"{row['topic']}-{row['partition']}@{row['offset']}"),
         at_ms=row["timestamp"],
         code=shown(code),

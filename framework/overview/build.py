@@ -72,7 +72,7 @@ def overview(
     fold.touched.clear()
     tables = tuple(each for _, each in sorted(built.tables.items()) if not given_up(each))
     pipelines = tuple(pipeline_view(fold.pipelines[name], fold, broker, minute) for name in sorted(fold.pipelines))
-    flaps = coordinator_flaps(control_topic, fold.seats.takeovers_ms, at_ms)
+    flaps = coordinator_flaps(control_topic, fold.leadership.takeovers_ms, at_ms)
     lines = [
         *(ScreenProblem("pipeline", each.pipeline, each.condition) for each in pipelines),
         *(ScreenProblem("pipeline", each.pipeline, each.at_risk) for each in pipelines if each.at_risk is not None),
@@ -148,9 +148,9 @@ def _phases(found: PipelineFold, minute: int) -> tuple[PhaseTime, ...]:
     return tuple(sorted(times, key=lambda each: -each.mean_ms))
 
 
-def as_condition(danger: Risk) -> Condition:
+def as_condition(risk: Risk) -> Condition:
     """A danger beside the states: it comes before what is DEGRADED, and is shown like it."""
-    return Condition(Health.DEGRADED, danger.reason, danger.remedy, danger.code, danger.since_ms)
+    return Condition(Health.DEGRADED, risk.reason, risk.remedy, risk.code, risk.since_ms)
 
 
 def held_of(partitions: Iterable[PartitionView]) -> tuple[Held, ...]:
@@ -263,11 +263,11 @@ def _ordered(lines: Iterable[ScreenProblem]) -> tuple[ScreenProblem, ...]:
             line.name,
         ),
     )
-    told: dict[tuple[str, str, str], list[int]] = {}
+    reported: dict[tuple[str, str, str], list[int]] = {}
     result: list[ScreenProblem] = []
     for line in ordered:
         key = (line.kind, line.condition.state.value, general(line))
-        same = told.setdefault(key, [])
+        same = reported.setdefault(key, [])
         if len(same) < SAME_REASON:
             same.append(len(result))
             result.append(line)

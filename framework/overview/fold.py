@@ -29,7 +29,7 @@ from framework.commit.events.event_types import (
 )
 from framework.commit.machine.pauses import Pauses, with_pause, with_repeated
 from framework.commit.machine.progress.chain import settled_link
-from framework.commit.risks import Seats, seat_word
+from framework.commit.risks import LeadershipHistory, leadership_claim
 from framework.overview.values import ActView, AnnouncementOutcome, Minute, SchemaChange, TimelineEntry
 
 ENTRIES = 40
@@ -113,7 +113,7 @@ class LogFold:
         self.acts: deque[ActView] = deque(maxlen=ACTS)
         self.low_water = 0
         self.touched: set[str] = set()
-        self.seats = Seats()
+        self.leadership = LeadershipHistory()
         self._begin: int | None = None
         self._names: dict[str, set[str]] = {}  # a table's uuid -> the names under which it was announced
 
@@ -122,7 +122,7 @@ class LogFold:
         if self._begin is None:
             self._begin = offset
         self.position = offset + 1
-        self.seats = self.seats.after(seat_word(event))
+        self.leadership = self.leadership.after(leadership_claim(event))
         if isinstance(event, DataWritten):
             self._written(offset, event, at_ms)
         elif isinstance(event, DataComplete):

@@ -39,11 +39,11 @@ def maintained_tables(plan: Mapping[str, Any]) -> TablesSpec | None:
         return None
 
 
-def policy_of(table: str, pipelines: Iterable[str], told: Mapping[str, TablesSpec]) -> MaintenancePolicy | None:
+def policy_of(table: str, pipelines: Iterable[str], reported: Mapping[str, TablesSpec]) -> MaintenancePolicy | None:
     """The policy of one table: the strictest words of all pipelines that fill it, so that nothing goes which one of them
     wants to keep. Where a plan of one is unknown nothing is removed at all; None where no plan is known."""
     names = {name.partition(REPLAY)[0] for name in pipelines}
-    known = [told[name].policy_for(table).maintenance for name in sorted(names) if name in told]
+    known = [reported[name].policy_for(table).maintenance for name in sorted(names) if name in reported]
     if not known:
         return None
     found = reduce(_stricter, known)
@@ -83,7 +83,7 @@ def _policy(value: Mapping[str, Any]) -> TablePolicy:
     return TablePolicy(case=NameCase(value["case"]), maintenance=maintenance)
 
 
-def letters_of(plan: Mapping[str, Any]) -> tuple[str, str] | None:
+def dead_letters_of(plan: Mapping[str, Any]) -> tuple[str, str] | None:
     """The table and the branch of the dead letters in what a run told; None where it keeps none, or cannot be read."""
     try:
         write = plan["plan"]["write"]

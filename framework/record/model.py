@@ -14,7 +14,7 @@ from itertools import accumulate
 import numpy as np
 import pyarrow as pa
 
-from framework.commit.events.event_types import DataFile, KeysFile, Tombstones
+from framework.commit.events.event_types import DataFile, DeletedKeysChange, KeysFile
 from framework.record.arrays import Ints, Numbers
 from framework.table.model import ColumnDetail, ObservedType, TableNeed, TableTarget
 from framework.table.upsert.key_index import KeyRun
@@ -24,20 +24,20 @@ __all__ = [
     "BlockResult",
     "ColumnDetail",
     "DeadLetter",
-    "KeyedPart",
-    "KeyedRows",
     "ObservedType",
     "RecordBlock",
-    "Slice",
-    "SliceReport",
     "TableNeed",
     "TableTarget",
+    "TaskRange",
+    "TaskRangeReport",
     "TaskReport",
+    "UpsertPart",
+    "UpsertRows",
 ]
 
 
 @dataclass(frozen=True)
-class Slice:
+class TaskRange:
     """The work of one task: offsets [start, end) of one partition. Every record's offset lies in it."""
 
     topic: str
@@ -122,7 +122,7 @@ class AlikeRows:
 
 
 @dataclass(frozen=True)
-class KeyedRows:
+class UpsertRows:
     """Changes of a table that follows its keys, from one block: `upserts` in the table's file schema, and `deletes`, of
     which only the key columns are there, in the order of the policy's `key`, and the one that orders records. Each has
     the source offsets of its rows, ascending."""
@@ -158,12 +158,12 @@ class BlockResult:
     dropped: int = 0
     dropped_for: Counter[str] = field(default_factory=Counter)
     failure: DeadLetter | None = None
-    keyed: dict[str, KeyedRows] = field(default_factory=dict)
+    keyed: dict[str, UpsertRows] = field(default_factory=dict)
     refused: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
-class SliceReport:
+class TaskRangeReport:
     """The accounting of one slice.
 
     Invariant 8: ``written + filtered + dead_lettered + dropped + holes == slice.end - slice.start``, where holes are
@@ -172,7 +172,7 @@ class SliceReport:
     `letters` has the dead letters by stage and code, `dropped_for` those of the dropped records that were errors.
     """
 
-    slice: Slice
+    slice: TaskRange
     written: int
     filtered: int
     dead_lettered: int
@@ -184,7 +184,7 @@ class SliceReport:
 
 
 @dataclass(frozen=True)
-class KeyedPart:
+class UpsertPart:
     """What one task made of the changes of a table that follows its keys: of all changes of some keys in the batch.
 
     Live rows were looked for at `base_snapshot_id`. The counts add up to the changes that reached the task: `inserted`
@@ -203,7 +203,7 @@ class KeyedPart:
     ignored: int
     run: KeyRun | None = None
     lost_runs: tuple[str, ...] = ()
-    tombstones: Tombstones | None = None
+    tombstones: DeletedKeysChange | None = None
 
     @property
     def changes(self) -> int:
@@ -220,11 +220,11 @@ class TaskReport:
     keys; a target stands for each of them, too. `sent_bytes` of rows went through the exchange, as they are in memory.
     """
 
-    slices: tuple[SliceReport, ...]
+    slices: tuple[TaskRangeReport, ...]
     files: dict[str, list[DataFile]]
     targets: dict[str, tuple[str, int]]
     rows: dict[str, int]
     needs: dict[str, TableNeed]
     failure: DeadLetter | None = None
-    keyed: dict[str, KeyedPart] = field(default_factory=dict)
+    keyed: dict[str, UpsertPart] = field(default_factory=dict)
     sent_bytes: int = 0

@@ -53,7 +53,7 @@ class Recovery:
     kafka: dict[str, str]
     catalog: IcebergTables
     say: Say
-    told: Recovered = untold
+    reported: Recovered = untold
 
     @property
     def where(self) -> Where:
@@ -194,7 +194,9 @@ def perform_rebase(at: Recovery, decide: Callable[[RebaseFacts], RebasePlan], ex
                 text = without_elsewhere(found.progress_text, name, progress)
                 return recover_table(found, progress, run, {PROGRESS_PROPERTY: text}, {SUMMARY_RECOVERY: "rebase"})
 
-            commit_recovery(at.catalog, table.table, plan.control_topic_id, decide_table, partial(at.told, "rebase"))
+            commit_recovery(
+                at.catalog, table.table, plan.control_topic_id, decide_table, partial(at.reported, "rebase")
+            )
             at.say(f"{table.table}: {name} is taken over ({number} of {len(steps)})")
         announce_settled(at.where, producer, plan.event(run, int(time.time() * 1000)))
 

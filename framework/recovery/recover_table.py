@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from framework.adapters.host.failpoints import reach
+from framework.adapters.host.failpoints import failpoint
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.commit.machine.effects import (
     CommitConflict,
@@ -68,7 +68,7 @@ def commit_recovery(
     table: str,
     control_topic_id: str,
     decide: Callable[[RecordedTable], RecoverTable | None],
-    told: Callable[[RecoverTable, Committed], None] | None = None,
+    reported: Callable[[RecoverTable, Committed], None] | None = None,
 ) -> Committed | None:
     """One conditional commit, decided anew from the table as it is while others change it; None: nothing to do. `told`
     gets what was committed.
@@ -89,9 +89,9 @@ def commit_recovery(
             return None
         outcome = catalog.commit(effect)
         if isinstance(outcome, Committed):
-            if told is not None:
-                told(effect, outcome)
-            reach("table-recovered")
+            if reported is not None:
+                reported(effect, outcome)
+            failpoint("table-recovered")
             return outcome
         if not isinstance(outcome, CommitConflict):
             reason = outcome.reason if isinstance(outcome, CommitFailed) else "files of it are gone"

@@ -21,7 +21,7 @@ from framework.observe.status.control_log import read_control_log
 from framework.plan.compile import coordinator_group
 
 POLL_S = 0.5
-LAST_WORD_S = 5.0  # a word that was said is visible by then
+LAST_REPORT_S = 5.0  # a word that was said is visible by then
 
 
 def say_pause(kafka: dict[str, str], prefix: str, control_topic: str, event: PauseChanged) -> bool:
@@ -83,11 +83,11 @@ def stop_pipeline(
                 if event is None:
                     continue
                 show(offset, event)
-                if _is_last_word(event, pipeline, runs):
+                if _is_last_report(event, pipeline, runs):
                     return StopOutcome(runs, event.state, event.reason, event.code, event.remedy)
             if gone_at is None and not live_members(admin, prefix, pipeline):
                 gone_at = time.monotonic()
-            if gone_at is not None and time.monotonic() > gone_at + LAST_WORD_S:
+            if gone_at is not None and time.monotonic() > gone_at + LAST_REPORT_S:
                 return StopOutcome(runs, None, "the run has ended without a word", "FLOE-R138", "")
     finally:
         reader.close()
@@ -99,7 +99,7 @@ def stop_pipeline(
     )
 
 
-def _is_last_word(event: ControlEvent, pipeline: str, runs: tuple[str, ...]) -> TypeGuard[StateChanged]:
+def _is_last_report(event: ControlEvent, pipeline: str, runs: tuple[str, ...]) -> TypeGuard[StateChanged]:
     return (
         isinstance(event, StateChanged)
         and (event.subject, event.name) == (Subject.PIPELINE, pipeline)

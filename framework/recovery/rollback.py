@@ -117,7 +117,7 @@ def refuse_live_pipelines(at: ControlPlace, plan: RollbackPlan) -> None:
 
 
 def perform_rollback(
-    at: ControlPlace, plan: RollbackPlan, by: str = "", why: str = "", told: Recovered = untold
+    at: ControlPlace, plan: RollbackPlan, by: str = "", why: str = "", reported: Recovered = untold
 ) -> int:
     """Go back, if the table is still as it was looked at; returns the new snapshot's id. Who does it and why stands in
     the control log before: a rollback that nobody knows of is worse than a word about one that did not come. `told` gets
@@ -151,6 +151,6 @@ def perform_rollback(
             publisher.publish((Acted("rollback", plan.table, by, why, int(time.time() * 1000), detail),))
         finally:
             publisher.close()
-        outcome = commit_recovery(at.catalog, plan.table, control_topic_id, decide, partial(told, "rollback"))
+        outcome = commit_recovery(at.catalog, plan.table, control_topic_id, decide, partial(reported, "rollback"))
     assert outcome is not None  # `decide` always asks for a commit
     return outcome.snapshot_id

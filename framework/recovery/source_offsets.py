@@ -26,7 +26,7 @@ from framework.observe.status.control_log import ControlLog, read_control_log
 from framework.plan.compile import coordinator_group, group_id
 
 LOADERS = 8
-MOVES_TOLD = 10
+MOVES_REPORTED = 10
 
 
 @dataclass(frozen=True)
@@ -182,8 +182,8 @@ def perform(
                 remedy="look again with `floe offsets show`, then run the command again",
             )
         now_ms = int(time.time() * 1000)
-        ends = ", ".join(f"{m.topic}:{m.partition}={m.after}" for m in settlement.moves[:MOVES_TOLD])
-        more = f" and {len(settlement.moves) - MOVES_TOLD:,} more" if len(settlement.moves) > MOVES_TOLD else ""
+        ends = ", ".join(f"{m.topic}:{m.partition}={m.after}" for m in settlement.moves[:MOVES_REPORTED])
+        more = f" and {len(settlement.moves) - MOVES_REPORTED:,} more" if len(settlement.moves) > MOVES_REPORTED else ""
         acted = Acted("offsets set", where.pipeline, by, why, now_ms, f"to {ends}{more}")
         return announce_settled(where, producer, settlement.event(f"set-{uuid.uuid4().hex[:8]}", now_ms), (acted,))
 
@@ -202,11 +202,11 @@ def announce_settled(where: Where, producer: PipelineProducer, event: OffsetsSet
 
     # Where the run told what it runs stays known too; read from another log, the offset holds no such event.
     newest = max(known.values(), key=lambda safe: safe.batch, default=None)
-    told_at = newest.deployed_at if newest is not None else None
+    published_at = newest.deployed_at if newest is not None else None
     offsets = {
         (r.topic, r.partition): (
             r.end,
-            encode_metadata(r.topic_id, event.batch, event.totals, event.run, event.base_batch, gaps(r), told_at),
+            encode_metadata(r.topic_id, event.batch, event.totals, event.run, event.base_batch, gaps(r), published_at),
         )
         for r in event.ranges
     }

@@ -36,7 +36,7 @@ from framework.lineage.values import (
     kafka_namespace,
 )
 from framework.plan.compile import group_id
-from framework.runtime.published_plans import newest_told
+from framework.runtime.published_plans import newest_published
 from framework.task.failures import in_words, say_safely
 
 QUEUED = 1_000
@@ -107,9 +107,9 @@ class LineageTeller:
         commit = replace(committed(effect, outcome), reads={})
         self._offer(TableRecovered(verb, replace(commit, rows=0, files=0, bytes=0, replaced=0)))
 
-    def run(self, told: RunBegan | RunEnded) -> None:
+    def run(self, reported: RunBegan | RunEnded) -> None:
         """A run begins or has ended."""
-        self._offer(told)
+        self._offer(reported)
 
     def close(self) -> None:
         """Send what is queued, for as long as that takes a few seconds; what is left is dropped."""
@@ -235,25 +235,25 @@ def lineage_of(
     def plan_of(pipeline: str, control_topics: Iterable[str]) -> Mapping[str, Any] | None:
         for topic in control_topics:
             group = group_id(target.prefix, pipeline)
-            told = newest_told(resolve(target.kafka[connection]), topic, {pipeline: group}).get(pipeline)
-            if told is not None:
-                return plan_in(told)
+            reported = newest_published(resolve(target.kafka[connection]), topic, {pipeline: group}).get(pipeline)
+            if reported is not None:
+                return plan_in(reported)
         return None
 
     return LineageTeller(names, open_sink, schema_of, say, plan_of=plan_of)
 
 
 @contextmanager
-def told_recovery(
+def recovery_publisher(
     target: TargetSpec, connection: str, catalog: IcebergTables, say: Callable[[str], None]
 ) -> Iterator[Callable[[str, CommitTable, Committed], None]]:
     """For a verb of recovery: what it is to call with each table that it has changed."""
-    teller = lineage_of(target, connection, catalog, say)
+    publisher = lineage_of(target, connection, catalog, say)
     try:
-        yield teller.recovered if teller is not None else lambda verb, effect, outcome: None
+        yield publisher.recovered if publisher is not None else lambda verb, effect, outcome: None
     finally:
-        if teller is not None:
-            teller.close()
+        if publisher is not None:
+            publisher.close()
 
 
 def plan_in(event: Deployed) -> dict[str, Any] | None:

@@ -15,7 +15,7 @@ from framework.errors import AccountingError, FloeError, OutcomeUnknown, Retriab
 BATCH_ATTEMPTS = 5
 # An outage of the store looks like any failed batch, so a job without an end tries both for as long; then it ends with
 # an exit code that is not 0, and what supervises it decides.
-SERVICE_PATIENCE_S = 3_600.0
+SERVICE_RETRY_S = 3_600.0
 SHORTEST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 10.0
 
@@ -70,12 +70,12 @@ def gives_up(error: FloeError, trouble: ErrorStreak, now_s: float, has_an_end: b
     """Whether to end the run with this error. `has_an_end`: the run reads to fixed offsets, so somebody waits for
     it."""
     if holds_batches(error):
-        return has_an_end or now_s - trouble.since_s > SERVICE_PATIENCE_S
+        return has_an_end or now_s - trouble.since_s > SERVICE_RETRY_S
     if not is_retriable(error):
         return True
     if has_an_end and not is_outage(error):
         return trouble.failures >= BATCH_ATTEMPTS
-    return now_s - trouble.since_s > SERVICE_PATIENCE_S
+    return now_s - trouble.since_s > SERVICE_RETRY_S
 
 
 def pause_s(failures: int, interval_s: float) -> float:

@@ -94,7 +94,7 @@ def faults(definition: TableDefinition) -> tuple[Fault, ...]:
     return tuple(found)
 
 
-def with_names_mended(definition: TableDefinition) -> tuple[Schema, dict[tuple[str, ...], str]]:
+def with_names_repaired(definition: TableDefinition) -> tuple[Schema, dict[tuple[str, ...], str]]:
     """The schema under names that can be read, ids and all else as they are, and what each renamed column is called by
     its path. The name is that by which later records find the column (`framework.table.policy.names`), unless another
     column has it."""

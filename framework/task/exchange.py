@@ -25,12 +25,12 @@ from framework.adapters.host.memory import keep_large_blocks, release_after
 from framework.adapters.waiting_pieces import Piece, WaitingPieces
 from framework.config.spec import DistributionMode
 from framework.plan.model import Plan
-from framework.record.model import KeyedRows, TableTarget, TaskReport
+from framework.record.model import TableTarget, TaskReport, UpsertRows
 from framework.record.rows.dictionary_text import plain_table
 from framework.task.context import TaskContext
 from framework.task.output import new_writer, remove_files, report_batch
-from framework.task.reported_failure import telling
-from framework.task.upsert.writer import DELETE, UPSERT, KeyedWriter, with_positions
+from framework.task.reported_failure import reporting
+from framework.task.upsert.writer import DELETE, UPSERT, UpsertWriter, with_positions
 from framework.task.writer_tasks import exchange_numbers, task_of
 
 if TYPE_CHECKING:
@@ -60,9 +60,9 @@ _WORTH_COMPRESSING = 0.5
 
 def exchange(frame: DataFrame, send: Callable[[Any], Iterator[Any]], context: TaskContext) -> DataFrame:
     """Run `send` (for `mapInArrow`, giving `SENT_SCHEMA`) on the frame, share out what it sends, and write it."""
-    sent = frame.mapInArrow(telling(send), SENT_SCHEMA)
+    sent = frame.mapInArrow(reporting(send), SENT_SCHEMA)
     return sent.repartition(context.plan.read.slices, "place").mapInArrow(
-        telling(make_receiver(context)), "report binary"
+        reporting(make_receiver(context)), "report binary"
     )
 
 
@@ -114,7 +114,7 @@ class Outbox:
             writer = task_of(json.dumps([target.name, *partition.values]), self._tasks)
             self._put(_Address(writer, target.name), partition.rows)
 
-    def add_keyed(self, target: TableTarget, changes: KeyedRows, source: tuple[int, int]) -> None:
+    def add_upsert(self, target: TableTarget, changes: UpsertRows, source: tuple[int, int]) -> None:
         """Take changes of a table that follows its keys, with where they stood in the source.
 
         Args:
@@ -229,7 +229,7 @@ def make_receiver(context: TaskContext):  # type: ignore[no-untyped-def]  # a cl
         pa.set_cpu_count(1)
         keep_large_blocks()
         writer = new_writer(context)
-        keyed = KeyedWriter(context, writer)
+        keyed = UpsertWriter(context, writer)
         records = 0
         for batch in batches:
             reports, tables, changes = (batch.column(name).to_pylist() for name in ("report", "table", "change"))

@@ -28,7 +28,7 @@ def compare(case: Case, outcome: CaseOutcome) -> list[Diagnostic]:
     return list(Comparison(case, outcome).differences())
 
 
-def letter_facts(letter: DeadLetter) -> dict[str, Plain]:
+def dead_letter_facts(letter: DeadLetter) -> dict[str, Plain]:
     """What an expectation may say of a dead letter."""
     facts = {
         "topic": letter.topic,
@@ -206,8 +206,8 @@ class Comparison:
     def _letters(self, expected: Node | None) -> Iterator[Diagnostic]:
         """Without `dead_letters` there must be none: a test must not pass while its records go elsewhere."""
         nodes = _mappings(expected)
-        facts = [letter_facts(letter) for letter in self.outcome.dead_letters]
-        matching = match_letters(expected, self.outcome)
+        facts = [dead_letter_facts(letter) for letter in self.outcome.dead_letters]
+        matching = match_dead_letters(expected, self.outcome)
         for i, j in matching.pairs:
             for key in matching.differences[i][j]:
                 message = f"dead letter {i + 1}: `{key}` is {in_words(facts[j].get(key))}"
@@ -229,9 +229,9 @@ def match_rows(expected: Sequence, actual: TableOutcome, exact: bool) -> Matchin
     return match(differences, [len(node.entries) for node in nodes], len(found))
 
 
-def match_letters(expected: Node | None, outcome: CaseOutcome) -> Matching[str]:
+def match_dead_letters(expected: Node | None, outcome: CaseOutcome) -> Matching[str]:
     """Which expected dead letter is which one that came; the differences are names of facts."""
-    facts, nodes = [letter_facts(letter) for letter in outcome.dead_letters], _mappings(expected)
+    facts, nodes = [dead_letter_facts(letter) for letter in outcome.dead_letters], _mappings(expected)
     unlike = [[_unlike(node, one) for one in facts] for node in nodes]
     return match(unlike, [len(node.entries) for node in nodes], len(facts))
 

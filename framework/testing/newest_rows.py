@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from framework.adapters.key_hash import hash_keys
 from framework.record.arrays import Ints
-from framework.record.model import KeyedRows
+from framework.record.model import UpsertRows
 from framework.record.upsert.tables import key_columns, order_column
 from framework.table.model import TableTarget
 from framework.task.upsert.newest import Positions, newest_by_hash, number_of_topic
@@ -27,7 +27,7 @@ class SourceChanges:
 
     topic: str
     partition: int
-    changes: KeyedRows
+    changes: UpsertRows
 
 
 def newest_rows(target: TableTarget, parts: Sequence[SourceChanges]) -> pa.Table:

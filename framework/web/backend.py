@@ -23,7 +23,7 @@ class SettingFinding:
     is_error: bool = True
 
 
-class Desk(Protocol):
+class Backend(Protocol):
     """Called from many threads. What goes wrong is raised as a `FloeError`."""
 
     def view(self) -> Overview:
@@ -36,7 +36,7 @@ class Desk(Protocol):
         """Pause or resume its reading; False when it stands so already."""
 
     @property
-    def has_letters(self) -> bool:
+    def has_dead_letters(self) -> bool:
         """Whether the target lets anybody see dead letters here."""
 
     def letters(self, pipeline: str, code: str, limit: int, by: str) -> DeadLetterPage:

@@ -77,7 +77,7 @@ class Tables:
 
 
 @dataclass(frozen=True)
-class Letter:
+class ShownDeadLetter:
     """A dead letter. `lines`: the record's value in one line, cut around what is wrong, and under it a mark there; no
     character in any text has an effect."""
 
@@ -103,7 +103,7 @@ class DeadLetterPage:
     table: str
     since_ms: int
     found: int
-    letters: tuple[Letter, ...]
+    letters: tuple[ShownDeadLetter, ...]
 
 
 def summary(found: Overview) -> Summary:

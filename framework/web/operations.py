@@ -15,7 +15,7 @@ from framework.commit.events.event_types import Health
 from framework.overview.values import PipelineView, TableView
 from framework.web import connect, documents
 from framework.web.access.access import Identity, Role
-from framework.web.backend import Desk, Refused
+from framework.web.backend import Backend, Refused
 
 WHY_LENGTH = 500
 NAME_LENGTH = 400
@@ -30,7 +30,7 @@ RESTART = (
 class OperationRequest:
     """`query` has a value for each parameter of the operation: its default where none was given."""
 
-    desk: Desk
+    backend: Backend
     who: Identity
     path: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, Any] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Operation:
 
 def pipeline_of(asked: OperationRequest) -> PipelineView:
     name = asked.path["connector" if "connector" in asked.path else "pipeline"]
-    found = next((each for each in asked.desk.view().pipelines if each.pipeline == name), None)
+    found = next((each for each in asked.backend.view().pipelines if each.pipeline == name), None)
     if found is None:
         raise Refused(404, f"there is no pipeline {name}")
     return found
@@ -81,7 +81,7 @@ def pipeline_of(asked: OperationRequest) -> PipelineView:
 
 def table_of(asked: OperationRequest) -> TableView:
     name = asked.path["table"]
-    found = next((each for each in asked.desk.view().tables if each.table == name), None)
+    found = next((each for each in asked.backend.view().tables if each.table == name), None)
     if found is None:
         raise Refused(404, f"there is no table {name}")
     return found
@@ -89,23 +89,23 @@ def table_of(asked: OperationRequest) -> TableView:
 
 def _letters(asked: OperationRequest) -> documents.DeadLetterPage:
     found = pipeline_of(asked)
-    return asked.desk.letters(found.pipeline, asked.query["code"], asked.query["limit"], asked.who.name)
+    return asked.backend.letters(found.pipeline, asked.query["code"], asked.query["limit"], asked.who.name)
 
 
 def _tables(asked: OperationRequest) -> documents.Tables:
     asks = asked.query
-    return documents.tables(asked.desk.view(), asks["name"], asks["state"], asks["after"], asks["limit"])
+    return documents.tables(asked.backend.view(), asks["name"], asks["state"], asks["after"], asks["limit"])
 
 
 def _connectors(asked: OperationRequest) -> object:
-    found = asked.desk.view().pipelines
+    found = asked.backend.view().pipelines
     wanted = asked.query["expand"]
     if not wanted:
         return [each.pipeline for each in found]
     return {
         each.pipeline: connect.Expanded(
             connect.status(each) if "status" in wanted else None,
-            connect.connector(each, asked.desk.config(each.pipeline)) if "info" in wanted else None,
+            connect.connector(each, asked.backend.config(each.pipeline)) if "info" in wanted else None,
         )
         for each in found
     }
@@ -113,7 +113,7 @@ def _connectors(asked: OperationRequest) -> object:
 
 def _connector(asked: OperationRequest) -> connect.Connector:
     found = pipeline_of(asked)
-    return connect.connector(found, asked.desk.config(found.pipeline))
+    return connect.connector(found, asked.backend.config(found.pipeline))
 
 
 def _topics(asked: OperationRequest) -> Mapping[str, connect.Topics]:
@@ -126,7 +126,7 @@ def _hold(paused: bool) -> Callable[[OperationRequest], None]:
         found = pipeline_of(asked)
         if any(sign in found.pipeline for sign in "*?["):
             raise Refused(409, f"the name {found.pipeline} is a pattern: it would hold others, too")
-        has_changed = asked.desk.hold(found.pipeline, paused, asked.who.name, asked.query["why"])
+        has_changed = asked.backend.hold(found.pipeline, paused, asked.who.name, asked.query["why"])
         condition = found.condition
         if not paused and not has_changed and condition.state is Health.PAUSED:
             raise Refused(409, f"it stays paused: {condition.reason}; {condition.remedy}")
@@ -147,7 +147,7 @@ def _check(asked: OperationRequest) -> connect.ConfigInfos:
     plugin = asked.path["plugin"]
     if plugin not in (connect.PLUGIN, *connect.SINKS):
         raise Refused(404, f"there is no plugin {plugin}; GET /connector-plugins lists them")
-    return connect.checked(plugin, asked.body, asked.desk.check(plugin, asked.body))
+    return connect.checked(plugin, asked.body, asked.backend.check(plugin, asked.body))
 
 
 _WHY = Parameter("why", "Why; it stands in the control log beside the token's name and the time.", "", WHY_LENGTH)
@@ -159,7 +159,7 @@ OPERATIONS = (
         "/v1/overview",
         "overview",
         "What is in trouble, what is held, how many pipelines and tables are in which state, and what people did.",
-        lambda asked: documents.summary(asked.desk.view()),
+        lambda asked: documents.summary(asked.backend.view()),
         documents.Summary,
         cached=True,
     ),
@@ -168,7 +168,7 @@ OPERATIONS = (
         "/v1/pipelines",
         "pipelines",
         "All pipelines, whole.",
-        lambda asked: documents.Pipelines(asked.desk.view().pipelines),
+        lambda asked: documents.Pipelines(asked.backend.view().pipelines),
         documents.Pipelines,
         cached=True,
     ),

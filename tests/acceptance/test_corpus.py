@@ -17,7 +17,7 @@ from framework.config.tree import Entry, Mapping
 from framework.diagnose.diagnostic import Span
 from framework.plan.compile import compile_plan
 from framework.testing.case import Case, InputRecord
-from framework.testing.compare import letter_facts
+from framework.testing.compare import dead_letter_facts
 from framework.testing.execute import CaseOutcome, run_case
 from framework.testing.values import rows_of, type_text
 from tests.unit.config.in_memory import TARGET, world
@@ -77,7 +77,7 @@ def rows(outcome: CaseOutcome) -> str:
     if outcome.dead_letters:
         lines.append("dead letters:")
     for letter in outcome.dead_letters:
-        facts = letter_facts(letter)
+        facts = dead_letter_facts(letter)
         lines.append(f"  line {letter.offset + 1}: {facts['code']} at {facts['stage']}: {facts['message']}")
     if outcome.dropped:
         lines.append(f"dropped: {outcome.dropped}")

@@ -334,7 +334,7 @@ def check_evolve(seed: int, most: int = 1000) -> Report:
     report = Report(documents=count)
     way = "evolve"
     try:
-        told, table = _landed(drawn)
+        reported, table = _landed(drawn)
     except Exception:
         report.uncaught += 1
         report.faults.append(("uncaught evolve", seed, traceback.format_exc()))
@@ -353,7 +353,7 @@ def check_evolve(seed: int, most: int = 1000) -> Report:
             ("wrong evolve", seed, f"columns {kinds}\n must be {model.table}\n {policy}\n {values[:6]} {cuts}")
         )
         return report
-    for at, (must, found) in enumerate(zip(wanted, told, strict=True)):
+    for at, (must, found) in enumerate(zip(wanted, reported, strict=True)):
         if isinstance(found, str) or isinstance(must, Refused):
             report.refused[way] += 1
             good = isinstance(found, str) and isinstance(must, Refused)
@@ -390,7 +390,7 @@ def _landed(drawn: Drawn) -> tuple[list[Any], TableTarget]:
         spec_json=now.model_dump_json(),
         other_specs_json=tuple(each.model_dump_json() for each in before),
     )
-    told: list[Any] = []
+    reported: list[Any] = []
     for begin, end in pairwise(drawn.cuts):
         records = block(values[begin:end], first_offset=begin)
         for _ in range(12):
@@ -413,9 +413,9 @@ def _landed(drawn: Drawn) -> tuple[list[Any], TableTarget]:
         left = iter(range(0 if rows is None else rows.num_rows))
         for offset in range(begin, end):
             at = None if offset in letters else next(left)
-            told.append(letters[offset] if at is None else {name: column[at] for name, column in columns.items()})
+            reported.append(letters[offset] if at is None else {name: column[at] for name, column in columns.items()})
         assert next(left, None) is None
-    return told, tables.targets["ns.t"]
+    return reported, tables.targets["ns.t"]
 
 
 def _kind(kind: IcebergType) -> Kind:

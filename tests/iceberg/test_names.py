@@ -247,8 +247,8 @@ def test_doctor_finds_broken_tables_and_its_remedy_makes_them_readable(lake: Lak
     assert found[-1].message == "1 table can be read by Spark and Iceberg's Java library"
 
     for title, (_, added, wanted) in BROKEN.items():
-        (told,) = doctor_catalog.mend(lake.tables, f"ns.{title}")
-        assert (told.state, wanted in landings[title].columns()) == (CheckState.OK, True), told
+        (reported,) = doctor_catalog.mend(lake.tables, f"ns.{title}")
+        assert (reported.state, wanted in landings[title].columns()) == (CheckState.OK, True), reported
         (again,) = doctor_catalog.mend(lake.tables, f"ns.{title}")
         assert "nothing was changed" in again.message
         value: object = {"": 7} if title == "empty_inside" else 7

@@ -9,12 +9,12 @@ from framework.commit.events.event_types import (
     DataWritten,
     Heartbeat,
     Holds,
-    KeyedChanges,
     KeysFile,
     OffsetsSet,
     PauseChanged,
     SourceRange,
     TableCommitPolicy,
+    UpsertChanges,
 )
 from framework.commit.machine.effects import ExaminedTable
 
@@ -71,7 +71,7 @@ def written(
         parts=parts,
         base_batch=base_batch,
         after_batch=after_batch,
-        keyed=KeyedChanges(None, (1,), (KeysFile(f"{stem}-keys", STEP, 100),)) if keyed else None,
+        keyed=UpsertChanges(None, (1,), (KeysFile(f"{stem}-keys", STEP, 100),)) if keyed else None,
     )
 
 

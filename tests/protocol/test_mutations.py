@@ -581,10 +581,10 @@ def what_the_log_tells_of_commits_is_not_heeded(patch: pytest.MonkeyPatch) -> w.
     real = schedule.loaded
 
     def deaf(turn: StepDraft, view: ExaminedTable) -> None:
-        told = turn.state.committed
+        reported = turn.state.committed
         turn.set(committed={})
         real(turn, view)
-        turn.set(committed=told)
+        turn.set(committed=reported)
 
     patch.setattr(schedule, "loaded", deaf)
     return step

@@ -160,12 +160,20 @@ def young_files_are_taken(patch: pytest.MonkeyPatch) -> None:
 
 def a_file_is_as_old_as_its_announcement(patch: pytest.MonkeyPatch) -> None:
     real = orphans.may_be_gone
-    patch.setattr(test_orphans, "may_be_gone", lambda now, after, told, begun, most: real(now, after, told, told, most))
+    patch.setattr(
+        test_orphans,
+        "may_be_gone",
+        lambda now, after, reported, begun, most: real(now, after, reported, reported, most),
+    )
 
 
 def the_writers_clock_is_believed(patch: pytest.MonkeyPatch) -> None:
     real = orphans.may_be_gone
-    patch.setattr(test_orphans, "may_be_gone", lambda now, after, told, begun, most: real(now, told, told, begun, most))
+    patch.setattr(
+        test_orphans,
+        "may_be_gone",
+        lambda now, after, reported, begun, most: real(now, reported, reported, begun, most),
+    )
 
 
 def the_machines_clock_says_what_is_old(patch: pytest.MonkeyPatch) -> None:

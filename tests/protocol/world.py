@@ -73,7 +73,7 @@ def replace(value: T, **changes: object) -> T:
 PROMPT = Limits(
     retry_first_ms=0,
     retry_most_ms=0,
-    conflict_patience=0,
+    immediate_conflict_retries=0,
     conflict_first_ms=0,
     conflict_most_ms=0,
     blocked_first_ms=0,

@@ -23,7 +23,7 @@ from framework.adapters.telemetry import metrics_server
 from framework.adapters.telemetry.metrics_server import MetricsServer
 from framework.web import app, serve
 from framework.web.beside import PageBeside
-from tests.unit.web.desk import PlainDesk
+from tests.unit.web.backend import PlainDesk
 
 SOURCES = Path(framework.__file__).parent
 FLOOD = 1_200

@@ -358,7 +358,7 @@ def test_the_list_of_doors_is_all_that_pyiceberg_offers() -> None:
     import pyiceberg.catalog.memory
 
     classes = {each.__name__ for each in _subclasses(Catalog)}
-    assert classes - {"FlatSqlCatalog", "BoundedRestCatalog", "MetastoreCatalog", "NoopCatalog"} <= OPENS
+    assert classes - {"FlatSqlCatalog", "TimeoutRestCatalog", "MetastoreCatalog", "NoopCatalog"} <= OPENS
 
 
 def _subclasses(kind: type) -> set[type]:

@@ -48,7 +48,7 @@ HANGS = "a thread hangs at fault point"
 _reached: Counter[str] = Counter()
 
 
-def reach(point: str) -> None:
+def failpoint(point: str) -> None:
     """Say that `point` was reached; dies here if a test has armed it."""
     armed = os.environ.get("FLOE_FAULT")
     if not armed:

@@ -54,7 +54,7 @@ class Listener(socket.socket):
         fitting = MOST_CONNECTIONS if descriptors < 0 else min(MOST_CONNECTIONS, max(4, descriptors // SHARE))
         self._most = most or fitting
         self._open: deque[socket.socket] = deque()
-        self._is_told = False
+        self._is_reported = False
 
     def accept(self) -> tuple[socket.socket, Any]:
         """The newest connection.
@@ -66,8 +66,8 @@ class Listener(socket.socket):
         made, address = super().accept()
         self._open = deque(each for each in self._open if each.fileno() != -1)
         if len(self._open) >= self._most:
-            if not self._is_told:
-                self._is_told = True
+            if not self._is_reported:
+                self._is_reported = True
                 log.warning("more than %s connections at a time: the oldest are ended", self._most)
             with suppress(OSError):
                 self._open[len(self._open) - self._most].shutdown(socket.SHUT_RDWR)

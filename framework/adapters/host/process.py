@@ -124,7 +124,7 @@ def spawn(
     return process
 
 
-def tell(pid_file: Path, mark: str, signal_number: signal.Signals) -> bool:
+def send_signal(pid_file: Path, mark: str, signal_number: signal.Signals) -> bool:
     """Sends a signal to the process of a pid file; False when there is none."""
     pid = running_pid(pid_file, mark)
     if pid is not None:

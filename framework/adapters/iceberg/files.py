@@ -25,7 +25,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table import Table, TableProperties
 
-from framework.adapters.iceberg.upsert.order import tombstones_of
+from framework.adapters.iceberg.upsert.order import deleted_key_files_of
 from framework.commit.deleted_keys import root_of
 from framework.commit.file_ages import ClockReading
 from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY, filled_from
@@ -99,7 +99,7 @@ def references_of(table: Table) -> TableReferences:
                 found.add(entry.data_file.file_path)
     found |= {statistics.statistics_path for statistics in metadata.statistics}
     found |= {statistics.statistics_path for statistics in metadata.partition_statistics}
-    remembered = tombstones_of(metadata)
+    remembered = deleted_key_files_of(metadata)
     found |= set(remembered or ())
     kept_folder = "" if remembered is not None else path_key(root_of(metadata.location))
     paths = frozenset(path_key(path) for path in found if path)

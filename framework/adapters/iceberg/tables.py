@@ -35,7 +35,7 @@ from framework.adapters.iceberg.files import (
     store_now_ms,
 )
 from framework.adapters.iceberg.supported_tables import raise_for_names, refused, unreadable, unwritable
-from framework.adapters.iceberg.upsert.target import KeyedTarget, ask_keyed, check_keyed, keyed_target_of
+from framework.adapters.iceberg.upsert.target import UpsertTarget, ask_upsert, check_upsert, upsert_target_of
 from framework.adapters.iceberg.views import SnapshotInfo, ancestry, definition_of, head_of, info_of, target_of, view_of
 from framework.adapters.parquet.usable import unusable
 from framework.adapters.secrets import first_line
@@ -183,7 +183,7 @@ class IcebergTables:
             )
         return target
 
-    def load_keyed(self, target: TableTarget, known: KeyedTarget | None = None) -> KeyedTarget:
+    def load_upsert_target(self, target: TableTarget, known: UpsertTarget | None = None) -> UpsertTarget:
         """Where the live rows of a table are that follows its keys, at its head now.
 
         Args:
@@ -193,15 +193,15 @@ class IcebergTables:
             FloeError: the catalog or the store cannot be asked now.
             TableBlocked: rows of the table cannot be replaced by key as it is now.
         """
-        return ask_keyed(self._load(target.name), target, lambda loaded: keyed_target_of(loaded, target, known))
+        return ask_upsert(self._load(target.name), target, lambda loaded: upsert_target_of(loaded, target, known))
 
-    def check_keyed(self, target: TableTarget) -> None:
+    def check_upsert(self, target: TableTarget) -> None:
         """Find what keeps rows of the table from being replaced by key, as far as its metadata tells.
 
         Raises:
             FloeError, TableBlocked: as `load_keyed`.
         """
-        ask_keyed(self._load(target.name), target, lambda loaded: check_keyed(loaded, target))
+        ask_upsert(self._load(target.name), target, lambda loaded: check_upsert(loaded, target))
 
     def snapshots(self, table: str, branch: str = "main", limit: int | None = None) -> list[SnapshotInfo]:
         """The branch's snapshots, newest first; none when there is no such table or branch."""

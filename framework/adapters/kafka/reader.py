@@ -26,7 +26,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from framework.adapters.kafka.client import ClientLog, build, consumer_config, error_of
 from framework.config.units import setting_text
 from framework.record.compiled import load_compiled
-from framework.record.model import RecordBlock, Slice
+from framework.record.model import RecordBlock, TaskRange
 from framework.record.value_buffer import JoinedValues
 
 # Named in ACLs and seen in broker logs; it never joins a group and never commits.
@@ -59,7 +59,7 @@ class PartitionReader(Protocol):
 
     log: ClientLog
 
-    def assign(self, piece: Slice) -> None:
+    def assign(self, task_range: TaskRange) -> None:
         """Read from the start of the slice on."""
 
     def unassign(self) -> None:
@@ -68,13 +68,13 @@ class PartitionReader(Protocol):
     def poll(self, records: int, nbytes: int, end: int, timeout_s: float) -> Polled:
         """Hold up to so many more records and bytes, all below offset `end`."""
 
-    def take(self, piece: Slice) -> RecordBlock:
+    def take(self, task_range: TaskRange) -> RecordBlock:
         """The records held, which are held no more; there is at least one."""
 
-    def position(self, piece: Slice) -> int:
+    def position(self, task_range: TaskRange) -> int:
         """Where the consumer is, past markers that it has met; -1 before anything was read."""
 
-    def ask_for_leader(self, piece: Slice) -> None:
+    def ask_for_leader(self, task_range: TaskRange) -> None:
         """A topic that the consumer has not met waits for its once-a-second look at unknown topics; asking ends
         that."""
 
@@ -171,8 +171,8 @@ class CompiledReader:
 
         self._reader = build(make, settings, config)
 
-    def assign(self, piece: Slice) -> None:
-        _checked(self._reader.assign(piece.topic, piece.partition, piece.start))
+    def assign(self, task_range: TaskRange) -> None:
+        _checked(self._reader.assign(task_range.topic, task_range.partition, task_range.start))
 
     def unassign(self) -> None:
         _checked(self._reader.unassign())
@@ -188,13 +188,13 @@ class CompiledReader:
             held, held_bytes, position, [(KafkaError(code, text), offset) for code, offset, text in events], seen
         )
 
-    def take(self, piece: Slice) -> RecordBlock:
+    def take(self, task_range: TaskRange) -> RecordBlock:
         data, starts, offsets, stamps, missing, newlines, is_braced, is_ascii, messages = self._reader.take()
         absent = None if missing is None else np.frombuffer(missing, np.bool_)
         values = JoinedValues(data, np.frombuffer(starts, np.int64), absent, newlines, is_braced, is_ascii)
         return RecordBlock(
-            topic=piece.topic,
-            partition=piece.partition,
+            topic=task_range.topic,
+            partition=task_range.partition,
             values=values,
             offsets=array("q", offsets),
             timestamps_ms=array("q", stamps),
@@ -202,17 +202,17 @@ class CompiledReader:
             headers=LazyColumn(len(values), messages.headers if messages else _nothing),
         )
 
-    def position(self, piece: Slice) -> int:
-        code, offset = self._reader.position(piece.topic, piece.partition)
+    def position(self, task_range: TaskRange) -> int:
+        code, offset = self._reader.position(task_range.topic, task_range.partition)
         if code == KafkaError._UNKNOWN_PARTITION:
             return -1
         _checked(code)
         return int(offset)
 
-    def ask_for_leader(self, piece: Slice) -> None:
-        code = self._reader.describe(piece.topic, 5000)
+    def ask_for_leader(self, task_range: TaskRange) -> None:
+        code = self._reader.describe(task_range.topic, 5000)
         if code:
-            logger.debug("no metadata of %s yet: %s", piece.topic, KafkaError(code).str())
+            logger.debug("no metadata of %s yet: %s", task_range.topic, KafkaError(code).str())
 
 
 # Syslog's levels, as librdkafka counts them.
@@ -249,10 +249,10 @@ class PythonReader:
         self._nbytes = 0
         self._seen = 0
 
-    def assign(self, piece: Slice) -> None:
+    def assign(self, task_range: TaskRange) -> None:
         self._forget()
         self._seen = 0
-        self._consumer.assign([TopicPartition(piece.topic, piece.partition, piece.start)])
+        self._consumer.assign([TopicPartition(task_range.topic, task_range.partition, task_range.start)])
 
     def unassign(self) -> None:
         self._forget()
@@ -285,7 +285,7 @@ class PythonReader:
                 inside.append(message)
         return inside
 
-    def take(self, piece: Slice) -> RecordBlock:
+    def take(self, task_range: TaskRange) -> RecordBlock:
         """Little Python per record: this is the widest part of the path."""
         messages = self._held
         self._forget()
@@ -293,8 +293,8 @@ class PythonReader:
         # Offsets ascend strictly, so a span as long as the list has no holes.
         whole = last - first + 1 == len(messages)
         return RecordBlock(
-            topic=piece.topic,
-            partition=piece.partition,
+            topic=task_range.topic,
+            partition=task_range.partition,
             values=[message.value() for message in messages],
             offsets=list(range(first, last + 1)) if whole else [message.offset() or 0 for message in messages],
             timestamps_ms=[message.timestamp()[1] for message in messages],
@@ -305,21 +305,21 @@ class PythonReader:
     def _forget(self) -> None:
         self._held, self._nbytes = [], 0
 
-    def position(self, piece: Slice) -> int:
+    def position(self, task_range: TaskRange) -> int:
         try:
-            [found] = self._consumer.position([TopicPartition(piece.topic, piece.partition)])
+            [found] = self._consumer.position([TopicPartition(task_range.topic, task_range.partition)])
         except KafkaException as raised:
             if error_of(raised).code() == KafkaError._UNKNOWN_PARTITION:
                 return -1
             raise
         return int(found.offset)
 
-    def ask_for_leader(self, piece: Slice) -> None:
+    def ask_for_leader(self, task_range: TaskRange) -> None:
         try:
-            self._consumer.list_topics(piece.topic, timeout=5)
+            self._consumer.list_topics(task_range.topic, timeout=5)
         except KafkaException as raised:
             # An unreachable broker is judged by the stall time-out; anything else comes again as an error of the fetch.
-            logger.debug("no metadata of %s yet: %s", piece.topic, raised)
+            logger.debug("no metadata of %s yet: %s", task_range.topic, raised)
 
 
 @contextmanager

@@ -31,7 +31,7 @@ def write_long_file(
     target: TableTarget,
     pieces: Iterable[pa.Table],
     prefix: str,
-    told: Callable[[pa.ChunkedArray], None] | None = None,
+    reported: Callable[[pa.ChunkedArray], None] | None = None,
 ) -> DataFile | None:
     """Write all pieces; None, and no file, where there is no row.
 
@@ -68,8 +68,8 @@ def write_long_file(
             ) as writer:
                 group: pa.Table | None = first
                 while group is not None:
-                    if told is not None:
-                        told(group.column(group.num_columns - 1))
+                    if reported is not None:
+                        reported(group.column(group.num_columns - 1))
                         group = group.select(list(range(group.num_columns - 1)))
                     columns = [
                         as_column(column, field) for column, field in zip(group.columns, layout.arrow, strict=True)

@@ -65,8 +65,8 @@ class RunLog:
 
 def error_line(error: FloeError) -> str:
     """An error as one line of JSON."""
-    told = {"code": error.code, "place": log_line(error.place), "remedy": log_line(error.remedy)}
-    return rendered(harmless(LogLine(error.message, Level.ERROR)), time.time(), LogFormat.JSON, **told)
+    reported = {"code": error.code, "place": log_line(error.place), "remedy": log_line(error.remedy)}
+    return rendered(harmless(LogLine(error.message, Level.ERROR)), time.time(), LogFormat.JSON, **reported)
 
 
 def _to_standard_error(text: str) -> None:

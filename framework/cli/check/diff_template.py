@@ -79,8 +79,8 @@ def _lines(change: TemplateChange) -> Iterator[PreviewLine]:
                 yield PreviewLine(" ", 2, line)
         return
     after = f"{change.after.name} {change.after.version} ({change.after.hash[:_HASH_SHOWN]})"
-    told = "" if change.changes else ", nothing else changes"
+    reported = "" if change.changes else ", nothing else changes"
     yield PreviewLine(
-        "~" if change.changes else " ", 0, f"pipeline {change.pipeline} ({change.file}): {before} -> {after}{told}"
+        "~" if change.changes else " ", 0, f"pipeline {change.pipeline} ({change.file}): {before} -> {after}{reported}"
     )
     yield from changes_lines(change.changes, ())

@@ -11,7 +11,7 @@ from framework.cli.shared import complete
 from framework.cli.shared.options import json_option
 from framework.diagnose.codes.catalogue import CODES, explanation, lookup
 from framework.diagnose.codes.page import page
-from framework.diagnose.transcript import mending_lines, seen_lines
+from framework.diagnose.transcript import repair_lines, seen_lines
 
 
 @click.command()
@@ -38,7 +38,7 @@ def explain(code: str | None, as_json: bool, format_: str) -> int:
     if entry is None:
         raise click.UsageError(f"there is no code {code}; `floe explain` lists all")
     if as_json:
-        lines = {"transcript": seen_lines(entry), "mends": mending_lines(entry)}
+        lines = {"transcript": seen_lines(entry), "mends": repair_lines(entry)}
         click.echo(json.dumps({**asdict(entry), **lines}, indent=2, ensure_ascii=False))
     else:
         click.echo(explanation(entry))

@@ -98,12 +98,12 @@ def _of_topic(recording: Recording, loaded: LoadedPipeline) -> list[Taken]:
 
     kafka, topic = loaded.spec.source.kafka, str(recording.topic)
     if not kafka.reads(topic):
-        told = ", ".join(kafka.topics) or f"those that match {kafka.topic_pattern}"
+        reported = ", ".join(kafka.topics) or f"those that match {kafka.topic_pattern}"
         raise ConfigError(
             f"the pipeline does not read the topic {topic}",
             code="FLOE-R403",
             place=loaded.file,
-            remedy=f"name one of its topics: {told}",
+            remedy=f"name one of its topics: {reported}",
         )
     if loaded.spec.source.format.registry or (loaded.spec.source.key and loaded.spec.source.key.format.registry):
         raise ConfigError(

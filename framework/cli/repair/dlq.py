@@ -47,11 +47,11 @@ def _read(pipeline: LoadedPipeline, selection: Selection, columns: tuple[str, ..
     import pyarrow as pa
 
     from framework.plan.compile import compile_plan
-    from framework.recovery.dead_letters import letter_table, read_with_marks
+    from framework.recovery.dead_letters import dead_letter_table_of, read_with_marks
     from framework.runtime.job import open_catalog
 
     plan = compile_plan(pipeline)
-    catalog = open_catalog(pipeline.target, (catalog_of(letter_table(plan)),))
+    catalog = open_catalog(pipeline.target, (catalog_of(dead_letter_table_of(plan)),))
     found = read_with_marks(plan, catalog, selection, columns)
     at = found.schema.get_field_index("timestamp")
     found = found.set_column(at, "timestamp", found.column(at).cast(pa.int64()))

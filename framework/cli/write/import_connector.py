@@ -123,7 +123,7 @@ def import_connector_command(
         click.echo(pipeline, nl=False)
     if target_file:
         _write(target_file, _MODELINE.format("target").replace("../", "../../") + _yaml(imported.target))
-    _tell(imported, target_file)
+    _report(imported, target_file)
     return 0
 
 
@@ -226,7 +226,7 @@ def _write(path: str, text: str) -> None:
     click.echo(f"wrote {path}", err=True)
 
 
-def _tell(imported: Imported, target_file: str | None) -> None:
+def _report(imported: Imported, target_file: str | None) -> None:
     if imported.target_keys and not target_file:
         click.echo("\nFor the target, which `--target-file` writes:", err=True)
         click.echo(f"  {', '.join(imported.target_keys)}", err=True)

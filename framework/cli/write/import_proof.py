@@ -83,10 +83,10 @@ def proved(
         report = run(load_text(whole, file, target))
     differences = (*report.findings, *(one for case in report.cases for one in case.differences))
     if differences or not report.cases:
-        told = differences[0].message if differences else "no test was run"
+        reported = differences[0].message if differences else "no test was run"
         more = f", and {counted(len(differences) - 1, 'more difference')}" if len(differences) > 1 else ""
         raise ConfigError(
-            f"the pipeline file writes other rows than the sink, so it was not written: {told}{more}",
+            f"the pipeline file writes other rows than the sink, so it was not written: {reported}{more}",
             code="FLOE-R408",
             place=file,
             remedy="check `--fields` against the values of the records, or write the pipeline file by hand",

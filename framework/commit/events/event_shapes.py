@@ -18,12 +18,13 @@ from framework.commit.events.event_types import (
     DataComplete,
     DataFile,
     DataWritten,
+    DeletedKeysChange,
+    DeletedKeysFile,
     Deployed,
     Discarded,
     Health,
     Heartbeat,
     Holds,
-    KeyedChanges,
     KeysFile,
     OffsetsSet,
     PauseChanged,
@@ -33,8 +34,7 @@ from framework.commit.events.event_types import (
     Subject,
     TableCommitPolicy,
     TableMeasured,
-    TombstoneFile,
-    Tombstones,
+    UpsertChanges,
 )
 from framework.commit.events.json_shape import (
     BOOL,
@@ -64,9 +64,9 @@ from framework.commit.maintenance.others import OtherMaintainer
 VERSION = 1
 # Of announcements that take rows away: a coordinator that does not know how must stop there, rather than add files
 # alone.
-KEYED_VERSION = 2
+UPSERT_VERSION = 2
 # Of those that say what becomes of deleted keys that the table remembers: one that does not know them would forget.
-TOMBSTONES_VERSION = 3
+DELETED_KEYS_VERSION = 3
 
 INTS = map_of(int)
 TEXTS = map_of(str)
@@ -142,17 +142,17 @@ ACCOUNTING = object_of(
 )
 POLICY = object_of(JsonShape(TableCommitPolicy, {}, interval_ms=INT, max_bytes=INT, max_rows=INT, branch=TEXT))
 KEYS_FILE = JsonShape(KeysFile, {}, path=TEXT, record_count=INT, file_size_bytes=INT)
-TOMBSTONE_FILE = JsonShape(TombstoneFile, {}, path=TEXT, record_count=INT, file_size_bytes=INT, newest_ms=INT)
-TOMBSTONES = JsonShape(
-    Tombstones,
+DELETED_KEYS_FILE = JsonShape(DeletedKeysFile, {}, path=TEXT, record_count=INT, file_size_bytes=INT, newest_ms=INT)
+DELETED_KEYS = JsonShape(
+    DeletedKeysChange,
     {},
     order_id=INT,
     known=list_of(str, "texts"),
-    added=objects_of(TOMBSTONE_FILE),
+    added=objects_of(DELETED_KEYS_FILE),
     removed=list_of(str, "texts"),
 )
-KEYED = JsonShape(
-    KeyedChanges,
+UPSERT = JsonShape(
+    UpsertChanges,
     {},
     base_snapshot_id=OPTIONAL_INT,
     key_ids=list_of(int, "integers"),
@@ -160,7 +160,7 @@ KEYED = JsonShape(
     inserted=INT,
     updated=INT,
     deleted=INT,
-    tombstones=sparse(optional_object(TOMBSTONES), lambda: None),
+    tombstones=sparse(optional_object(DELETED_KEYS), lambda: None),
     copy_on_write=sparse(BOOL, lambda: False),
 )
 HEALTH = object_of(
@@ -217,7 +217,7 @@ EVENTS = (
         commit=POLICY,
         ranges=RANGES,
         files=objects_of(FILE),
-        keyed=sparse(optional_object(KEYED), lambda: None),
+        keyed=sparse(optional_object(UPSERT), lambda: None),
         begun_ms=sparse(OPTIONAL_INT, lambda: None),
     ),
     _event(

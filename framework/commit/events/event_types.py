@@ -122,7 +122,7 @@ class KeysFile:
 
 
 @dataclass(frozen=True)
-class TombstoneFile:
+class DeletedKeysFile:
     """An Arrow file of deleted keys, by hash, each with the value that ordered its delete. `newest_ms` is when the
     newest of them was deleted."""
 
@@ -133,7 +133,7 @@ class TombstoneFile:
 
 
 @dataclass(frozen=True)
-class Tombstones:
+class DeletedKeysChange:
     """What a batch does to the deleted keys that a table remembers, where a column orders its records.
 
     `order_id` is that column's field id. The changes were compared with the files in `known`, which the table must
@@ -142,12 +142,12 @@ class Tombstones:
 
     order_id: int
     known: tuple[str, ...] = ()
-    added: tuple[TombstoneFile, ...] = ()
+    added: tuple[DeletedKeysFile, ...] = ()
     removed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class KeyedChanges:
+class UpsertChanges:
     """What a batch does to a table that follows its keys, besides adding files: the rows of `keys` that are live go.
 
     `base_snapshot_id` is the head at which the live rows were looked for, None if the table had no snapshot. `key_ids`
@@ -162,7 +162,7 @@ class KeyedChanges:
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
-    tombstones: Tombstones | None = None
+    tombstones: DeletedKeysChange | None = None
     copy_on_write: bool = False
 
     @property
@@ -202,7 +202,7 @@ class DataWritten:
     parts: int = 1
     base_batch: int = 0
     after_batch: int | None = None
-    keyed: KeyedChanges | None = None
+    keyed: UpsertChanges | None = None
     begun_ms: int | None = None
 
     @property

@@ -89,7 +89,7 @@ def finish(turn: StepDraft) -> None:
             if turn.now_ms >= request.answered_ms + state.limits.answered_ms:
                 turn.drop_request(request.request_id)
             continue
-        waits, blocked = _standing(turn.state, request, turn.now_ms)
+        waits, blocked = _request_status(turn.state, request, turn.now_ms)
         if not waits:
             turn.put_request(changed(request, answered_ms=turn.now_ms))
             _say_complete(turn, request.request_id, blocked)
@@ -121,7 +121,7 @@ def _repeat_pauses_ms(state: CoordinatorState) -> float:
     return 0 if state.last_carry_ms is None else state.last_carry_ms + state.limits.carry_ms
 
 
-def _standing(state: CoordinatorState, request: CommitRequest, now_ms: int) -> tuple[bool, dict[str, str]]:
+def _request_status(state: CoordinatorState, request: CommitRequest, now_ms: int) -> tuple[bool, dict[str, str]]:
     """Whether a request still has to wait, and what of it will not be committed, with the reasons."""
     late = now_ms >= request.deadline_ms
     blocked: dict[str, str] = {}

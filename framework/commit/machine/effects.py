@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from framework.commit.events.event_types import ControlEvent, DataFile, KeyedChanges
+from framework.commit.events.event_types import ControlEvent, DataFile, UpsertChanges
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class CommitTable:
     progress: TableProgress
     valid_through_ms: int | None
     examine: tuple[str, ...] = ()
-    keyed: tuple[KeyedChanges, ...] = ()
+    keyed: tuple[UpsertChanges, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -218,10 +218,10 @@ def _commit_requested(turn: StepDraft, record: Read, event: CommitRequested) -> 
     """The deadline is meant by the clock of whoever asks, and so is the record's time: the time between the two counts
     from now on, by ours. A request of long ago is not answered again; how long ago it was, two clocks may tell
     differently."""
-    patience_ms = event.deadline_ms - (turn.now_ms if record.timestamp_ms is None else record.timestamp_ms)
+    timeout_ms = event.deadline_ms - (turn.now_ms if record.timestamp_ms is None else record.timestamp_ms)
     old = not turn.state.caught_up and turn.now_ms > event.deadline_ms + turn.state.limits.clocks_apart_ms
     if event.request_id and event.request_id not in turn.state.requests and not old:
-        deadline_ms = turn.now_ms + max(0, patience_ms)
+        deadline_ms = turn.now_ms + max(0, timeout_ms)
         turn.put_request(CommitRequest(event.request_id, record.offset, event.pipeline, deadline_ms))
 
 

@@ -26,7 +26,7 @@ class Limits:
     retry_first_ms: int = 1_000  # pause after the first failed commit or load; doubles
     retry_most_ms: int = 60_000
     failed_after: int = 10  # failures in a row until a table is called FAILED instead of DEGRADED
-    conflict_patience: int = 3  # conflicts in a row that are decided anew at once; further ones pause
+    immediate_conflict_retries: int = 3  # conflicts in a row that are decided anew at once; further ones pause
     conflict_first_ms: int = 100
     conflict_most_ms: int = 5_000
     blocked_first_ms: int = 5_000  # a blocked table is examined again after this; doubles
@@ -35,7 +35,7 @@ class Limits:
     store_ms: int = 10_000  # the low-water mark of a log without commits is stored at most this often
     carry_ms: int = 600_000  # all chain links are repeated in a CommitComplete at least this often
     pending_files: int = 20_000  # with more in memory, tables are due at once and the log is not read on meanwhile
-    tell_ms: int = 10_000  # a new state of one table is told at most this often
+    report_ms: int = 10_000  # a new state of one table is told at most this often
     retell_ms: int = 300_000  # another reason for the same state
     undrained_files: int = 5_000  # of a table that cannot be committed now; what comes after is read again later
     answered_ms: int = 60_000  # an answer that is not read back is waited for so long
@@ -151,7 +151,7 @@ class TableState:
     valid_through_ms: int | None = None
     repeats: int = 0  # announcements found to be repeats and skipped
     unread: Unread | None = None  # what stands behind `pending` and is to be read again
-    told: StateChanged | None = None  # what was last said of its state; information
+    reported: StateChanged | None = None  # what was last said of its state; information
 
     def was_given_up(self, pipeline: str, batch: int) -> bool:
         return (pipeline, batch) in self.given_up or any(

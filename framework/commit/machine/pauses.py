@@ -34,11 +34,11 @@ class SeenPause:
 
     event: PauseChanged
     said_at: int
-    sightings: tuple[PauseVisibility, ...]
+    visibilities: tuple[PauseVisibility, ...]
 
     def begin(self, low_water: int) -> int:
         """Where a reader has to begin to know of the pause before it reads anything at or above the low-water mark."""
-        return max([self.sightings[0].begin, *(s.begin for s in self.sightings if s.seen_at < low_water)])
+        return max([self.visibilities[0].begin, *(s.begin for s in self.visibilities if s.seen_at < low_water)])
 
 
 Pauses = Mapping[PauseKey, SeenPause]
@@ -60,8 +60,8 @@ def with_repeated(pauses: Pauses, offset: int, event: CommitComplete, low_water:
             pauses = {**pauses, key: SeenPause(repeated, event.position - 1, (new,))}
         elif known.said_at < event.position and known.event == repeated:
             # The newest sighting takes the place of older ones once everything up to it is in every table.
-            newest = known.sightings[-1]
-            if len(known.sightings) == 1 or newest.seen_at < low_water:
+            newest = known.visibilities[-1]
+            if len(known.visibilities) == 1 or newest.seen_at < low_water:
                 pauses = {**pauses, key: SeenPause(repeated, known.said_at, (newest, new))}
     return pauses
 

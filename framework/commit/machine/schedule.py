@@ -168,8 +168,8 @@ def loaded(turn: StepDraft, view: ExaminedTable) -> None:
         table = changed(table, table_uuid=view.table_uuid, recorded=0, recorded_epoch=None)
     reason = trouble(turn.state, table, view)
     reached = view.progress.control_offset if view.progress is not None else 0
-    told = turn.state.committed.get(view.table_uuid, 0)
-    if reason is not None and table.recorded <= reached < told and table.behind != reached:
+    reported = turn.state.committed.get(view.table_uuid, 0)
+    if reason is not None and table.recorded <= reached < reported and table.behind != reached:
         # Another coordinator may have committed after this was examined: look once more before it is called trouble.
         limits = turn.state.limits
         _pause(turn, changed(table, behind=reached), limits.retry_first_ms, limits.retry_first_ms, 0)
@@ -280,10 +280,10 @@ def conflict(turn: StepDraft, name: str, commit_id: str) -> None:
         return
     limits = turn.state.limits
     table = changed(table, attempt=None, conflicts=table.conflicts + 1)
-    if table.conflicts <= limits.conflict_patience:
+    if table.conflicts <= limits.immediate_conflict_retries:
         _load(turn, table)
         return
-    doublings = table.conflicts - limits.conflict_patience - 1
+    doublings = table.conflicts - limits.immediate_conflict_retries - 1
     _pause(turn, table, limits.conflict_first_ms, limits.conflict_most_ms, doublings)
 
 

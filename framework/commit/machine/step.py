@@ -71,7 +71,7 @@ def next_due_ms(state: CoordinatorState) -> int | None:
     for ever: the Tick at that time does what was due."""
     if not state.assigned or state.stopped is not None:
         return None
-    times = [cycle.next_cycle_ms(state), health.next_tell_ms(state)]
+    times = [cycle.next_cycle_ms(state), health.next_report_ms(state)]
     for table in state.tables.values():
         times.append(table.retry_at_ms if table.phase is TablePhase.PAUSED else schedule.due_at_ms(state, table))
     return min((time for time in times if time is not None), default=None)
@@ -202,7 +202,7 @@ def _tick(turn: StepDraft, message: Tick) -> None:
         return
     _consider_all(turn)
     cycle.finish(turn)
-    health.tell(turn)
+    health.report_states(turn)
     turn.set(clock_ms=turn.now_ms, settled=True, settled_until_ms=next_due_ms(turn.state))
 
 

@@ -17,7 +17,7 @@ from framework.commit.deleted_keys import FOLDER
 
 SUFFIXES = (".parquet", ".avro", ".puffin")
 # Of deleted keys that tables remember. Runs of a key index are their driver's own.
-_TOMBSTONES = re.compile(rf"/{FOLDER}/[^/]+\.arrow$")
+_DELETED_KEYS = re.compile(rf"/{FOLDER}/[^/]+\.arrow$")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def judge(
         return FileVerdict.REFERENCED
     if file.key in announced:
         return FileVerdict.ANNOUNCED
-    if not file.key.endswith(SUFFIXES) and _TOMBSTONES.search(file.key) is None:
+    if not file.key.endswith(SUFFIXES) and _DELETED_KEYS.search(file.key) is None:
         return FileVerdict.OTHER
     if file.modified_ms is None or file.modified_ms > now_ms - older_than_ms:
         return FileVerdict.YOUNG

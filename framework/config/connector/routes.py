@@ -119,11 +119,11 @@ def _topics(route_field: str | None, shape: RecordShape) -> dict[str, str] | Non
     column = shape.column(head)
     if column is None:
         if shape.columns is not None:
-            told = ", ".join(one.name for one in shape.columns)
+            reported = ", ".join(one.name for one in shape.columns)
             raise refused(
                 ROUTE_FIELD,
                 f"behind the transforms no record has the field `{head}`, so the sink writes none",
-                f"route by one of these fields: {told}",
+                f"route by one of these fields: {reported}",
             )
         if head in shape.hints:
             raise refused(ROUTE_FIELD, f"a transform makes a moment of `{head}`, and rules look at text")

@@ -121,8 +121,8 @@ class _Import(SettingsReader):
             if self.settings.get("connector.class", "").startswith("io.tabular."):
                 self.note("connector.class", _NUMBERS_OF_TABULAR, lost=True)
         self._add_writes(tables, defaults, overrides, sql)
-        self._tell_case(routed, sql, defaults)
-        self._tell_partition(source, defaults)
+        self._report_case(routed, sql, defaults)
+        self._report_partition(source, defaults)
         control = self.take("iceberg.control.topic") or "control-iceberg"
         # Connect writes Avro to its control topic, and floe refuses a control topic that holds what is not its own.
         self.note("iceberg.control.topic", f"`{control}` belongs to Connect; floe's commit log is `{control}-floe`")
@@ -143,9 +143,9 @@ class _Import(SettingsReader):
             self.note(key, reason, lost)
         for problem in target.refused:
             self.refuse("source", problem)
-        told = self.taken | target.used | {note.key for note in self.notes} | {todo.key for todo in self.todos}
+        reported = self.taken | target.used | {note.key for note in self.notes} | {todo.key for todo in self.todos}
         for key in self.settings:
-            if key not in told:
+            if key not in reported:
                 self._explain(key)
         in_target = tuple(key for key in self.settings if key in target.used)
         return Imported(_as_written(pipeline), target.values, tuple(self.notes), in_target, tuple(self.todos))
@@ -178,7 +178,7 @@ class _Import(SettingsReader):
             self.note(key, reason)
         return routed
 
-    def _tell_case(self, routed: ConnectorRoutes, sql: str | None, defaults: Values) -> None:
+    def _report_case(self, routed: ConnectorRoutes, sql: str | None, defaults: Values) -> None:
         """The sink tells upper from lower case everywhere but in the names of columns."""
         looks = any("field" in rule.get("when", {}) for rule in routed.values["rules"])
         if defaults["case"] == "insensitive" and (looks or sql is not None):
@@ -186,7 +186,7 @@ class _Import(SettingsReader):
             remedy = "if all records spell their fields alike, set it to false, or `--allow-partial` writes the file with a TODO"
             self.refuse("tables", Untranslatable("iceberg.tables.schema-case-insensitive", message, remedy))
 
-    def _tell_partition(self, source: Values, defaults: Values) -> None:
+    def _report_partition(self, source: Values, defaults: Values) -> None:
         """Where a table gets its columns from records, the sink makes a long of the partition's number."""
         adds = defaults["create"]["enabled"] or defaults["evolve"]["columns"] == "evolve"
         if adds and "partition" in source.get("metadata_columns", ()) and not self._has_schema:
@@ -342,7 +342,7 @@ class _Import(SettingsReader):
         for key, reason in writes.notes:
             self.note(key, reason, lost=True)
         if writes.defaults or writes.tables:
-            self._tell_moves(writes, tables, defaults, overrides)
+            self._report_moves(writes, tables, defaults, overrides)
         if writes.defaults:
             defaults["write"] = writes.defaults
         for table, write in writes.tables:
@@ -351,7 +351,7 @@ class _Import(SettingsReader):
                 overrides.append(override := {"match": table})
             override["write"] = write
 
-    def _tell_moves(self, writes: Writes, tables: list[str], defaults: Values, overrides: list[Values]) -> None:
+    def _report_moves(self, writes: Writes, tables: list[str], defaults: Values, overrides: list[Values]) -> None:
         """The sink's deletes by key hold in one partition alone."""
         own = {override["match"]: override for override in overrides}
         for table in tables:

@@ -117,23 +117,23 @@ def status_of(target: str, log: ControlLog, seen: BrokerView, now_ms: int, looke
         read_ms=now_ms,
         word=log.word,
         verified=looked is not None,
-        dangers=tuple(_dangers(log, seen, now_ms)),
+        risks=tuple(_risks(log, seen, now_ms)),
     )
 
 
-def _dangers(log: ControlLog, seen: BrokerView, now_ms: int) -> Iterator[Risk]:
+def _risks(log: ControlLog, seen: BrokerView, now_ms: int) -> Iterator[Risk]:
     for name in pipeline_names(log):
         near = retention_near(name, seen.pipelines[name].held) if name in seen.pipelines else None
         if near is not None:
             yield near
-    flaps = coordinator_flaps(log.facts.name, log.seats.takeovers_ms, now_ms)
+    flaps = coordinator_flaps(log.facts.name, log.leadership.takeovers_ms, now_ms)
     if flaps is not None:
         yield flaps
 
 
-def template_of(told: Deployed | None) -> TemplateUse | None:
+def template_of(reported: Deployed | None) -> TemplateUse | None:
     """The template that a run said it was made with."""
-    value = told.plan.get("template") if told else None
+    value = reported.plan.get("template") if reported else None
     keys = tuple(each.name for each in fields(TemplateUse))
     if not isinstance(value, dict) or not all(isinstance(value.get(key), str) for key in keys):
         return None

@@ -26,7 +26,7 @@ TROUBLED = frozenset({Health.BLOCKED, Health.STALLED, Health.FAILED})
 
 
 @dataclass(frozen=True)
-class Word:
+class LatestEvent:
     """Something that was said in the control log: by which run or coordinator, and when by its clock."""
 
     by: str
@@ -66,7 +66,7 @@ class PipelineStatus:
     template: TemplateUse | None = None
     valid_through_ms: int | None = None
     freshness_ms: int | None = None
-    word: Word | None = None
+    word: LatestEvent | None = None
 
 
 @dataclass(frozen=True)
@@ -153,15 +153,15 @@ class Status:
     tables: tuple[TableStatus, ...]
     pauses: tuple[PauseStatus, ...]
     read_ms: int = 0
-    word: Word | None = None
+    word: LatestEvent | None = None
     verified: bool = False
-    dangers: tuple[Risk, ...] = ()
+    risks: tuple[Risk, ...] = ()
 
     @property
     def exit_code(self) -> int:
         """0, or `TROUBLE` where something needs a person."""
         states = {p.state for p in self.pipelines} | {t.state for t in self.tables}
-        is_troubled = self.control.reason or self.dangers or states & TROUBLED
+        is_troubled = self.control.reason or self.risks or states & TROUBLED
         return TROUBLE if is_troubled else 0
 
     def to_json(self) -> dict[str, object]:
@@ -194,9 +194,9 @@ def filtered(
         status,
         pipelines=tuple(p for p in shown if not states or p.state in states),
         tables=tuple(t for t in status.tables if wanted(t) and (not states or t.state in states)),
-        dangers=tuple(
-            danger
-            for danger in status.dangers
-            if (named(danger.name) if danger.kind == "pipeline" else not (pipelines or tables)) and not states
+        risks=tuple(
+            risk
+            for risk in status.risks
+            if (named(risk.name) if risk.kind == "pipeline" else not (pipelines or tables)) and not states
         ),
     )

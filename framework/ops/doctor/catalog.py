@@ -23,7 +23,7 @@ from framework.diagnose.suggest import listed
 from framework.errors import FloeError
 from framework.ops.doctor.model import DoctorFinding, error, ok, warning
 from framework.table.changes import AlterTable
-from framework.table.readable import faults, with_names_mended
+from framework.table.readable import faults, with_names_repaired
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -132,7 +132,7 @@ def mend(tables: IcebergTables, name: str) -> Iterator[DoctorFinding]:
         yield error(check, "there is no such table", "floe status lists the tables of a target")
         return
     metadata = loaded.metadata
-    schema, renamed = with_names_mended(definition_of(metadata))
+    schema, renamed = with_names_repaired(definition_of(metadata))
     if not renamed:
         yield ok(check, "no column's name keeps it from being read; nothing was changed")
         return

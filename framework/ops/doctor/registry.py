@@ -29,7 +29,7 @@ def examine(name: str, connect: Callable[[], Mapping[str, str]]) -> Iterator[Doc
             silent.append(raised)
             continue
         answers += 1
-        yield ok(check, f"{url} answers; {_told(subjects)}")
+        yield ok(check, f"{url} answers; {_reported(subjects)}")
     for each in silent:
         message = f"{each.message} [{each.code}]"
         if answers:
@@ -38,7 +38,7 @@ def examine(name: str, connect: Callable[[], Mapping[str, str]]) -> Iterator[Doc
             yield error(check, message, "start it, or correct the url; until then batches wait and no record is lost")
 
 
-def _told(subjects: list[str]) -> str:
+def _reported(subjects: list[str]) -> str:
     if not subjects:
         return "these credentials see no subject"
     shown = ", ".join(subjects[:_SHOWN]) + (", ..." if len(subjects) > _SHOWN else "")

@@ -90,7 +90,7 @@ def _tables(plan: Plan, catalog: IcebergTables) -> tuple[TablePreview, ...]:
         try:
             found = catalog.load_target(name, plan.write.tables.policy_for(name))
             if found is not None and found.policy.write.is_upsert:
-                catalog.check_keyed(found)
+                catalog.check_upsert(found)
             return preview_table(plan, name, found)
         except FloeError as error:
             # The tables were just listed, so the catalog answers: what cannot be loaded is that table's own trouble.

@@ -40,17 +40,17 @@ def described(
     tables: tuple[TablePreview, ...] | None = None,
     problems: tuple[Problem, ...] = (),
 ) -> PipelinePreview:
-    told, now = history.of(pipeline.spec.name), plan_hash([pipeline])
-    known = told is not None or pipeline.spec.name in history.has_run
-    action = Action.START if not known else Action.UNCHANGED if told and told.hash == now else Action.RESTART
+    reported, now = history.of(pipeline.spec.name), plan_hash([pipeline])
+    known = reported is not None or pipeline.spec.name in history.has_run
+    action = Action.START if not known else Action.UNCHANGED if reported and reported.hash == now else Action.RESTART
     changes = changes_since(pipeline, history, held)
-    deployed = _deployed(told)
+    deployed = _deployed(reported)
     return PipelinePreview(
         compile_plan(pipeline), now, action, deployed, changes, start, tables, problems, pipeline.template
     )
 
 
-def _deployed(told: Deployed | None) -> DeployedPreview | None:
-    if told is None:
+def _deployed(reported: Deployed | None) -> DeployedPreview | None:
+    if reported is None:
         return None
-    return DeployedPreview(told.hash, told.run, told.floe, told.timestamp_ms, told.deployment)
+    return DeployedPreview(reported.hash, reported.run, reported.floe, reported.timestamp_ms, reported.deployment)

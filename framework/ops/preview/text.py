@@ -127,10 +127,10 @@ def changes_lines(changes: Iterable[PlanChange], allowed: Collection[str]) -> It
     if changes:
         yield PreviewLine(" ", 1, "changes")
     for change in changes:
-        dangerous = change.danger and change.danger not in allowed
+        dangerous = change.breaking and change.breaking not in allowed
         yield PreviewLine("!" if dangerous else _CHANGES[change.kind], 2, _change_text(change))
-        if change.danger:
-            consent = "allowed" if change.danger in allowed else f"needs --allow {change.danger}"
+        if change.breaking:
+            consent = "allowed" if change.breaking in allowed else f"needs --allow {change.breaking}"
             yield PreviewLine(" ", 4, f"{change.why}  [{consent}]")
 
 
@@ -201,8 +201,8 @@ def summary(previews: Sequence[PipelinePreview], removed: int = 0) -> str:
             f"; tables: {tables[Action.CREATE]} to create, {tables[Action.ALTER]} to change, "
             f"{tables[Action.REFUSE]} refused"
         )
-    dangers = removed + sum(bool(change.danger) for preview in previews for change in preview.changes or ())
-    return text + (f"; {counted(dangers, 'dangerous change')}" if dangers else "")
+    breaking_changes = removed + sum(bool(change.breaking) for preview in previews for change in preview.changes or ())
+    return text + (f"; {counted(breaking_changes, 'dangerous change')}" if breaking_changes else "")
 
 
 def _time(milliseconds: int) -> str:

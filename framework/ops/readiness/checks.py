@@ -18,7 +18,7 @@ from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.log import ControlReader
 from framework.adapters.kafka.control.topic import check_control_topic
-from framework.adapters.kafka.fetch import SliceFetcher
+from framework.adapters.kafka.fetch import RangeFetcher
 from framework.adapters.secrets import resolve
 from framework.commit.events.event_types import CommitToTable, DataWritten, Health, StateChanged, Subject
 from framework.commit.file_ages import DEFAULT_AGE_MS
@@ -44,7 +44,7 @@ from framework.ops.readiness.model import (
 from framework.plan.catalogs import used_catalogs
 from framework.plan.diff.consent import change_text, missing_consent
 from framework.plan.model import Plan
-from framework.record.model import Slice
+from framework.record.model import TaskRange
 from framework.recovery.discard import ControlPlace
 from framework.recovery.rollback import decide_rollback
 from framework.runtime.job import open_catalog
@@ -125,7 +125,7 @@ def plans(review: Review) -> Iterator[Evidence]:
     for problem in found.problems:
         yield failed(f"a run would be refused: {problem.message} [{problem.code}]", problem.remedy)
     for change in missing_consent(found.changes or (), ()):
-        yield warned(f"{change_text(change)}: {change.why} [{change.danger}]", f"floe plan {review.named}")
+        yield warned(f"{change_text(change)}: {change.why} [{change.breaking}]", f"floe plan {review.named}")
     if found.changes is None:
         yield warned("the pipeline has run before, and what was deployed is not known", f"floe plan {review.named}")
 
@@ -221,7 +221,7 @@ def _oldest_ms(kafka: Mapping[str, str], key: PartitionKey, position: int, now: 
     end = min(now.log_end, position + _LOOK_RECORDS)
     if position >= end:
         return None
-    for block in SliceFetcher(kafka).fetch(Slice(key[0], now.topic_id, key[1], position, end)):
+    for block in RangeFetcher(kafka).fetch(TaskRange(key[0], now.topic_id, key[1], position, end)):
         return next((at for at in block.timestamps_ms if at >= 0), None)
     return None
 

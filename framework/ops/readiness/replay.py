@@ -20,7 +20,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
 from framework.adapters.file_io_guard import open_catalog
-from framework.adapters.kafka.fetch import SliceFetcher
+from framework.adapters.kafka.fetch import RangeFetcher
 from framework.adapters.secrets import resolve
 from framework.commit.offsets import PartitionKey
 from framework.config.names.table_names import catalog_of, identifier_of
@@ -29,13 +29,13 @@ from framework.diagnose.shown import argument
 from framework.ops.readiness.checks import Review
 from framework.ops.readiness.model import Evidence, failed, not_checked, passed, warned
 from framework.ops.tap.model import Tap, tables_now
-from framework.record.model import RecordBlock, Slice
+from framework.record.model import RecordBlock, TaskRange
 from framework.record.process import Sql
 from framework.testing.values import shown
 
 SCRATCH = "floe_readiness_"
 _TOPIC, _PARTITION, _OFFSET = "_kafka_topic", "_kafka_partition", "_kafka_offset"
-_TOLD = 3
+_REPORTED = 3
 
 
 @dataclass
@@ -95,10 +95,10 @@ def _range(review: Review, offsets: int) -> Range:
 
 
 def _blocks(review: Review, chosen: Range) -> Iterator[RecordBlock]:
-    fetcher = SliceFetcher(review.kafka)
+    fetcher = RangeFetcher(review.kafka)
     for (topic, partition), end in sorted(chosen.ends.items()):
         topic_id = review.facts[topic, partition].topic_id
-        yield from fetcher.fetch(Slice(topic, topic_id, partition, chosen.begins[topic, partition], end))
+        yield from fetcher.fetch(TaskRange(topic, topic_id, partition, chosen.begins[topic, partition], end))
 
 
 def _compared(review: Review, table: str, rows: pa.Table | None, chosen: Range) -> Iterator[Evidence]:
@@ -232,10 +232,10 @@ def _judged(review: Review, table: str, wanted: list[dict[str, Any]], held: list
     only_ours = [row for row in wanted if theirs[_key(row)] < ours[_key(row)]]
     only_theirs = [row for row in held if ours[_key(row)] < theirs[_key(row)]]
     places = [f"{row[_PARTITION]}@{row[_OFFSET]}" for row in (*only_ours, *only_theirs)]
-    told = ", ".join(dict.fromkeys(places[:_TOLD])) + (" and more" if len(places) > _TOLD else "")
+    reported = ", ".join(dict.fromkeys(places[:_REPORTED])) + (" and more" if len(places) > _REPORTED else "")
     text = (
         f"{table}: {counted(len(only_ours), 'row')} only when read again, {counted(len(only_theirs), 'row')} only in the "
-        f"table, at partition@offset {told}"
+        f"table, at partition@offset {reported}"
     )
     if review.preview.changes:
         return warned(f"{text}; the file differs from what was deployed", f"floe diff {review.named}")

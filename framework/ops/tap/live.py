@@ -21,7 +21,7 @@ from framework.runtime.job import open_catalog
 from framework.runtime.source import PipelineSource
 
 
-def live_sightings(
+def live_samples(
     pipeline: LoadedPipeline, plan: Plan, begin: Begin, seconds: float, sql: Sql | None
 ) -> Iterator[list[SampledRecord]]:
     """What becomes of the records of each round, by their times; a round may be empty.
@@ -45,4 +45,4 @@ def live_sightings(
     tap = Tap(plan, tables_now(plan, open_catalog(pipeline.target, used_catalogs(plan))), registry, sql)
     deadline = time.monotonic() + seconds
     for blocks in live_blocks(kafka, source.facts, begin, deadline):
-        yield tap.sightings(blocks) if blocks else []
+        yield tap.samples(blocks) if blocks else []

@@ -79,7 +79,7 @@ class Tap:
     registry: Mapping[str, str] = field(default_factory=dict, repr=False)
     sql: Sql | None = None
 
-    def sightings(self, blocks: Sequence[RecordBlock]) -> list[SampledRecord]:
+    def samples(self, blocks: Sequence[RecordBlock]) -> list[SampledRecord]:
         """What becomes of each record, in the order of their times.
 
         Raises:
@@ -130,7 +130,7 @@ class Tap:
         return results
 
     def _process(self, block: RecordBlock, plan: Plan) -> BlockResult:
-        context = TaskContext(plan, {}, {}, self.tables.targets, {}, RUN, 0, dict(self.registry), is_plain=True)
+        context = TaskContext(plan, {}, {}, self.tables.targets, {}, RUN, 0, dict(self.registry), is_uncompiled=True)
         return joined(list(BlockProcessor(context, sql=self.sql).results(block)))
 
     def _changes(self, result: BlockResult) -> Iterator[Change]:

@@ -33,10 +33,10 @@ Value = Mapping[str, Any]
 Rule = Callable[[Value, Value, bool], Iterator[BreakingChange]]
 
 
-def dangers(before: Value, after: Value, has_run: bool) -> list[BreakingChange]:
+def breaking_changes(before: Value, after: Value, has_run: bool) -> list[BreakingChange]:
     """All dangers of going from one plan to another, in the order of their codes."""
-    found = [danger for rule in _RULES for danger in rule(before, after, has_run)]
-    return sorted(found, key=lambda danger: danger.code)
+    found = [breaking for rule in _RULES for breaking in rule(before, after, has_run)]
+    return sorted(found, key=lambda breaking: breaking.code)
 
 
 def _routes(before: Value, after: Value, has_run: bool) -> Iterator[BreakingChange]:
@@ -58,10 +58,10 @@ def _routes(before: Value, after: Value, has_run: bool) -> Iterator[BreakingChan
 
 
 def _interval(before: Value, after: Value, has_run: bool) -> Iterator[BreakingChange]:
-    told: set[tuple[int, int]] = set()
+    reported: set[tuple[int, int]] = set()
     for subject, old, new in _intervals(before, after):
-        if old and new >= RAISED_BY * old and (old, new) not in told:
-            told.add((old, new))
+        if old and new >= RAISED_BY * old and (old, new) not in reported:
+            reported.add((old, new))
             why = f"readers see new rows up to {duration(new)} late, {new // old} times as late as now"
             yield BreakingChange("FLOE-P103", subject, duration(old), duration(new), why)
 
@@ -142,25 +142,25 @@ def _catalogs(before: Value, after: Value, has_run: bool) -> Iterator[BreakingCh
 def _writes(before: Value, after: Value, has_run: bool) -> Iterator[BreakingChange]:
     """How the tables are written that both plans write: their mode, and the key of upsert tables."""
     old, new = before["write"]["tables"], after["write"]["tables"]
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     for table in sorted({table for table, _ in _rules(before)} & {table for table, _ in _rules(after)}):
         (_, was), (glob, now) = _policy(old, table), _policy(new, table)
         was_mode, now_mode = (policy.get("write", {}).get("mode", "append") for policy in (was, now))
         place = f"tables.overrides[{glob}].write" if glob else "tables.defaults.write"
         code = "FLOE-P110" if was_mode != now_mode else "FLOE-P111"
-        if (code, place) in told:
+        if (code, place) in reported:
             continue
         if was_mode != now_mode:
-            told.add((code, place))
+            reported.add((code, place))
             # An override's line says nothing of a mode that it did not have.
             before_it = None if glob and was_mode == "append" else was_mode
             yield BreakingChange(code, f"{place}.mode", before_it, now_mode, _MODES[now_mode])
         elif now_mode == "upsert" and _key(was) != _key(now):
-            told.add((code, place))
+            reported.add((code, place))
             why = "rows that are there are unique by the old key; two that are one by the new key block the table"
             yield BreakingChange(code, f"{place}.key", _key(was), _key(now), why)
-        elif now_mode == "upsert" and _order(was) != _order(now) and ("FLOE-P112", place) not in told:
-            told.add(("FLOE-P112", place))
+        elif now_mode == "upsert" and _order(was) != _order(now) and ("FLOE-P112", place) not in reported:
+            reported.add(("FLOE-P112", place))
             yield BreakingChange(
                 "FLOE-P112", f"{place}.order", _order(was), _order(now), _orders(_order(was), _order(now))
             )

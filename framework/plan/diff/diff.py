@@ -15,7 +15,7 @@ from typing import Any
 from framework.config.spec import PartitionFieldSpec, SortFieldSpec, TablePolicy, WriteMode
 from framework.config.units import partition_text, sort_text
 from framework.plan.canonical import plain
-from framework.plan.diff.breaking_changes import BreakingChange, dangers, renamed_from
+from framework.plan.diff.breaking_changes import BreakingChange, breaking_changes, renamed_from
 from framework.plan.explain import condition_text, delete_text, duration
 from framework.plan.maintenance_words import unusual_words
 
@@ -75,7 +75,7 @@ class PlanChange:
     subject: str
     before: str | None
     after: str | None
-    danger: str = ""
+    breaking: str = ""
     why: str = ""
 
     def to_json(self) -> dict[str, object]:
@@ -84,7 +84,7 @@ class PlanChange:
             "subject": self.subject,
             "before": self.before,
             "after": self.after,
-            "danger": self.danger,
+            "danger": self.breaking,
             "why": self.why,
         }
 
@@ -97,8 +97,8 @@ def diff(before: Mapping[str, Any], after: Mapping[str, Any], has_run: bool = Tr
     """
     changes = [*_plan_changes(before["plan"], after["plan"]), *_settings(before["settings"], after["settings"])]
     changes = [*_template(before.get("template"), after.get("template"), bool(changes)), *changes]
-    for danger in dangers(before["plan"], after["plan"], has_run):
-        changes = _marked(changes, danger)
+    for breaking in breaking_changes(before["plan"], after["plan"], has_run):
+        changes = _marked(changes, breaking)
     return tuple(changes)
 
 
@@ -113,14 +113,14 @@ def _template(before: Any, after: Any, has_effect: bool) -> Iterator[PlanChange]
     yield _change("template", names[0], names[1])
 
 
-def _marked(changes: list[PlanChange], danger: BreakingChange) -> list[PlanChange]:
+def _marked(changes: list[PlanChange], breaking: BreakingChange) -> list[PlanChange]:
     """The changes with the danger on the line that it is about, or on a line of its own."""
     for index, change in enumerate(changes):
-        if (change.subject, change.before) == (danger.subject, danger.before) and not change.danger:
-            changes[index] = replace(change, danger=danger.code, why=danger.why)
+        if (change.subject, change.before) == (breaking.subject, breaking.before) and not change.breaking:
+            changes[index] = replace(change, breaking=breaking.code, why=breaking.why)
             return changes
-    kind = ChangeKind.REMOVE if danger.after is None else ChangeKind.CHANGE
-    return [*changes, PlanChange(kind, danger.subject, danger.before, danger.after, danger.code, danger.why)]
+    kind = ChangeKind.REMOVE if breaking.after is None else ChangeKind.CHANGE
+    return [*changes, PlanChange(kind, breaking.subject, breaking.before, breaking.after, breaking.code, breaking.why)]
 
 
 def _plan_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[PlanChange]:
@@ -246,5 +246,5 @@ def changes_of_new(
         deployed: the canonical values of the pipelines that were deployed on the same control topic.
         held: the names of the pipelines that the files hold.
     """
-    danger = renamed_from(after["plan"], [value["plan"] for value in deployed], held)
-    return tuple(_marked([], danger)) if danger else ()
+    breaking = renamed_from(after["plan"], [value["plan"] for value in deployed], held)
+    return tuple(_marked([], breaking)) if breaking else ()

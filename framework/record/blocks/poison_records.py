@@ -18,7 +18,7 @@ from framework.record.state.block_state import BlockState
 
 
 @dataclass(frozen=True)
-class Condemned:
+class PoisonRecord:
     """One record, and how it ended a process."""
 
     topic: str
@@ -28,25 +28,25 @@ class Condemned:
 
 
 @dataclass(frozen=True)
-class Care:
+class Isolation:
     """How a batch is done whose tasks failed twice: without some records, without compiled modules, with the
     expressions of `transform.sql` apart from each other."""
 
-    condemned: tuple[Condemned, ...] = ()
-    is_plain: bool = False
+    poison: tuple[PoisonRecord, ...] = ()
+    is_uncompiled: bool = False
     is_sql_apart: bool = False
 
 
-NO_CARE = Care()
+NO_ISOLATION = Isolation()
 
 
 def set_aside(
-    block: RecordBlock, condemned: Sequence[Condemned], plan: Plan, tables: Mapping[str, TableTarget]
+    block: RecordBlock, poison: Sequence[PoisonRecord], plan: Plan, tables: Mapping[str, TableTarget]
 ) -> tuple[RecordBlock, BlockResult]:
     """The block without condemned records, and what became of these."""
     failures = {
         record.offset: RecordFailure("decode", "FLOE-D120", f"the record is not read: {record.reason}")
-        for record in condemned
+        for record in poison
         if (record.topic, record.partition) == (block.topic, block.partition)
     }
     places = [at for at, offset in enumerate(block.offsets) if offset in failures]

@@ -49,10 +49,10 @@ def frame(values: Sequence[bytes] | JoinedValues, positions: Ints) -> JoinedReco
     joined = values if isinstance(values, JoinedValues) else join(values)
     if _is_sound(joined):
         return JoinedRecords(joined.data, positions, [], joined.longest)
-    return _mended(joined.data, joined.starts, positions)
+    return _repaired(joined.data, joined.starts, positions)
 
 
-def _mended(data: bytes, starts: Ints, positions: Ints) -> JoinedRecords:
+def _repaired(data: bytes, starts: Ints, positions: Ints) -> JoinedRecords:
     """Only the records that do not frame well are looked at one by one."""
     pieces: list[bytes] = []
     alone: list[int] = []

@@ -24,7 +24,7 @@ from framework.record.arrays import Ints, Mask, Numbers
 from framework.record.failure import RecordFailure, shown
 from framework.record.routing.conditions import FieldColumns, Scalar, matches, text_of, value_at
 from framework.record.routing.refusal import not_now
-from framework.record.routing.upsert import RoutedRows, keyed_columns, widened
+from framework.record.routing.upsert import RoutedRows, upsert_columns, widened
 from framework.record.strict_json import JsonValue
 from framework.record.upsert.tables import UpsertTables, table_of
 
@@ -151,7 +151,7 @@ def route_columns(
         columns.coded(path)
     routed = _routed(columns, topic, widened(route, keyed), lower)
     tombstones = np.zeros(len(columns), bool) if tombstones is None else tombstones
-    return keyed_columns(routed, columns, keyed, tombstones, route)
+    return upsert_columns(routed, columns, keyed, tombstones, route)
 
 
 def _routed(columns: FieldColumns, topic: str, route: Route, lower: bool) -> RoutedRows:

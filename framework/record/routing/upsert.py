@@ -43,7 +43,7 @@ def widened(route: Route, keyed: UpsertTables | None) -> Route:
     return replace(route, only_tables=(*route.only_tables, *current))
 
 
-def keyed_columns(
+def upsert_columns(
     routed: RoutedRows, columns: FieldColumns, keyed: UpsertTables, tombstones: Mask, route: Route
 ) -> RoutedRows:
     """The pairs with those of deletes under names of their own, and with those of histories."""

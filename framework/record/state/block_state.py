@@ -37,11 +37,11 @@ from framework.record.model import (
     AlikeRows,
     BlockResult,
     ColumnDetail,
-    KeyedRows,
     ObservedType,
     RecordBlock,
     TableNeed,
     TableTarget,
+    UpsertRows,
 )
 from framework.record.routing.route import routing_fields
 from framework.record.rows.dictionary_text import together
@@ -53,10 +53,10 @@ from framework.record.upsert.tables import (
     absent_columns,
     deletes_of,
     is_deletes,
-    keyed_tables,
     needed_columns,
     operation_of,
     table_of,
+    upsert_tables,
 )
 from framework.record.value_buffer import with_value
 from framework.table.columns.details import merge_details
@@ -105,7 +105,7 @@ class BlockState:
         self.scatter = scatter
         self.values: Sequence[bytes | None] = block.values
         self.plan = plan
-        self.keyed = keyed_tables(plan, tables)
+        self.keyed = upsert_tables(plan, tables)
         self.histories = {} if self.keyed is None else {own: of for of, own in self.keyed.histories.items()}
         """By history the table whose changes it has."""
         if self.keyed is not None:
@@ -215,8 +215,8 @@ class BlockState:
                 begin = end
             self._add_all_shown(table, found[begin:], deleting)
             if table not in self.tables and self._follows_key(table):
-                told = [np.array([ask.at, *ask.others], np.int64) for ask in asked]
-                self._without_table[table] = np.unique(np.concatenate([found, *told])).astype(np.int64)
+                reported = [np.array([ask.at, *ask.others], np.int64) for ask in asked]
+                self._without_table[table] = np.unique(np.concatenate([found, *reported])).astype(np.int64)
 
     def _shown(self, name: str) -> Ints:
         """The records that show a table what to be, without those that are judged alone."""
@@ -470,7 +470,7 @@ class BlockState:
             self._take_back(np.fromiter(failures, dtype=np.int64))
             self._rows = {name: kept for name, found in self._rows.items() if (kept := [f for f in found if len(f[0])])}
 
-    def _changes(self, table: str, found: Mapping[bool, tuple[Ints, pa.Table]]) -> KeyedRows:
+    def _changes(self, table: str, found: Mapping[bool, tuple[Ints, pa.Table]]) -> UpsertRows:
         """`found` are a table's upserts (False) and deletes (True)."""
         upserts = found.get(False) or (_NONE, self.shapes[table].schema.empty_table())
         deletes = found.get(True) or (_NONE, self.shapes[deletes_of(table)].schema.empty_table())

@@ -15,7 +15,7 @@ from framework.config.spec import NameCase, TablePolicy
 from framework.record.arrays import Ints, Mask
 from framework.record.convert.nested import fold
 from framework.record.failure import RecordFailure
-from framework.record.model import KeyedRows
+from framework.record.model import UpsertRows
 from framework.record.rows.dictionary_text import plain_table
 from framework.record.upsert.tables import absent_columns, needed_columns
 
@@ -49,9 +49,9 @@ def without_value(rows: pa.Table, policy: TablePolicy) -> Iterator[tuple[str, Ma
             yield column, values.is_null().to_numpy()
 
 
-def as_changes(upserts: Placed, deletes: Placed, offsets: Ints) -> KeyedRows:
+def as_changes(upserts: Placed, deletes: Placed, offsets: Ints) -> UpsertRows:
     """Changes of one table, each in order; `offsets` are those of the block's records."""
-    return KeyedRows(
+    return UpsertRows(
         plain_table(upserts[1]).combine_chunks(),
         offsets[upserts[0]],
         plain_table(deletes[1]).combine_chunks(),
@@ -59,13 +59,13 @@ def as_changes(upserts: Placed, deletes: Placed, offsets: Ints) -> KeyedRows:
     )
 
 
-def joined_changes(parts: Sequence[KeyedRows]) -> KeyedRows:
+def joined_changes(parts: Sequence[UpsertRows]) -> UpsertRows:
     """The changes of parts of a block as one, by offset."""
     if len(parts) == 1:
         return parts[0]
     upserts, upsert_offsets = _in_order([(part.upsert_offsets, part.upserts) for part in parts])
     deletes, delete_offsets = _in_order([(part.delete_offsets, part.deletes) for part in parts])
-    return KeyedRows(upserts, upsert_offsets, deletes, delete_offsets)
+    return UpsertRows(upserts, upsert_offsets, deletes, delete_offsets)
 
 
 def _in_order(parts: Sequence[Placed]) -> tuple[pa.Table, Ints]:

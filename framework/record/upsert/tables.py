@@ -109,7 +109,7 @@ class UpsertTables:
         return said is not None and said.field is None
 
 
-def keyed_tables(plan: Plan, tables: Mapping[str, TableTarget]) -> UpsertTables | None:
+def upsert_tables(plan: Plan, tables: Mapping[str, TableTarget]) -> UpsertTables | None:
     """None where no table may follow its keys."""
     spec = plan.write.tables
     policies = (spec.defaults, *(policy for _, policy in spec.overrides), *(each.policy for each in tables.values()))

@@ -41,7 +41,7 @@ class RunMeasures:
         self.newest_ms: dict[PartitionKey, int] = {}  # of records, by partition
         now_ms = steady_ms()
         self.progress = Progress(RunPhase.STARTING, now_ms, now_ms)
-        self._told_s: Mapping[RunPhase, float] = {}
+        self._reported_s: Mapping[RunPhase, float] = {}
         self._lock = threading.Lock()
 
     def enter(self, phase: RunPhase, batch: int | None = None) -> None:
@@ -59,8 +59,8 @@ class RunMeasures:
     def phases_ms(self) -> dict[str, int]:
         """By phase how long, since it was asked for this the last time."""
         with self._lock:
-            spent, before = self.progress.seconds_at(steady_ms()), self._told_s
-            self._told_s = spent
+            spent, before = self.progress.seconds_at(steady_ms()), self._reported_s
+            self._reported_s = spent
         found = {phase.value: int((spent[phase] - before.get(phase, 0.0)) * 1000) for phase in spent}
         return {phase: ms for phase, ms in found.items() if ms > 0}
 

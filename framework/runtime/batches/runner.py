@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from framework.adapters.host.failpoints import reach
+from framework.adapters.host.failpoints import failpoint
 from framework.adapters.iceberg.files import moment
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.commit.watch import Newest
@@ -25,7 +25,7 @@ from framework.runtime.batches.announcer import Announcer
 from framework.runtime.batches.batch import summarise
 from framework.runtime.batches.handover import AnnouncedBatch, BatchHandover, OfferedBatch
 from framework.runtime.batches.measures import RunMeasures
-from framework.runtime.batches.poison_records import Careful
+from framework.runtime.batches.poison_records import PoisonIsolation
 from framework.runtime.batches.stage import StageOfBatch
 from framework.runtime.tables.registry import TableRegistry
 from framework.runtime.upsert.heads import UpsertHeads
@@ -69,7 +69,7 @@ class BatchRunner:
         self._newest_announced = newest_announced
         self._handover = handover
         self._keyed = UpsertHeads(plan, catalog, say)
-        self._careful = Careful(say)
+        self._isolation = PoisonIsolation(say)
         self._say = say
 
     def process(self, frame: DataFrame, batch_id: int) -> None:
@@ -92,10 +92,10 @@ class BatchRunner:
         self._measures.enter(RunPhase.TABLES)
         batch.tables_refreshed.result()
         stage = StageOfBatch(session, scope, self._context(scope), self._tables, self._keyed, self._measures.enter)
-        reports, rewrites = self._careful.do(scope, stage.write, stage.look_for_deadly)
+        reports, rewrites = self._isolation.do(scope, stage.write, stage.look_for_deadly)
         self._keyed.keep_indexes(session, reports)
         self._measures.enter(RunPhase.ANNOUNCING)
-        reach("files-written")
+        failpoint("files-written")
         known = self._tables.targets.values()
         before = self._announced.batches_before(reports, self._newest_announced(), known)
         result = summarise(self._plan, scope, reports, batch.totals, before, begun.wall_ms)

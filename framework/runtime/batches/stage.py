@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from framework.commit.offsets import cut_tasks
 from framework.metrics.figures import RunPhase
-from framework.record.blocks.poison_records import NO_CARE, Care
+from framework.record.blocks.poison_records import NO_ISOLATION, Isolation
 from framework.record.model import TableNeed, TaskReport
 from framework.runtime.batches.batch import BatchScope
 from framework.runtime.batches.change_rounds import change_tables_until_they_hold, context_now
@@ -41,7 +41,7 @@ class StageOfBatch:
     keyed: UpsertHeads
     enter: Callable[[RunPhase], None] = lambda phase: None
 
-    def write(self, care: Care = NO_CARE) -> tuple[list[TaskReport], int]:
+    def write(self, care: Isolation = NO_ISOLATION) -> tuple[list[TaskReport], int]:
         """The reports of all tasks, and how often a part was written again for changed tables.
 
         Raises:
@@ -65,13 +65,13 @@ class StageOfBatch:
             reports.extend(done)
             return needs
 
-        base = replace(self.base, condemned=care.condemned, is_plain=care.is_plain, is_sql_apart=care.is_sql_apart)
+        base = replace(self.base, poison=care.poison, is_uncompiled=care.is_uncompiled, is_sql_apart=care.is_sql_apart)
         rewrites = change_tables_until_they_hold(
             base, self.tables, run, subject=f"batch {self.scope.batch}", report_with="the driver's log"
         )
         return reports, rewrites
 
-    def look_for_deadly(self, care: Care) -> Care | str:
+    def look_for_deadly(self, care: Isolation) -> Isolation | str:
         """How to do a batch whose tasks failed for no known reason: without the records that end them; or why they are
         none's."""
         from framework.runtime.batches.spark_stage import run_probe

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from framework.adapters.host.failpoints import reach
+from framework.adapters.host.failpoints import failpoint
 from framework.adapters.iceberg.commits.commit import Outcome
 from framework.adapters.iceberg.files import moment
 from framework.adapters.iceberg.tables import IcebergTables
@@ -73,14 +73,14 @@ class CatalogRequests:
         self,
         catalog: IcebergTables,
         say: Callable[[str], None],
-        told: Callable[[CommitTable, Committed], None] = lambda effect, outcome: None,
+        reported: Callable[[CommitTable, Committed], None] = lambda effect, outcome: None,
     ) -> None:
         """`told`: hears of each commit that was made; it neither blocks nor raises."""
         self.measures = CommitMeasures()
         self.in_flight = 0  # of this term, loads that wait for their turn among them
         self._catalog = catalog
         self._say = say
-        self._told = told
+        self._reported = reported
         self._term = 0
         self._pools: dict[str, ThreadPoolExecutor] = {}
         self._loads: dict[str, deque[CatalogRequest]] = {}
@@ -157,15 +157,15 @@ class CatalogRequests:
         return TableLoaded(view) if view else TableMissing(effect.table, "the table does not exist")
 
     def _commit(self, asked: ClockReading, effect: CommitTable) -> Input:
-        reach("before-commit")
+        failpoint("before-commit")
         if asked.elapsed_ms(moment()) >= YOUNG_MS:  # what was young when it was decided may be gone by now
             effect = replace(effect, examine=tuple(file.path for file in effect.files))
         outcome = self._catalog.commit(effect, copies_without)
-        reach("committed")
+        failpoint("committed")
         level = Level.INFO if isinstance(outcome, Committed) else Level.WARNING
         self._say(LogLine(_in_words(effect, outcome), level, table=effect.table, commit=effect.commit_id))
         if isinstance(outcome, Committed):
-            self._told(effect, outcome)
+            self._reported(effect, outcome)
         return outcome
 
 

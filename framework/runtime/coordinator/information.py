@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from framework.adapters.host.failpoints import reach
+from framework.adapters.host.failpoints import failpoint
 from framework.adapters.kafka.control.log import ControlPublisher
 from framework.commit.events.event_types import ControlEvent
 from framework.commit.events.split import split_information
@@ -27,7 +27,7 @@ class Information:
         self._waiting: list[ControlEvent] = []
         self._publisher = ControlPublisher(kafka, control_topic)
 
-    def tell(self, event: ControlEvent) -> None:
+    def enqueue(self, event: ControlEvent) -> None:
         self._waiting += split_information(event)
 
     def publish(self) -> None:
@@ -48,7 +48,7 @@ class Information:
             self._say(LogLine(f"could not write to the control topic: {error.message}", Level.WARNING))
             self._publisher.close()
             self._publisher = ControlPublisher(self._kafka, self._control_topic)
-        reach("progress-published")
+        failpoint("progress-published")
 
     def close(self) -> None:
         self._publisher.close()

@@ -34,7 +34,7 @@ from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import FloeError
 from framework.plan.deployed_policies import policy_of
 from framework.runtime.maintenance.orphans import Announced, look, why_not
-from framework.runtime.maintenance.tables import expire_once, tables_told, told_of, why_left_alone
+from framework.runtime.maintenance.tables import describe_maintainer, expire_once, published_tables, why_left_alone
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class TableKeeper:
         self._limits = limits if limits.enabled else MaintenanceLimits()
         self._announced = announced
         self._say = say
-        self._told: dict[str, TablesSpec] = {}
+        self._reported: dict[str, TablesSpec] = {}
         self._rounds = Rounds(_now_ms())
         self._orphans_at: dict[str, int] = {}
         self._left: set[str] = set()  # tables whose other maintainer this process has told of
@@ -122,9 +122,9 @@ class TableKeeper:
         if isinstance(event, TableMeasured):
             self._keep(event)
             return
-        told = tables_told(event.plan)
-        if told is not None:
-            self._told = {**self._told, event.pipeline: told}
+        reported = published_tables(event.plan)
+        if reported is not None:
+            self._reported = {**self._reported, event.pipeline: reported}
 
     def committed(self, table: str) -> None:
         with self._lock:
@@ -196,7 +196,7 @@ class TableKeeper:
         table = self._care.look(name)
         if table is None:
             return 0
-        policy = policy_of(name, table.pipelines, self._told)
+        policy = policy_of(name, table.pipelines, self._reported)
         if policy is None or not policy.covers(table.created_by_floe) or self._is_held(name):
             return 0
         if reason := why_left_alone(table, name, self._places()):
@@ -207,7 +207,7 @@ class TableKeeper:
         rewrites = policy.rewrites(table.other is not None)
         if table.other is not None and not rewrites and name not in self._left:
             self._left.add(name)
-            self._say(LogLine(f"the files of {name} are left to {told_of(table.other)}", table=name))
+            self._say(LogLine(f"the files of {name} are left to {describe_maintainer(table.other)}", table=name))
         done = (
             self._care.compact(name, policy.compaction, False, allowance_bytes, self._paced())
             if allowance_bytes and rewrites
@@ -244,7 +244,7 @@ class TableKeeper:
         table = self._care.look(name) if self._goes_on() else None
         if table is None or table.rolled_back:
             return
-        policy = policy_of(name, table.pipelines, self._told)
+        policy = policy_of(name, table.pipelines, self._reported)
         is_kept = self._works and policy is not None and policy.covers(table.created_by_floe)
         if not is_kept and _now_ms() - self._looked_at.get(name, 0) < HOUR_MS:
             return

@@ -81,8 +81,10 @@ def maintain(
     announced = Announced(kafka, control_topics)
     try:
         announced.read_on()
-        told = {name: spec for name, plan in announced.plans.items() if (spec := tables_told(plan)) is not None}
-        told |= files or {}
+        reported = {
+            name: spec for name, plan in announced.plans.items() if (spec := published_tables(plan)) is not None
+        }
+        reported |= files or {}
         places, silent = catalog.places()
         if silent and not places:
             raise next(iter(silent.values()))
@@ -99,7 +101,7 @@ def maintain(
                 if table is None or (files is not None and table.pipelines.isdisjoint(files)):
                     continue
                 say(f"{name} ({number} of {len(wanted)})")
-                policy = policy_of(name, table.pipelines, told)
+                policy = policy_of(name, table.pipelines, reported)
                 skipped = why_left_alone(table, name, places) or _refused(table, policy)
                 if skipped or policy is None:
                     reports.append(MaintenanceReport(name, skipped=skipped))
@@ -114,7 +116,7 @@ def maintain(
         announced.close()
 
 
-def tables_told(plan: Mapping[str, object]) -> TablesSpec | None:
+def published_tables(plan: Mapping[str, object]) -> TablesSpec | None:
     """The tables of what a run told of itself."""
     value = plan.get("plan")
     return maintained_tables(value) if isinstance(value, dict) else None
@@ -141,7 +143,7 @@ def why_left_alone(table: MaintainedTable, name: str, places: Mapping[str, Table
     return f"table {twin} is registered with the same metadata, and needs the same files" if twin else ""
 
 
-def told_of(other: OtherMaintainer) -> str:
+def describe_maintainer(other: OtherMaintainer) -> str:
     """The other maintainer of a table, and how floe takes over."""
     return (
         f"{other.name}, which rewrote them {other.rounds} times in the last days; "

@@ -43,7 +43,7 @@ class RunFacts:
     positions: Mapping[PartitionKey, int]
     totals: Accounting
     batch: int
-    told: StateChanged | None
+    reported: StateChanged | None
     pause: PauseChanged | None
     waiting: PipelineBacklog
     broken: str = ""
@@ -60,12 +60,12 @@ def pipeline_figures(
     partitions = partition_figures(facts.positions, measures.ends, measures.newest_ms)
     progress = measures.progress
     stall = progress.stall(steady_ms, stalled_after_ms)
-    has_ended = facts.told is not None and facts.told.state in (Health.STOPPED, Health.FAILED)
+    has_ended = facts.reported is not None and facts.reported.state in (Health.STOPPED, Health.FAILED)
     condition = pipeline_condition(
         PipelineFacts(
             name=facts.pipeline,
             live=() if has_ended else (facts.run,),
-            reports=(facts.told,) if facts.told is not None else (),
+            reports=(facts.reported,) if facts.reported is not None else (),
             lag=sum(each.lag for each in partitions),
             broken=facts.broken,
             missing_topics=(),

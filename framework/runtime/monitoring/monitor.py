@@ -181,13 +181,13 @@ class Monitor:
         chain, stand = chains.get(name), worker.announcer.stand
         facts = RunFacts(
             name,
-            worker.standing.run,
+            worker.run_status.run,
             stand.positions,
             stand.totals,
             stand.batch,
-            worker.standing.told,
-            worker.standing.reading_pause(),
-            worker.standing.waiting(),
+            worker.run_status.reported,
+            worker.run_status.reading_pause(),
+            worker.run_status.waiting(),
             (chain.broken or "") if chain is not None else "",
         )
         return pipeline_figures(facts, worker.measures, now_ms, steady, self._spec.stalled_after_ms)
@@ -207,7 +207,7 @@ class Monitor:
                 stall = progress.stall(now, self._spec.stalled_after_ms)
                 if stall is not None:
                     condition = stalled_condition(progress, stall, wall_ms - (now - stall.since_ms))
-                    if worker.standing.stalls(condition):
+                    if worker.run_status.stalls(condition):
                         say_safely(self._say, f"{worker.plan.pipeline}: {condition.reason}")
 
     def _ask_broker(self, looked: Sequence[PipelineSource]) -> None:

@@ -28,7 +28,7 @@ NEEDED = ("starlette", "uvicorn")
 ELSEWHERE = "this process only shows; `floe ops` serves that"
 
 
-class ReadOnlyDesk:
+class ReadOnlyBackend:
     """What a page beside a run answers; `reader` is started."""
 
     def __init__(self, reader: OverviewReader) -> None:
@@ -43,7 +43,7 @@ class ReadOnlyDesk:
     def hold(self, pipeline: str, paused: bool, by: str, why: str) -> bool:
         raise Refused(501, ELSEWHERE)
 
-    has_letters = False
+    has_dead_letters = False
 
     def letters(self, pipeline: str, code: str, limit: int, by: str) -> DeadLetterPage:
         raise Refused(501, ELSEWHERE)
@@ -74,11 +74,11 @@ class Page:
         self._served.close()
         self._reader.close()
 
-    def _begin(self) -> ReadOnlyDesk | None:
+    def _begin(self) -> ReadOnlyBackend | None:
         while not self._served.closing.is_set():
             try:
                 self._reader.start()
-                return ReadOnlyDesk(self._reader)
+                return ReadOnlyBackend(self._reader)
             except FloeError as error:  # it is asked again, and the run goes on meanwhile
                 log.info("the page cannot read the control topic yet: %s", error)
                 self._served.closing.wait(AGAIN_AFTER_S)

@@ -117,17 +117,17 @@ class ControlWatch:
 
     def _follow(self) -> None:
         assert self._reader is not None
-        told = False
+        reported = False
         while not self._closing.is_set():
             try:
                 for offset, event in self._reader.poll(POLL_S):
                     self._observe(offset, event)
-                told = False
+                reported = False
             except Exception as error:  # whatever it is: without this thread nobody hears a pause, or a request to stop
-                if not told:
+                if not reported:
                     log.exception("the control topic could not be followed")
                     say_safely(self._say, f"control topic: {in_words(error)}; asking again")
-                told = True
+                reported = True
                 self._closing.wait(AGAIN_AFTER_S)
 
     def _observe(self, offset: int, event: ControlEvent | None) -> None:

@@ -26,7 +26,7 @@ from framework.runtime.batches.measures import RunMeasures
 from framework.runtime.batches.pacer import BatchPacer
 from framework.runtime.batches.runner import BatchRunner
 from framework.runtime.pipeline.batch_chain import BatchChain
-from framework.runtime.pipeline.pipeline_state import Standing
+from framework.runtime.pipeline.pipeline_state import PipelineRunStatus
 from framework.runtime.pipeline.worker_report import WorkerReport
 from framework.runtime.tables.refresh import TableRefresh
 from framework.task.failures import LOG_REMEDY, of_batch, said
@@ -45,7 +45,7 @@ class PacedQuery:
         pacer: BatchPacer,
         announcer: Announcer,
         refresh: TableRefresh,
-        standing: Standing,
+        run_status: PipelineRunStatus,
         report: WorkerReport,
         handover: BatchHandover,
         scratch: Path,
@@ -56,7 +56,7 @@ class PacedQuery:
         self._pacer = pacer
         self._announcer = announcer
         self._refresh = refresh
-        self._standing = standing
+        self._run_status = run_status
         self._report = report
         self._handover = handover
         self._scratch = scratch
@@ -132,7 +132,7 @@ class PacedQuery:
             return None
         self._measures.look(facts, self._chain.positions)
         ends = self._pacer.see(self._chain.positions, facts)
-        hold = self._standing.hold(self._pacer.has_an_end)
+        hold = self._run_status.hold(self._pacer.has_an_end)
         turn = self._pacer.decide(
             self._chain.positions,
             ends,

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from framework.adapters.host.failpoints import reach
+from framework.adapters.host.failpoints import failpoint
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.commit.machine.progress.recorded import CREATED_PROPERTY, FILLED_FROM_PROPERTY
 from framework.diagnose.log_lines import LogLine
@@ -66,9 +66,9 @@ class TableCreation:
         change = plan_creation(self._plan, need)
         assert not isinstance(change, Refusal)  # `refusal` has asked
         made = (CREATED_PROPERTY, f"{self._plan.pipeline} {int(time.time() * 1000)}")
-        told = ((FILLED_FROM_PROPERTY + control_topic_id, self._plan.pipeline),) if control_topic_id else ()
-        self._catalog.create_table(replace(change, properties=(*change.properties, made, *told)))
-        reach("table-created")
+        reported = ((FILLED_FROM_PROPERTY + control_topic_id, self._plan.pipeline),) if control_topic_id else ()
+        self._catalog.create_table(replace(change, properties=(*change.properties, made, *reported)))
+        failpoint("table-created")
         self._say(LogLine(f"created {need.table}", table=need.table))
 
     def _refusal(self, need: TableNeed) -> str:

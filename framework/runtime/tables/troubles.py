@@ -87,7 +87,7 @@ class TableTroubles:
         self._check_dispensable(table, reason)
         with self._lock:
             self._refused[table] = (time.monotonic(), reason)
-        self._tell(table, f"{done} {table}: {reason}")
+        self._report(table, f"{done} {table}: {reason}")
 
     def freeze(self, table: str, reason: str) -> None:
         """Records that ask for a change of the table are dead letters, or what the policy says, for a while.
@@ -98,7 +98,7 @@ class TableTroubles:
         self._check_dispensable(table, reason)
         with self._lock:
             self._frozen[table] = (time.monotonic(), reason)
-        self._tell(table, f"{table} is not changed: {reason}")
+        self._report(table, f"{table} is not changed: {reason}")
 
     def is_frozen(self, table: str) -> bool:
         with self._lock:
@@ -165,7 +165,7 @@ class TableTroubles:
             elif verdict is FailureVerdict.AS_KNOWN:
                 with self._lock:
                     self._as_known[name] = error.message
-                self._tell(name, f"{name} is written as this run knew it: {error.message}")
+                self._report(name, f"{name} is written as this run knew it: {error.message}")
             elif self._plan.write.tables.holds_pipeline(name):
                 # A change that became a dead letter could not be made up for: others of its key go on.
                 holding = holding or blocked(name, error.message, error.remedy)
@@ -214,7 +214,7 @@ class TableTroubles:
                 remedy="fix the table, or name another one in errors.dead_letter_table; nothing of the batch was announced",
             )
 
-    def _tell(self, table: str, text: str) -> None:
+    def _report(self, table: str, text: str) -> None:
         with self._lock:
             if self._said.get(table) == text:
                 return

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from framework.adapters.iceberg.tables import IcebergTables
-from framework.adapters.iceberg.upsert.target import KeyedTarget, blocked
+from framework.adapters.iceberg.upsert.target import UpsertTarget, blocked
 from framework.plan.model import Plan
 from framework.record.model import TaskReport
 from framework.runtime.upsert.deleted_keys import RememberedDeletes
@@ -45,10 +45,10 @@ class UpsertHeads:
         self._deletes = RememberedDeletes(lambda name: catalog.io_properties([name])[name], now_ms)
         self._plan = plan
         self._catalog = catalog
-        self._known: dict[str, KeyedTarget] = {}
-        self._loaded: list[tuple[TableTarget, KeyedTarget]] = []
+        self._known: dict[str, UpsertTarget] = {}
+        self._loaded: list[tuple[TableTarget, UpsertTarget]] = []
 
-    def load(self, targets: Mapping[str, TableTarget]) -> dict[str, KeyedTarget]:
+    def load(self, targets: Mapping[str, TableTarget]) -> dict[str, UpsertTarget]:
         """The keyed ones among these tables, at their heads now.
 
         Raises:
@@ -65,7 +65,9 @@ class UpsertHeads:
         }
         _check_distinct(keyed)
         with ThreadPoolExecutor(LOADERS) as pool:
-            found = pool.map(lambda each: self._catalog.load_keyed(each, self._known.get(each.name)), keyed.values())
+            found = pool.map(
+                lambda each: self._catalog.load_upsert_target(each, self._known.get(each.name)), keyed.values()
+            )
             self._known = dict(zip(keyed, found, strict=True))
         for name, each in self._known.items():
             self._unique.check(keyed[name], each)
@@ -80,7 +82,7 @@ class UpsertHeads:
         """Have those first indexes made that save the next batch time; True where `load` gives more than before."""
         return self.indexes.wait_for_first(session, self._loaded)
 
-    def _indexed(self, target: TableTarget, found: KeyedTarget) -> KeyedTarget:
+    def _indexed(self, target: TableTarget, found: UpsertTarget) -> UpsertTarget:
         index = self.indexes.of(target, found)
         return found if index is None else replace(found, index=index)
 

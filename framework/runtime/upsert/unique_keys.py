@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from framework.adapters.file_io import file_io
 from framework.adapters.iceberg.project_by_id import NotProjected
 from framework.adapters.iceberg.upsert.duplicate_keys import double_keys
-from framework.adapters.iceberg.upsert.target import KeyedTarget, blocked
+from framework.adapters.iceberg.upsert.target import UpsertTarget, blocked
 from framework.adapters.secrets import first_line
 from framework.adapters.value_bytes import plain_type
 from framework.config.names.table_names import catalog_of
@@ -33,7 +33,7 @@ class UniqueKeys:
         # By table, the key that it was asked for, while no batch by it is committed yet.
         self._asked: dict[str, tuple[int, ...]] = {}
 
-    def check(self, target: TableTarget, keyed: KeyedTarget) -> None:
+    def check(self, target: TableTarget, keyed: UpsertTarget) -> None:
         """Look through the table, unless that was done before.
 
         Raises:

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from framework.adapters.host.failpoints import meet_rows
 from framework.adapters.waiting_pieces import Piece, WaitingPieces
 from framework.record.arrays import Ints
-from framework.record.model import KeyedPart, TableTarget
+from framework.record.model import TableTarget, UpsertPart
 from framework.table.upsert import key_index
 from framework.task.context import TaskContext
 from framework.task.upsert.newest import Flags, Positions, count, newest_by_hash, order_of, row_ids
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
 
     from framework.adapters.iceberg.private.live_files import LiveFile
-    from framework.adapters.iceberg.upsert.target import KeyedTarget
+    from framework.adapters.iceberg.upsert.target import UpsertTarget
     from framework.adapters.key_hash import KeyHashes
     from framework.adapters.parquet.files import TableWriter
     from framework.table.upsert.key_index import KeyRun
@@ -103,7 +103,7 @@ class _IndexRun:
             return None
 
 
-class KeyedWriter:
+class UpsertWriter:
     """Of one task. Rows go to `writer`, whose files are the task's; the files of keys are this writer's own."""
 
     def __init__(self, context: TaskContext, writer: TableWriter) -> None:
@@ -130,7 +130,7 @@ class KeyedWriter:
         changes.positions.append(positions)
         return len(positions)
 
-    def finish(self) -> dict[str, KeyedPart]:
+    def finish(self) -> dict[str, UpsertPart]:
         """Find the winners and their live rows, and write; by table what was made of its changes.
 
         Raises:
@@ -142,7 +142,7 @@ class KeyedWriter:
         self._waiting.close()
         return parts
 
-    def with_runs(self, parts: Mapping[str, KeyedPart]) -> dict[str, KeyedPart]:
+    def with_runs(self, parts: Mapping[str, UpsertPart]) -> dict[str, UpsertPart]:
         """The same, with what the tables' key indexes need of the files; call when the writer is done.
 
         Raises:
@@ -153,9 +153,9 @@ class KeyedWriter:
             for table, part in parts.items()
         }
 
-    def _finish(self, table: str, changes: _Changes) -> KeyedPart:
+    def _finish(self, table: str, changes: _Changes) -> UpsertPart:
         from framework.adapters.file_io import file_io
-        from framework.adapters.iceberg.upsert.deleted_keys import UnusableTombstones
+        from framework.adapters.iceberg.upsert.deleted_keys import UnusableDeletedKeys
         from framework.adapters.iceberg.upsert.keys_file import write_keys
         from framework.adapters.iceberg.upsert.lookup import look_up
         from framework.adapters.iceberg.upsert.order import lost
@@ -183,7 +183,7 @@ class KeyedWriter:
         if base.order is not None and values is not None:
             try:
                 kept = newer_than_table(io, base.order, base.columns.of((base.order.field_id,)), found, hashes, values)
-            except UnusableTombstones as error:
+            except UnusableDeletedKeys as error:
                 raise lost(table, str(error)) from error
             winners, hashes, order = winners[kept], hashes.take(kept), order_of(kept, order)
             values, keys, hits = values.take(pa.array(kept)), keys.take(pa.array(kept)), hits_of(hits, kept)
@@ -203,7 +203,7 @@ class KeyedWriter:
         path = layout.locations.new_data_location(name)
         keys = keys.cast(pa.schema([layout.arrow.field(place) for place in _places(target, base.key_ids)]))
         written = write_keys(io, path, keys, hits, [file.path for file in found.searched])
-        return KeyedPart(
+        return UpsertPart(
             base.snapshot_id,
             base.key_ids,
             written,
@@ -219,7 +219,7 @@ class KeyedWriter:
     def _write_rows(
         self,
         target: TableTarget,
-        base: KeyedTarget,
+        base: UpsertTarget,
         pieces: list[tuple[Piece, bool]],
         winners: Ints,
         ids: pa.Array,
@@ -259,7 +259,7 @@ class KeyedWriter:
             yield pa.ipc.open_stream(self._waiting.take(piece)).read_all(), deletes
 
 
-def files_to_search(base: KeyedTarget, target: TableTarget, keys: pa.Table) -> list[LiveFile]:
+def files_to_search(base: UpsertTarget, target: TableTarget, keys: pa.Table) -> list[LiveFile]:
     """The live files that may hold one of the keys: where the key decides the partition, those of the keys' partitions,
     and those that another spec partitions; else all of them."""
     from pyiceberg.partitioning import PartitionSpec
@@ -273,8 +273,8 @@ def files_to_search(base: KeyedTarget, target: TableTarget, keys: pa.Table) -> l
     spec, schema = PartitionSpec.model_validate_json(target.spec_json), parse_schema(target.schema_json)
     kinds = [each.field_type for each in spec.partition_type(schema).fields]
     # Values of other types may be spelled in several ways: a miss would leave two rows of one key.
-    is_plain = all(isinstance(kind, (IntegerType, LongType, StringType)) for kind in kinds)
-    if not is_plain or len(partition_of_key(spec, base.key_ids)) != len(spec.fields) or not spec.fields:
+    is_uncompiled = all(isinstance(kind, (IntegerType, LongType, StringType)) for kind in kinds)
+    if not is_uncompiled or len(partition_of_key(spec, base.key_ids)) != len(spec.fields) or not spec.fields:
         return files
     wanted = {partition.values for partition in partitions(keys, spec, schema)}
     return [file for file in files if file.spec_id != spec.spec_id or file.partition in wanted]

@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.config.tree import Entry, Mapping, Node, Sequence, find, plain
-from framework.testing.compare import Comparison, column_types, letter_facts, match_letters, match_rows, stop_facts
+from framework.testing.compare import (
+    Comparison,
+    column_types,
+    dead_letter_facts,
+    match_dead_letters,
+    match_rows,
+    stop_facts,
+)
 from framework.testing.execute import CaseOutcome, TableOutcome
 from framework.testing.rewriting.edit import Edit, NodePlaces
 from framework.testing.suite import CaseReport
@@ -39,7 +46,7 @@ def whole(outcome: CaseOutcome) -> dict[str, Plain]:
         return {"stops": {name: facts[name] for name in ("code", "topic", "partition", "offset") if name in facts}}
     expect: dict[str, Plain] = {"tables": _fresh_tables(outcome, None)}
     if outcome.dead_letters:
-        expect["dead_letters"] = [_letter(facts, None) for facts in map(letter_facts, outcome.dead_letters)]
+        expect["dead_letters"] = [_letter(facts, None) for facts in map(dead_letter_facts, outcome.dead_letters)]
     if outcome.dropped:
         expect["dropped"] = outcome.dropped
     if outcome.filtered:
@@ -164,13 +171,13 @@ def _nameable(value: Plain) -> Plain:
 
 
 def _letters(expect: Mapping, entry: Entry | None, outcome: CaseOutcome, places: NodePlaces) -> Iterator[Edit]:
-    facts = [letter_facts(letter) for letter in outcome.dead_letters]
+    facts = [dead_letter_facts(letter) for letter in outcome.dead_letters]
     if entry is None:
         if facts:
             yield places.add_entry(expect, "dead_letters", [_letter(one, None) for one in facts])
         return
     matching, nodes = (
-        match_letters(entry.value, outcome),
+        match_dead_letters(entry.value, outcome),
         entry.value.items if isinstance(entry.value, Sequence) else (),
     )
     if matching.is_complete:

@@ -96,7 +96,7 @@ def shell(
     title: str,
     needs_token: bool,
     assets: Mapping[str, str],
-    has_letters: bool = False,
+    has_dead_letters: bool = False,
 ) -> str:
     """The whole document; without parts it holds nothing of anybody's data. `has_letters`: a pipeline's page offers its
     dead letters, which are asked for with a token of their own."""
@@ -105,7 +105,7 @@ def shell(
         (name, Markup(made[name].html) if name in made else None, made[name].digest if name in made else "")
         for name in names
     ]
-    letters = looked.name if has_letters and looked.kind == "pipeline" else ""
+    letters = looked.name if has_dead_letters and looked.kind == "pipeline" else ""
     return _render(
         "page.html",
         parts=ready,
@@ -155,12 +155,12 @@ def _headline(found: Overview) -> str:
         return "The broker cannot be asked"
     pipelines = sum(each.condition.state in IN_TROUBLE or each.at_risk is not None for each in found.pipelines)
     tables = sum(each.condition.state in IN_TROUBLE for each in found.tables)
-    seats = sum(each.kind == "coordinator" for each in found.troubles)
-    told = [counted(count, word) for count, word in ((pipelines, "pipeline"), (tables, "table")) if count]
-    told += ["the coordinator"] * seats
-    if not told:
+    coordinators = sum(each.kind == "coordinator" for each in found.troubles)
+    reported = [counted(count, word) for count, word in ((pipelines, "pipeline"), (tables, "table")) if count]
+    reported += ["the coordinator"] * coordinators
+    if not reported:
         return "Nothing is in trouble"
-    return f"{' and '.join(told)} {'is' if pipelines + tables + seats == 1 else 'are'} in trouble"
+    return f"{' and '.join(reported)} {'is' if pipelines + tables + coordinators == 1 else 'are'} in trouble"
 
 
 def _pipeline(found: Overview, name: str) -> dict[str, str]:
@@ -245,7 +245,7 @@ def _coded(text: str, is_ours: bool = True) -> Markup:
 def _commands(condition: Condition, target: str) -> list[str]:
     """The commands of a remedy, to be copied: those of floe for this target, which the sentence does not know. What is
     told in the control log becomes none, whoever wrote it: its code says what to ask."""
-    if condition.is_told:
+    if condition.is_reported:
         return [f"floe explain {condition.code}"] if condition.code in CODES else []
     found = [each for each in _CODE.findall(condition.remedy) if is_command(each)]
     return [

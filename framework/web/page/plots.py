@@ -40,8 +40,10 @@ def bars(minutes: Sequence[Minute], minute: int, value: Callable[[Minute], int],
             height = max(2.0, (HEIGHT - 4) * count / most)
             x = (at - (minute - MINUTES + 1)) * STEP
             ago = minute - at
-            told = f"{count:,} {unit}, {f'{ago} min ago' if ago else 'this minute'}"
-            marks += _BAR.format(kind=kind, x=x + 1, y=HEIGHT - height, width=STEP - 2, height=height, told=told)
+            reported = f"{count:,} {unit}, {f'{ago} min ago' if ago else 'this minute'}"
+            marks += _BAR.format(
+                kind=kind, x=x + 1, y=HEIGHT - height, width=STEP - 2, height=height, reported=reported
+            )
     label = f"{unit} in each of the last 60 minutes: {sum(found.values()):,} in all, at most {most:,} in one"
     return _PLOT.format(width=WIDTH, height=HEIGHT, label=label, marks=marks)
 
@@ -52,9 +54,9 @@ def lanes(timeline: Sequence[TimelineEntry]) -> Markup:
     step = WIDTH / (len(ordered) + 1)
     marks = Markup("")
     for number, entry in enumerate(ordered, 1):
-        told = f"{entry.outcome.value}: {entry.rows:,} rows, control offset {entry.offset:,}"
+        reported = f"{entry.outcome.value}: {entry.rows:,} rows, control offset {entry.offset:,}"
         shape = _TICK if entry.outcome is AnnouncementOutcome.SNAPSHOT else _DOT
-        marks += shape.format(kind=kind_of(entry.outcome), x=number * step, told=told)
+        marks += shape.format(kind=kind_of(entry.outcome), x=number * step, reported=reported)
     counts = {outcome: sum(entry.outcome is outcome for entry in ordered) for outcome in AnnouncementOutcome}
     label = ", ".join(f"{count} {outcome.value}" for outcome, count in counts.items() if count) or "nothing"
     return _LANES.format(width=WIDTH, label=f"announcements and commits: {label}", marks=marks)

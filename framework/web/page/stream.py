@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 from anyio import to_thread
 
-from framework.web.backend import Desk, Refused
+from framework.web.backend import Backend, Refused
 from framework.web.page.html import PagePart
 
 LOOK_EVERY_S = 1.0
@@ -24,8 +24,8 @@ MOST_VIEWERS = 200
 class Hub:
     """Lives in the server's event loop."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
         self._version = -1
         self._viewers = 0
         self._changed = asyncio.Event()
@@ -75,7 +75,7 @@ class Hub:
 
     async def _look(self) -> None:
         while True:
-            found = (await to_thread.run_sync(self._desk.view)).version
+            found = (await to_thread.run_sync(self._backend.view)).version
             if found != self._version:
                 self._version = found
                 self._changed.set()

@@ -64,9 +64,9 @@ def test_what_repeats_a_batch_is_not_the_newest_that_a_table_must_hold() -> None
     end = complete("a", 2)
     again = written("a", 2, "db.u")
     assert set(watch(written("a", 2), end, again).newest("a")) == {"uuid-db.t"}
-    told = CommitComplete("c", 0, 0, chain={"a": heartbeat("a", 2, 0)})
-    assert watch(told, again).newest("a") == {}
-    assert watch(told, offsets_set("a", 3, 0), written("a", 4, "db.u")).newest("a")["uuid-db.u"].batch == 4
+    reported = CommitComplete("c", 0, 0, chain={"a": heartbeat("a", 2, 0)})
+    assert watch(reported, again).newest("a") == {}
+    assert watch(reported, offsets_set("a", 3, 0), written("a", 4, "db.u")).newest("a")["uuid-db.u"].batch == 4
 
 
 def test_a_pipeline_is_held_at_its_limits_and_says_why() -> None:

@@ -118,8 +118,8 @@ def test_durations_are_told_in_two_units(milliseconds: int) -> None:
     units = {"d": 86_400, "h": 3_600, "min": 60, "s": 1}
     parts = re.findall(r"([\d,]+) (d|h|min|s)", duration_text(milliseconds))
     assert 1 <= len(parts) <= 2
-    told = sum(int(number.replace(",", "")) * units[unit] for number, unit in parts)
-    assert told <= milliseconds // 1000 < told + units[parts[0][1]]
+    reported = sum(int(number.replace(",", "")) * units[unit] for number, unit in parts)
+    assert reported <= milliseconds // 1000 < reported + units[parts[0][1]]
 
 
 class Links(HTMLParser):

@@ -51,7 +51,7 @@ def committed(table: str, below: int, snapshot_id: int = 7) -> CommitToTable:
     return CommitToTable(table, f"uuid-{table}", snapshot_id, "c", below, 10, 1, NOW_MS)
 
 
-def told(table: str, state: Health, reason: str, at_ms: int = NOW_MS) -> StateChanged:
+def reported(table: str, state: Health, reason: str, at_ms: int = NOW_MS) -> StateChanged:
     return StateChanged(Subject.TABLE, table, state, reason, "do this", "FLOE-R136", 1, at_ms - 60_000, at_ms, "c")
 
 
@@ -131,10 +131,10 @@ def test_a_table_of_which_everything_was_given_up_is_gone() -> None:
 
 def test_a_commit_without_an_answer_is_unknown_not_waiting() -> None:
     """A commit that was sent and cannot be read back may be in the table: the timeline does not say that it waits."""
-    fold = folded(written("a.t", 1), told("a.t", Health.DEGRADED, "outcome unknown (timed out) and the table ..."))
+    fold = folded(written("a.t", 1), reported("a.t", Health.DEGRADED, "outcome unknown (timed out) and the table ..."))
     [table] = seen(fold).tables
     assert table.timeline[0].outcome is AnnouncementOutcome.UNKNOWN
-    refused = folded(written("a.t", 1), told("a.t", Health.DEGRADED, "the catalog does not answer"))
+    refused = folded(written("a.t", 1), reported("a.t", Health.DEGRADED, "the catalog does not answer"))
     assert seen(refused).tables[0].timeline[0].outcome is AnnouncementOutcome.WAITING
 
 
@@ -174,7 +174,7 @@ def test_the_most_urgent_comes_first_and_a_commit_ends_what_was_told_before_it()
     """BLOCKED before DEGRADED, whatever the names; what a table told before its newest commit is over."""
     events = [
         written("a.degraded", 1),
-        told("a.degraded", Health.DEGRADED, "slow"),
+        reported("a.degraded", Health.DEGRADED, "slow"),
         written("z.blocked", 1),
         CommitComplete("c", 0, NOW_MS, blocked={"z.blocked": "it was dropped"}, position=3),
     ]
@@ -190,12 +190,12 @@ def test_the_most_urgent_comes_first_and_a_commit_ends_what_was_told_before_it()
 def test_where_the_time_of_batches_goes() -> None:
     """Phases that a run told of its batches are shown by the newest batch and by the mean of the last hour, the longest
     first; the time in which there was nothing to do is no part of what a batch took."""
-    told = [
+    reported = [
         replace(complete(1), phase_ms={"waiting": 9_000, "writing": 3_000, "tables": 100}),
         replace(complete(2), phase_ms={"writing": 1_000, "announcing": 500}),
         complete(3),
     ]
-    found = seen(folded(*told))
+    found = seen(folded(*reported))
     [pipeline] = found.pipelines
     assert [(each.phase, each.newest_ms, each.mean_ms) for each in pipeline.phases] == [
         ("waiting", 0, 4_500),
@@ -239,7 +239,7 @@ def test_no_name_and_no_reason_can_write_to_the_terminal() -> None:
     """Control characters of names, reasons and authors are escaped."""
     evil = "a.\x1b]0;owned\x07t"
     acted = Acted("discard", evil, "\x1b[2J", "\x1b[1A", NOW_MS)
-    shown = text(seen(folded(written(evil, 1), told(evil, Health.DEGRADED, "\x1b[31mred\nline"), acted)))
+    shown = text(seen(folded(written(evil, 1), reported(evil, Health.DEGRADED, "\x1b[31mred\nline"), acted)))
     assert "\x1b" not in shown
     assert "\x07" not in shown
     assert "\\x1b[31mred\\nline" in shown

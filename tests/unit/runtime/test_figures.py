@@ -38,10 +38,10 @@ from tests.unit.commit.test_coordinator_step import Seat, commits
 NOW_MS = 50_000_000
 
 
-def facts(told: Health | None = Health.RUNNING, pause: PauseChanged | None = None, broken: str = "") -> RunFacts:
+def facts(reported: Health | None = Health.RUNNING, pause: PauseChanged | None = None, broken: str = "") -> RunFacts:
     report = None
-    if told is not None:
-        report = StateChanged(Subject.PIPELINE, "orders", told, "why", "do", "FLOE-R324", 1, 7_000, 8_000, "r1")
+    if reported is not None:
+        report = StateChanged(Subject.PIPELINE, "orders", reported, "why", "do", "FLOE-R324", 1, 7_000, 8_000, "r1")
     positions = {("t", 0): 10, ("t", 1): 5}
     return RunFacts(
         "orders", "r1", positions, Accounting(15, 15), 3, report, pause, PipelineBacklog(2, 300, 1, 1), broken
@@ -119,8 +119,8 @@ def test_an_owner_shows_how_healthy_its_tables_are() -> None:
     seat.read(written("a", 1), complete("a", 1))
     seat.load()
     health = TableHealth(200, 190, 10**8, 10**6, 0, 0, 3, 9_000, 600, None, 150, 10**8, gain_snapshots=MANY_SNAPSHOTS)
-    told = {name: TableMeasured(name, health, 7_000, "c") for name in ("db.t", "db.unknown")}
-    [table] = coordinator_figures("control", seat.state, measures, seat.now, told).tables
+    reported = {name: TableMeasured(name, health, 7_000, "c") for name in ("db.t", "db.unknown")}
+    [table] = coordinator_figures("control", seat.state, measures, seat.now, reported).tables
     assert (table.table, table.health, table.measured_ms) == ("db.t", health, 7_000)
     assert table.needs == {Need.SMALL_FILES: 1, Need.SNAPSHOTS: 1}
     [table] = coordinator_figures("control", seat.state, measures, seat.now, {}).tables

@@ -16,7 +16,7 @@ import requests
 from framework.commit.events.event_types import Acted, Health, Holds, PauseChanged, Subject
 from framework.overview.values import Overview
 from framework.web.page.html import PageView, looked_at, parts
-from tests.unit.web.desk import (
+from tests.unit.web.backend import (
     NOW_MS,
     READER,
     TOKENS,
@@ -26,9 +26,9 @@ from tests.unit.web.desk import (
     complete,
     measured,
     paused,
+    reported,
     seen,
     served,
-    told,
     written,
 )
 
@@ -58,8 +58,8 @@ def everywhere(evil: str, other: bool = False) -> Overview:
             written(evil, 1, pipeline=evil, schema_id=1),
             written(evil, 2, pipeline=evil, schema_id=2),
             complete(1, pipeline=evil),
-            told(evil, Health.DEGRADED, evil),
-            told(evil, Health.DEGRADED, evil, subject=Subject.PIPELINE, by="run-1"),
+            reported(evil, Health.DEGRADED, evil),
+            reported(evil, Health.DEGRADED, evil, subject=Subject.PIPELINE, by="run-1"),
             PauseChanged(Holds.READING, evil, True, evil, evil, NOW_MS),
             Acted(evil, evil, evil, evil, NOW_MS, evil),
             measured(evil, other=evil if other else ""),
@@ -103,7 +103,7 @@ def test_what_is_in_trouble_comes_first_with_since_and_command() -> None:
                 written("a.well", 1),
                 committed("a.well", 1),
                 written("z.bad", 1),
-                told("z.bad", Health.DEGRADED, "the catalog does not answer"),
+                reported("z.bad", Health.DEGRADED, "the catalog does not answer"),
                 complete(1),
                 paused("orders", "INC-1"),
             )
@@ -143,7 +143,7 @@ def test_a_tables_timeline_names_what_is_committed_waiting_and_unknown() -> None
     assert "schema 1 became 2" in text
     assert 'class="mark waiting"' in text
     assert 'class="mark committed"' in text
-    events.append(told("a.t", Health.DEGRADED, "outcome unknown (timed out)"))
+    events.append(reported("a.t", Health.DEGRADED, "outcome unknown (timed out)"))
     assert 'class="mark unknown"' in html(seen(at_now(*events)), PageView("table", "a.t"))
 
 
@@ -171,7 +171,7 @@ def test_a_part_is_the_same_text_until_it_changes() -> None:
     """Ages do not change a part: who looks at a quiet system is sent nothing."""
     from dataclasses import replace
 
-    found = seen(at_now(written("a.t", 1), complete(1), told("a.t", Health.DEGRADED, "slow")))
+    found = seen(at_now(written("a.t", 1), complete(1), reported("a.t", Health.DEGRADED, "slow")))
     later = replace(found, at_ms=found.at_ms + 50_000, version=2)
     assert parts(found, PageView()) == parts(later, PageView())
 
@@ -201,15 +201,15 @@ def events(url: str, token: str = "", at: str = "/") -> Iterator[dict[str, Any]]
 
 def test_who_looks_is_told_what_changed_and_nothing_else() -> None:
     """First all parts, then only those whose text is another one, within seconds."""
-    desk = PlainDesk()
-    with served(desk) as url:
+    backend = PlainDesk()
+    with served(backend) as url:
         stream = events(url, READER)
         assert set(next(stream)) == {"head", "troubles", "pipelines", "tables", "acts"}
-        desk.found = seen(at_now(written("new.table", 1), complete(1)), 2)
+        backend.found = seen(at_now(written("new.table", 1), complete(1)), 2)
         changed = next(stream)
         assert "new.table" in changed["tables"]["html"]
         acted = at_now(written("new.table", 1), complete(1), Acted("stop", "orders", "bea@host", "why not", NOW_MS))
-        desk.found = seen(acted, 3)
+        backend.found = seen(acted, 3)
         again = next(stream)
         assert "bea@host" in again["acts"]["html"]
         assert "tables" not in again
@@ -229,19 +229,19 @@ def test_with_tokens_the_document_holds_nobodys_data() -> None:
 def test_a_token_that_is_taken_out_ends_what_it_opened() -> None:
     """Who looks with a token that counts no more is told nothing more, however long the page was open."""
     tokens = list(TOKENS)
-    desk = PlainDesk()
-    with served(desk, lambda: tokens) as url:
+    backend = PlainDesk()
+    with served(backend, lambda: tokens) as url:
         stream = events(url, READER)
         next(stream)
         tokens.clear()
-        desk.found = seen(at_now(written("new.table", 1)), 2)
+        backend.found = seen(at_now(written("new.table", 1)), 2)
         assert list(stream) == []
 
 
 def test_fifty_viewers_are_one_look_a_second() -> None:
     """However many look, the overview is asked for as if one did, and what is rendered is rendered once for all."""
-    desk = Counting()
-    with served(desk, tokens=None) as url:
+    backend = Counting()
+    with served(backend, tokens=None) as url:
         ready = threading.Barrier(51)
         got: list[int] = []
 
@@ -259,7 +259,7 @@ def test_fifty_viewers_are_one_look_a_second() -> None:
         before, begun = Counting.looks, time.monotonic()
         time.sleep(3)
         quiet, took = Counting.looks - before, time.monotonic() - begun
-        desk.found = seen(at_now(written("new.table", 1)), 2)
+        backend.found = seen(at_now(written("new.table", 1)), 2)
         for thread in threads:
             thread.join(30)
     assert got == [got[0]] * 50
@@ -272,17 +272,17 @@ def test_a_page_with_many_tables_is_answered_quickly() -> None:
     names = [f"shop.table_{number:04}" for number in range(1_000)]
     entries = at_now(*(each for name in names for each in (written(name, 1), committed(name, 1), written(name, 2))))
     found = seen(entries)
-    desk = PlainDesk(found=found)
+    backend = PlainDesk(found=found)
     from dataclasses import replace
 
     took: list[float] = []
-    with served(desk, tokens=None) as url, requests.Session() as session:
+    with served(backend, tokens=None) as url, requests.Session() as session:
         paths = ("/", "/v1/overview", "/v1/tables", f"/tables/{names[7]}", f"/v1/tables/{names[500]}")
         for path in paths:
             session.get(url + path, timeout=20)  # templates are compiled once
         for number in range(100):
             if number % 10 == 0:
-                desk.found = replace(found, version=2 + number)
+                backend.found = replace(found, version=2 + number)
             begun = time.monotonic()
             answer = session.get(url + paths[number % len(paths)], timeout=20)
             took.append(time.monotonic() - begun)

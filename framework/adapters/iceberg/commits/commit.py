@@ -29,7 +29,7 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
-from framework.adapters.host.failpoints import reach
+from framework.adapters.host.failpoints import failpoint
 from framework.adapters.iceberg.commits.conditions import (
     is_copied,
     numbering,
@@ -58,9 +58,9 @@ from framework.adapters.iceberg.upsert.target import remedy_for_deletes, unread_
 from framework.adapters.iceberg.views import head_of, view_of
 from framework.adapters.secrets import hidden
 from framework.commit.deleted_keys import (
-    TOMBSTONES_PROPERTY,
+    DELETED_KEYS_PROPERTY,
+    deleted_keys_summary,
     text_of,
-    tombstones_summary,
 )
 from framework.commit.events.event_types import DataFile as CommittedFile
 from framework.commit.file_ages import YOUNG_MS, ClockReading
@@ -166,7 +166,7 @@ class TableCommits:
                 return CommitFailed(effect.table, effect.commit_id, said, FailureCause.FLOE)
             said = f"metadata could not be written: {_words(error)}"
             return CommitFailed(effect.table, effect.commit_id, said, FailureCause.STORE)
-        reach("manifests-written")
+        failpoint("manifests-written")
         return self._send(effect, table, attempt)
 
     def apply(
@@ -250,7 +250,7 @@ class TableCommits:
             written = files.write(parent.snapshot_id if parent else None, listed, added, deletes, live)
         own = summary(effect.progress, effect.commit_id, effect.valid_through_ms)
         mark = mark_at_head(metadata, effect.view.branch)
-        own |= tombstones_summary(metadata.properties.get(TOMBSTONES_PROPERTY), effect.keyed, mark)
+        own |= deleted_keys_summary(metadata.properties.get(DELETED_KEYS_PROPERTY), effect.keyed, mark)
         if effect.keyed:
             own[SUMMARY_KEY] = key_text(effect.keyed[0].key_ids)
         if isinstance(effect, RecoverTable):
@@ -272,7 +272,7 @@ class TableCommits:
         properties = {PROGRESS_PROPERTY: merge(metadata.properties.get(PROGRESS_PROPERTY), effect.progress)}
         # What is remembered of deleted keys changes in the commit that deletes them.
         if (remembered := remembered_after(effect, metadata)) is not None:
-            properties[TOMBSTONES_PROPERTY] = text_of(remembered)
+            properties[DELETED_KEYS_PROPERTY] = text_of(remembered)
         if isinstance(effect, RecoverTable):
             properties |= effect.properties
         updates = (

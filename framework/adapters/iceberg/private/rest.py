@@ -27,7 +27,7 @@ READ_TIMEOUT_MS = 30_000
 _REFUSALS = frozenset({401, 403, 419})
 
 
-class BoundedRestCatalog(RestCatalog):
+class TimeoutRestCatalog(RestCatalog):
     """PyIceberg's REST catalog; every request that it makes is bounded.
 
     Goes when PyIceberg takes time-outs and an adapter for its session from the catalog's properties.

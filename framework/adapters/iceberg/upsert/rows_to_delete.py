@@ -21,12 +21,12 @@ from framework.adapters.iceberg.project_by_id import table_columns
 from framework.adapters.iceberg.upsert.keys_file import read_found, read_keys
 from framework.adapters.iceberg.upsert.search import search
 from framework.adapters.iceberg.views import head_of, snapshot_by_id
-from framework.commit.events.event_types import KeyedChanges
+from framework.commit.events.event_types import UpsertChanges
 from framework.record.arrays import Ints
 
 
 def rows_to_delete(
-    io: FileIO, metadata: TableMetadata, branch: str, live: LiveFiles, keyed: Sequence[KeyedChanges]
+    io: FileIO, metadata: TableMetadata, branch: str, live: LiveFiles, keyed: Sequence[UpsertChanges]
 ) -> dict[str, Ints]:
     """By path of a live file, the positions of the rows whose keys change.
 

@@ -41,7 +41,7 @@ LOST = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaErro
 
 
 @dataclass(frozen=True)
-class SeatAssigned:
+class LeadershipAssigned:
     """This process owns the seat. `low_water` is None when none was ever stored, or it expired."""
 
     topic_id: str
@@ -59,12 +59,12 @@ class SeatAssigned:
 
 
 @dataclass(frozen=True)
-class SeatRevoked:
+class LeadershipRevoked:
     """The seat is gone, or was gone for a while: forget everything; what was decided before may no longer be stored."""
 
 
 @dataclass(frozen=True)
-class SeatRead:
+class LeadershipRead:
     """One committed record; `event` None: a type unknown to this version. `timestamp_ms` by its writer's clock."""
 
     offset: int
@@ -74,16 +74,16 @@ class SeatRead:
 
 
 @dataclass(frozen=True)
-class SeatEnd:
+class LogEndReached:
     """Everything that is committed so far was read; `position` is the next offset, past transaction markers."""
 
     position: int
 
 
-SeatUpdate = SeatAssigned | SeatRevoked | SeatRead | SeatEnd
+LeadershipUpdate = LeadershipAssigned | LeadershipRevoked | LeadershipRead | LogEndReached
 
 
-class CoordinatorSeat:
+class CoordinatorLeadership:
     """A member of the coordinators' group. `poll` must be called at least every two minutes. One thread only."""
 
     def __init__(self, settings: Mapping[str, str], group: str, topic: str, client_id: str | None = None) -> None:
@@ -93,7 +93,7 @@ class CoordinatorSeat:
         self._topic = topic
         self._log = ClientLog()
         self._admin = KafkaAdmin(settings)
-        self._updates: list[SeatUpdate] = []
+        self._updates: list[LeadershipUpdate] = []
         self._error: KafkaError | None = None  # told once what came before it was handed out
         self._topic_id: str | None = None
         self._position = 0
@@ -123,7 +123,7 @@ class CoordinatorSeat:
         """Whether this process believes that it owns the seat; only a conditional commit proves it (invariant 4)."""
         return self._topic_id is not None
 
-    def poll(self, timeout_s: float) -> list[SeatUpdate]:
+    def poll(self, timeout_s: float) -> list[LeadershipUpdate]:
         """What happened, in order, after waiting at most `timeout_s` for the first update.
 
         Raises:
@@ -148,7 +148,7 @@ class CoordinatorSeat:
                 event = self._records.event(offset, message.value())
                 self._position = offset + 1
                 self._updates.append(
-                    SeatRead(
+                    LeadershipRead(
                         offset,
                         event,
                         written_at_ms(message),
@@ -157,7 +157,7 @@ class CoordinatorSeat:
                 )
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._position = max(self._position, message.offset() or 0)
-                self._updates.append(SeatEnd(self._position))
+                self._updates.append(LogEndReached(self._position))
             elif self._updates:
                 # What is known of a new seat says more than that its position cannot be read, and is decided from
                 # first.
@@ -243,9 +243,9 @@ class CoordinatorSeat:
         consumer.incremental_unassign(partitions)
         if any(tp.partition == 0 for tp in partitions):
             self._topic_id = None
-            self._updates.append(SeatRevoked())
+            self._updates.append(LeadershipRevoked())
 
-    def _facts(self) -> SeatAssigned:
+    def _facts(self) -> LeadershipAssigned:
         """Read anew at every assignment: another owner may have moved the mark since."""
         key = (self._topic, 0)
         topic = self._admin.topics([self._topic]).get(self._topic)
@@ -259,7 +259,7 @@ class CoordinatorSeat:
         stored = self._admin.group_offsets(self._group, [key]).get(key)
         log_start, log_end = self._admin.start_offsets([key])[key], self._admin.end_offsets([key])[key]
         if stored is None:
-            return SeatAssigned(topic.topic_id, log_start, None, None, None, log_end)
+            return LeadershipAssigned(topic.topic_id, log_start, None, None, None, log_end)
         mark = mark_of(stored.metadata)
         ours = mark.topic_id == topic.topic_id and log_start <= stored.offset <= log_end
         truncated = (
@@ -267,7 +267,7 @@ class CoordinatorSeat:
             and mark.leader_epoch is not None
             and not holds_still(self._settings, self._topic, vouched_end(stored.offset, mark), mark.leader_epoch)
         )
-        return SeatAssigned(
+        return LeadershipAssigned(
             topic.topic_id,
             log_start,
             stored.offset,
@@ -298,7 +298,7 @@ def lost_position(admin: KafkaAdmin, settings: Mapping[str, str], topic: str, po
     )
 
 
-def first_offset(assigned: SeatAssigned) -> int:
+def first_offset(assigned: LeadershipAssigned) -> int:
     """Invariant 6: from the low-water mark of this very topic, else from the log's beginning, never from its end.
 
     Whether that is enough (a log that starts above the mark, a mark of another topic) is decided by

@@ -28,12 +28,12 @@ from framework.adapters.kafka.client import (
 )
 from framework.adapters.kafka.control.leadership import (
     LOST,
-    CoordinatorSeat,
-    SeatAssigned,
-    SeatEnd,
-    SeatRead,
-    SeatRevoked,
-    SeatUpdate,
+    CoordinatorLeadership,
+    LeadershipAssigned,
+    LeadershipRead,
+    LeadershipRevoked,
+    LeadershipUpdate,
+    LogEndReached,
     lost_position,
     written_at_ms,
 )
@@ -46,12 +46,12 @@ from framework.errors import RetriableError
 __all__ = [
     "ControlPublisher",
     "ControlReader",
-    "CoordinatorSeat",
-    "SeatAssigned",
-    "SeatEnd",
-    "SeatRead",
-    "SeatRevoked",
-    "SeatUpdate",
+    "CoordinatorLeadership",
+    "LeadershipAssigned",
+    "LeadershipRead",
+    "LeadershipRevoked",
+    "LeadershipUpdate",
+    "LogEndReached",
 ]
 
 READ_GROUP_ID = "floe-control-reader"

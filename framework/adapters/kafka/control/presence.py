@@ -61,14 +61,14 @@ class Presence:
         self._thread.join()
 
     def _serve(self) -> None:
-        told = False
+        reported = False
         while not self._closing.is_set():
             try:
                 self._be_a_member()
             except Exception as error:  # whatever it is: the membership is taken up again, with a client made anew
-                if not told:
+                if not reported:
                     log.warning("this run is not a visible member of its consumer group for now: %s", error)
-                told = True
+                reported = True
                 self._leave()
                 self._closing.wait(AGAIN_AFTER_S)
         self._leave()

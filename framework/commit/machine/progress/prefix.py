@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from framework.commit.events.event_types import DataFile, DataWritten, KeyedChanges
+from framework.commit.events.event_types import DataFile, DataWritten, UpsertChanges
 from framework.commit.file_ages import YOUNG_MS, may_be_gone
 from framework.commit.machine.effects import ExaminedTable, PipelineProgress, TableProgress
 from framework.commit.machine.model import Announcement, PipelineState, TableState
@@ -37,7 +37,7 @@ class Prefix:
     progress: TableProgress
     blocked: str | None
     examine: tuple[str, ...] = ()
-    keyed: tuple[KeyedChanges, ...] = ()
+    keyed: tuple[UpsertChanges, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -114,8 +114,8 @@ def take_prefix(
                 if file.path not in paths:  # Invariant 5: no path twice in one commit
                     paths.add(file.path)
                     files.append(file)
-            told_ms = announcement.timestamp_ms
-            if may_be_gone(now_ms, announcement.after_ms, told_ms, event.begun_ms, examine_after_ms):
+            reported_ms = announcement.timestamp_ms
+            if may_be_gone(now_ms, announcement.after_ms, reported_ms, event.begun_ms, examine_after_ms):
                 waited += [(announcement.offset, path) for path in event.paths]
         parts[batch] = max(parts[batch], event.part + 1)
         if event.part < event.parts - 1:

@@ -37,7 +37,7 @@ class Condition:
     code: str = ""
     since_ms: int | None = None
     failures: int = 0
-    is_told: bool = False
+    is_reported: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ class TableFacts:
 def pipeline_condition(facts: PipelineFacts) -> Condition:
     """The state of a pipeline. What a person must mend comes first, then what a person holds, then whether it runs."""
     name = argument(facts.name)
-    told = next((r for r in reversed(facts.reports) if not facts.live or r.by in facts.live), None)
-    since_ms = told.since_ms if told is not None else None
+    reported = next((r for r in reversed(facts.reports) if not facts.live or r.by in facts.live), None)
+    since_ms = reported.since_ms if reported is not None else None
     if facts.broken:
         remedy = f"`floe stop {name}`, then `floe offsets set {name} --from-log` goes on where its good chain ends"
         return Condition(Health.BLOCKED, facts.broken, remedy, "FLOE-R105", since_ms)
@@ -90,35 +90,37 @@ def pipeline_condition(facts: PipelineFacts) -> Condition:
     if facts.replay:
         return Condition(Health.IDLE)
     if not facts.live:
-        return _ended(told)
+        return _ended(reported)
     if facts.pause is not None:
         remedy = f"`{resume_command(facts.pause)}` resumes it"
         return Condition(Health.PAUSED, describe(facts.pause), remedy, "", facts.pause.timestamp_ms)
-    if told is not None and told.state in (Health.DEGRADED, Health.BLOCKED):
-        return _as_told(told)
+    if reported is not None and reported.state in (Health.DEGRADED, Health.BLOCKED):
+        return _as_reported(reported)
     if facts.unannounced:
         return Condition(Health.RUNNING, since_ms=since_ms)
     return Condition(Health.RUNNING if facts.lag else Health.IDLE, since_ms=since_ms)
 
 
-def _ended(told: StateChanged | None) -> Condition:
+def _ended(reported: StateChanged | None) -> Condition:
     """No run is live."""
-    if told is None:
+    if reported is None:
         return Condition(Health.STOPPED, "no run is live", "`floe run` goes on from the safe offsets")
-    if told.state in (Health.STOPPED, Health.FAILED):
-        return _as_told(replace(told, remedy=told.remedy or "`floe run` goes on from the safe offsets"))
-    reason = f"run {told.by} vanished: it was killed, or its machine is gone"
-    return Condition(Health.FAILED, reason, "`floe run` goes on from the safe offsets", "FLOE-R138", told.timestamp_ms)
+    if reported.state in (Health.STOPPED, Health.FAILED):
+        return _as_reported(replace(reported, remedy=reported.remedy or "`floe run` goes on from the safe offsets"))
+    reason = f"run {reported.by} vanished: it was killed, or its machine is gone"
+    return Condition(
+        Health.FAILED, reason, "`floe run` goes on from the safe offsets", "FLOE-R138", reported.timestamp_ms
+    )
 
 
-def _as_told(report: StateChanged) -> Condition:
+def _as_reported(report: StateChanged) -> Condition:
     """In the log a stall is DEGRADED with a code of its own. What to do is made of code and name where floe knows it."""
     state = Health.STALLED if report.code in (STALLED_BATCH, STALLED_COMMIT) else report.state
     if (made := _made(report)) is not None:
         return Condition(state, report.reason, made, report.code, report.since_ms, report.failures)
     is_floes = all(map(is_command, _QUOTED.findall(report.remedy)))
     remedy = report.remedy if is_floes else "see what its process said itself"
-    return Condition(state, report.reason, remedy, report.code, report.since_ms, report.failures, is_told=True)
+    return Condition(state, report.reason, remedy, report.code, report.since_ms, report.failures, is_reported=True)
 
 
 def _made(report: StateChanged) -> str | None:
@@ -167,16 +169,16 @@ def table_condition(facts: TableFacts) -> Condition:
         remedy = f"`{resume_command(facts.pause)}` resumes it"
         return Condition(Health.PAUSED, describe(facts.pause), remedy, "", facts.pause.timestamp_ms)
     if facts.examined is None and facts.pending and report is not None and report.state is Health.BLOCKED:
-        return _as_told(report)
+        return _as_reported(report)
     state, reason = facts.examined or (Health.RUNNING, "")
     if facts.pending and state is Health.BLOCKED:
-        is_told = report is not None and report.state is Health.BLOCKED
-        since_ms = report.since_ms if report is not None and is_told else facts.blocked_since_ms
+        is_reported = report is not None and report.state is Health.BLOCKED
+        since_ms = report.since_ms if report is not None and is_reported else facts.blocked_since_ms
         return Condition(Health.BLOCKED, reason, blocked_remedy(facts.table, reason), "FLOE-R110", since_ms)
     if facts.pending and state is Health.STALLED:
         return Condition(state, reason, STALLED_COMMIT_REMEDY, STALLED_COMMIT)
     if facts.pending and report is not None and report.state in (Health.DEGRADED, Health.FAILED):
-        return _as_told(report)
+        return _as_reported(report)
     if facts.pending and state in (Health.DEGRADED, Health.FAILED):
         return Condition(Health.DEGRADED, reason, FAILING_REMEDY, "FLOE-R136")
     if facts.unreadable:

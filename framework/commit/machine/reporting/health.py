@@ -50,43 +50,45 @@ def stalls_ms(state: CoordinatorState, table: TableState) -> float:
     return table.attempt.started_ms + state.limits.stalled_ms
 
 
-def tell(turn: StepDraft) -> None:
+def report_states(turn: StepDraft) -> None:
     """Publish what has changed. Trouble is told and its end; pauses are in the log already."""
     if not turn.state.caught_up or turn.state.needs_proof is not None:
         return
     for table in list(turn.state.tables.values()):
-        event, told = _next(turn.state, table, turn.now_ms), _told(turn.state, table)
+        event, reported = _next(turn.state, table, turn.now_ms), _reported(turn.state, table)
         if event is None:
             continue
-        if told is None or not 0 <= turn.now_ms - told.timestamp_ms < _pause_ms(turn.state, told, event):
+        if reported is None or not 0 <= turn.now_ms - reported.timestamp_ms < _pause_ms(turn.state, reported, event):
             turn.emit(Publish(event))
-            turn.put_table(changed(table, told=event))
+            turn.put_table(changed(table, reported=event))
 
 
-def next_tell_ms(state: CoordinatorState) -> int | None:
+def next_report_ms(state: CoordinatorState) -> int | None:
     """When `tell` has something to say that it may not say yet; None when it has not."""
     if not state.caught_up or state.needs_proof is not None:
         return None
     times = []
     for table in state.tables.values():
-        told = _told(state, table)
-        event = _next(state, table, told.timestamp_ms) if told is not None else None
-        if told is not None and event is not None:
-            times.append(told.timestamp_ms + _pause_ms(state, told, event))
+        reported = _reported(state, table)
+        event = _next(state, table, reported.timestamp_ms) if reported is not None else None
+        if reported is not None and event is not None:
+            times.append(reported.timestamp_ms + _pause_ms(state, reported, event))
         stalls = stalls_ms(state, table)
-        if stalls < float("inf") and (told is None or told.code != STALLED_COMMIT):
-            times.append(max(int(stalls), told.timestamp_ms + state.limits.tell_ms if told is not None else 0))
+        if stalls < float("inf") and (reported is None or reported.code != STALLED_COMMIT):
+            times.append(
+                max(int(stalls), reported.timestamp_ms + state.limits.report_ms if reported is not None else 0)
+            )
     return min(times, default=None)
 
 
-def _told(state: CoordinatorState, table: TableState) -> StateChanged | None:
+def _reported(state: CoordinatorState, table: TableState) -> StateChanged | None:
     """The newest word on the table: our own, or what a coordinator before us left in the log."""
-    return table.told or state.reports.get(table.table)
+    return table.reported or state.reports.get(table.table)
 
 
-def _pause_ms(state: CoordinatorState, told: StateChanged, event: StateChanged) -> int:
-    same = told.state is event.state and (told.code == STALLED_COMMIT) == (event.code == STALLED_COMMIT)
-    return state.limits.retell_ms if same else state.limits.tell_ms
+def _pause_ms(state: CoordinatorState, reported: StateChanged, event: StateChanged) -> int:
+    same = reported.state is event.state and (reported.code == STALLED_COMMIT) == (event.code == STALLED_COMMIT)
+    return state.limits.retell_ms if same else state.limits.report_ms
 
 
 def _next(state: CoordinatorState, table: TableState, now_ms: int) -> StateChanged | None:
@@ -97,11 +99,11 @@ def _next(state: CoordinatorState, table: TableState, now_ms: int) -> StateChang
     stalled = health is Health.STALLED
     if stalled:  # coordinators and runs of earlier versions know no such word, and would stop at it
         health = Health.DEGRADED
-    told = _told(state, table)
-    before = told.state if told is not None else Health.RUNNING
-    if health is before and (health is Health.RUNNING or told is None or told.reason == reason):
+    reported = _reported(state, table)
+    before = reported.state if reported is not None else Health.RUNNING
+    if health is before and (health is Health.RUNNING or reported is None or reported.reason == reason):
         return None
-    since_ms = told.since_ms if told is not None and health is before else now_ms
+    since_ms = reported.since_ms if reported is not None and health is before else now_ms
     if stalled and table.attempt is not None:
         since_ms = table.attempt.started_ms
     code = STALLED_COMMIT if stalled else {Health.BLOCKED: "FLOE-R110", Health.RUNNING: ""}.get(health, "FLOE-R136")

@@ -96,8 +96,8 @@ class RecordShape:
         """
         found = next((one for one in self.known(step) if one.name == name), None)
         if found is None:
-            told = f"no record has the field `{name}` at this point"
-            step.refuse(option, told, "correct the field, or add it to `--fields`")
+            reported = f"no record has the field `{name}` at this point"
+            step.refuse(option, reported, "correct the field, or add it to `--fields`")
         return found
 
     def column(self, name: str) -> RecordColumn | None:

@@ -195,8 +195,8 @@ def _cast(step: ConnectTransform, shape: RecordShape) -> RecordShape:
             step.refuse("spec", "it casts the whole value, and the sink writes only objects")
         column = shape.one(step, "spec", name)
         if kind not in _CASTS or column.kind not in _CAST_FROM[kind]:
-            told = column.kind if isinstance(column.kind, str) else "an object or a list"
-            step.refuse("spec", f"Connect makes {kind} of `{name}` ({told}) in a way that floe does not have")
+            reported = column.kind if isinstance(column.kind, str) else "an object or a list"
+            step.refuse("spec", f"Connect makes {kind} of `{name}` ({reported}) in a way that floe does not have")
         own, sql = _CASTS[kind]
         cast = str(column.sql) if column.kind == own else f"CAST({column.sql} AS {sql})"
         found.append(changed(step, column, own, cast))

@@ -33,7 +33,7 @@ from framework.overview.values import BrokerSeen, Overview, PartitionView, Pipel
 from framework.web.access.access import Access, Token, parse_tokens
 from framework.web.app import create_app
 from framework.web.backend import Refused, SettingFinding
-from framework.web.documents import DeadLetterPage, Letter
+from framework.web.documents import DeadLetterPage, ShownDeadLetter
 from framework.web.serve import bind, server
 
 NOW_MS = 1_800_000_000_000
@@ -60,7 +60,7 @@ def committed(table: str, below: int, snapshot_id: int = 7, at_ms: int = NOW_MS,
     return CommitToTable(table, f"uuid-{table}", snapshot_id, "c", below, rows, 1, at_ms, at_ms - 60_000)
 
 
-def told(
+def reported(
     table: str, state: Health, reason: str, at_ms: int = NOW_MS, subject: Subject = Subject.TABLE, by: str = "c"
 ) -> StateChanged:
     remedy = "`floe discard --table X` gives it up"
@@ -117,7 +117,7 @@ LETTERS = DeadLetterPage(
     NOW_MS - 86_400_000,
     7,
     (
-        Letter(
+        ShownDeadLetter(
             "orders-0@51", NOW_MS - 60_000, "convert", "FLOE-D304", "A value does not fit", "total: no int64: 'many'", "total",
             "int64", "many", "k-1", ('{"id": 7, "total": "many", "note": "<b onclick=x>"}', "                   ^^^^^^"), False,
         ),
@@ -150,7 +150,7 @@ class PlainDesk:
         return self.changes
 
     @property
-    def has_letters(self) -> bool:
+    def has_dead_letters(self) -> bool:
         return bool(self.shown)
 
     def letters(self, pipeline: str, code: str, limit: int, by: str) -> DeadLetterPage:
@@ -171,11 +171,11 @@ class PlainDesk:
 
 @contextmanager
 def served(
-    desk: PlainDesk, tokens: Callable[[], Sequence[Token]] | None = lambda: TOKENS, names: tuple[str, ...] = ()
+    backend: PlainDesk, tokens: Callable[[], Sequence[Token]] | None = lambda: TOKENS, names: tuple[str, ...] = ()
 ) -> Iterator[str]:
     """The application at an address of its own."""
     bound = bind("127.0.0.1", 0)
-    running = server(create_app(desk, Access(tokens, names)))
+    running = server(create_app(backend, Access(tokens, names)))
     thread = threading.Thread(target=running.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
     try:
