@@ -34,7 +34,7 @@ class FloeError(Exception):
         place: what it is about: a file position, a topic-partition, a table, an address.
         remedy: one sentence that says what to do, with the command where there is one.
         quoted: lines of somebody else's that belong to it, such as the end of a log.
-        told: the message as it may stand in the control log and on pages, where it holds a record's text; else the same.
+        reported: the message as it may stand in the control log and on pages, where it holds a record's text; else the same.
     """
 
     exit_code = 1

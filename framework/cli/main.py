@@ -89,7 +89,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def run_main(arguments: list[str] | None = None) -> int:
-    """Runs one verb and returns its exit code; what goes wrong is told on standard error."""
+    """Runs one verb and returns its exit code; what goes wrong is reported on standard error."""
     with guarded_streams():
         return _run_verb(arguments)
 

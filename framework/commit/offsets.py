@@ -29,7 +29,7 @@ MAX_GAPS = 32
 class SafeOffset:
     """One partition's committed source offset with what its metadata string says: topic id, run, batch, totals so far,
     the partition's newest gaps, under which batch number the offsets were last moved by hand (0: never), and the
-    control offset at which its run told what it runs."""
+    control offset at which its run published what it runs."""
 
     offset: int
     topic_id: str

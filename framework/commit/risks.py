@@ -1,4 +1,4 @@
-"""What is not in trouble yet and will be: records that retention is about to take, and a seat that nobody keeps.
+"""What is not in trouble yet and will be: records that retention is about to take, and leadership that nobody keeps.
 
 In: what a broker says of partitions, and who says in the log that it coordinates, as values; the time is an argument.
 Out: a `Risk` or None. The alerts fire at the same bounds.
@@ -63,7 +63,7 @@ def leadership_claim(event: ControlEvent | None) -> LeadershipClaim | None:
 
 @dataclass(frozen=True)
 class LeadershipHistory:
-    """Who coordinated, folded from the log in its order. The first one that is seen took the seat from nobody."""
+    """Who coordinated, folded from the log in its order. The first one that is seen took leadership from nobody."""
 
     owner: str = ""
     owner_ms: int = 0
@@ -78,7 +78,7 @@ class LeadershipHistory:
             is_new = bool(self.owner) and not (claim.reads_again and who == self.owner)
             announced = (*self.announced, who)[-TAKEOVERS_KEPT:]
         else:
-            # A late word of one before says nothing new, nor does anything of one that told when it began.
+            # A late word of one before says nothing new, nor does anything of one that reported when it began.
             if who == self.owner or claim.at_ms < self.owner_ms or who in self.announced:
                 return self
             is_new, announced = bool(self.owner), self.announced
@@ -154,7 +154,7 @@ def coordinator_flaps(control_topic: str, takeovers_ms: Iterable[int], now_ms: i
         f"who coordinates changed {counted(len(lately), 'time')} in {TAKEOVERS_MIN} minutes, and each reads the log again before "
         "it commits",
         "`floe log --last 200` shows who; end drivers that start and fail, and look whether machines lack memory or the "
-        "broker is restarted; `floe coordinator` on a quiet machine keeps the seat",
+        "broker is restarted; `floe coordinator` on a quiet machine keeps leadership",
         COORDINATOR_FLAPS,
         min(lately),
     )

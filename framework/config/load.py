@@ -147,7 +147,7 @@ class Loading:
         self.findings += found
         checked, document, found = check_document(resolved, "pipeline", unresolved)
         if isinstance(resolved, Mapping) and "template" in resolved.keys:
-            # The template could not be used, and why is told; what it would have given is not missing in this file.
+            # The template could not be used, and why is reported; what it would have given is not missing in this file.
             found = [finding for finding in found if not _template_may_give(finding)]
         self.findings += found
         assert isinstance(checked, Mapping)
@@ -186,7 +186,7 @@ class Loading:
             self.files.add(option)
             self.findings += found
         whole, found = without_additions(whole)
-        # What should lie below is not there without the template, and that is told already.
+        # What should lie below is not there without the template, and that is reported already.
         self.findings += found if use is None or body else []
         return whole
 

@@ -1,6 +1,6 @@
 """What was deployed last, as values, and what differs from it.
 
-In: what runs have told, or a saved plan. Out: a History, and the changes since. Reads nothing itself:
+In: what runs have published, or a saved plan. Out: a History, and the changes since. Reads nothing itself:
 `framework.deploy.last_deployed` does that.
 """
 
@@ -18,7 +18,7 @@ from framework.plan.diff.diff import PlanChange, changes_of_new, diff
 
 @dataclass(frozen=True)
 class DeploymentHistory:
-    """`newest` is what each pipeline told last, where that is still known; `has_run` names those that have
+    """`newest` is what each pipeline published last, where that is still known; `has_run` names those that have
     positions."""
 
     newest: Mapping[str, Deployed] = field(default_factory=dict)

@@ -38,7 +38,7 @@ def read_histories(pipelines: Sequence[LoadedPipeline]) -> DeploymentHistory:
 
 
 def read_history(kafka: dict[str, str], control_topic: str, plans: Iterable[Plan]) -> DeploymentHistory:
-    """What is known on one control topic of these pipelines, and of others that told something lately."""
+    """What is known on one control topic of these pipelines, and of others that reported something lately."""
     admin = KafkaAdmin(kafka)
     pointers: dict[str, int | None] = {}
     for plan in plans:

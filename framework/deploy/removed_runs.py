@@ -1,6 +1,6 @@
 """Finds the deployed pipelines that a folder's files no longer hold, on whatever machine they run.
 
-In: the pipelines of a folder, and what runs have told. Out: RemovedPipelines: those that this machine deployed, and
+In: the pipelines of a folder, and what runs have published. Out: RemovedPipelines: those that this machine deployed, and
 those whose live runs were deployed elsewhere under the folder's name.
 """
 
@@ -37,6 +37,6 @@ def removed_from(
     connections = {pipeline.spec.source.kafka.connection for pipeline in pipelines} if others else set()
     for connection in sorted(connections):
         admin = KafkaAdmin(resolve(target.kafka[connection]))
-        # A run that has ended told the same; only one that is there now would be stopped.
+        # A run that has ended published the same; only one that is there now would be stopped.
         deployed |= {name: reported for name, reported in others.items() if live_members(admin, target.prefix, name)}
     return removed_pipelines(deployed, held)

@@ -83,7 +83,7 @@ def wait_until_running(
     timeout_s: float,
     say: Say,
 ) -> None:
-    """Until every pipeline that was started has told its plan on the control topic.
+    """Until every pipeline that was started has published its plan on the control topic.
 
     Raises:
         FloeError: an application ended first, or time passed; the end of its log is in the message.

@@ -92,7 +92,7 @@ def table_committed(
 
     Args:
         runs: the newest run of each pipeline; of one that is not known, the commit stands for a run.
-        plans: what runs told that they run, by pipeline.
+        plans: what runs published that they run, by pipeline.
         schema: the table as it was found, if it has the schema of the commit.
     """
     found = []
@@ -183,7 +183,7 @@ def _output(
         if sources is not None:
             facets["columnLineage"] = _facet("columnLineage", fields=_column_lineage(sources, topics, names))
     output_facets = {"floe_commit": _commit_facet(commit, plan)}
-    if len(commit.reads) == 1:  # whose rows they are is not told of a commit of several pipelines
+    if len(commit.reads) == 1:  # whose rows they are is not reported for a commit of several pipelines
         output_facets["outputStatistics"] = _facet(
             "outputStatistics", rowCount=commit.rows, size=commit.bytes, fileCount=commit.files
         )

@@ -41,7 +41,7 @@ def produce(
     """Writes `rate` orders a second for `seconds`, or until Ctrl-C; returns how many the broker has.
 
     Args:
-        told: called about once a second with the number of orders so far.
+        reported: called about once a second with the number of orders so far.
     """
     quiet = {"log_level": 3}  # a broker that has just started answers "load in progress" first, which is no news
     producer = Producer({"bootstrap.servers": bootstrap_servers, "enable.idempotence": True, "linger.ms": 20, **quiet})

@@ -1,4 +1,4 @@
-"""The alerts: what an on-call engineer is told of, from the metrics alone, and where the runbook says what to do.
+"""The alerts: what an on-call engineer is notified of, from the metrics alone, and where the runbook says what to do.
 
 In: the metrics' definitions. Out: rules as Prometheus reads them, each with an example that makes it fire. Every
 expression is made of names from `framework.metrics.definitions`.

@@ -1,6 +1,6 @@
 """The newest dead letters of a pipeline, for the page of `floe ops`: only of those that the target names.
 
-In: the target's list, what a run told that it runs, a catalog. Out: letters as documents, each text harmless to show.
+In: the target's list, what a run published that it runs, a catalog. Out: letters as documents, each text harmless to show.
 Invariant: what the list does not name is not read. Memory is bounded by a part of the table and the letters that are
 asked for.
 """
@@ -49,12 +49,12 @@ class ShownDeadLetters:
         """The newest letters of the last day.
 
         Raises:
-            Refused: 404, the run of the pipeline told of no table of dead letters.
+            Refused: 404, the run of the pipeline published of no table of dead letters.
             FloeError: catalog or store do not answer.
         """
         reported = dead_letters_of(plan)
         if reported is None:
-            raise Refused(404, f"no run of {pipeline} told that it keeps dead letters")
+            raise Refused(404, f"no run of {pipeline} reported that it keeps dead letters")
         self._say(f"{by} looks at dead letters of {pipeline}")
         table, branch = reported
         catalog, since_ms = self._catalog(), int(time.time() * 1000) - DAY_MS

@@ -40,7 +40,7 @@ from framework.overview.values import (
     WaitingView,
 )
 
-# More lines of one kind are told as a number: with 1,000 blocked tables the cause is one.
+# More lines of one kind are reported as a number: with 1,000 blocked tables the cause is one.
 SAME_REASON = 3
 
 

@@ -1,7 +1,7 @@
 """The control log folded for people who look: what each pipeline and table did lately, and what waits.
 
 In: the log's records in order. Out: what `framework.overview.build` makes values of. It decides nothing and loads no
-table: what a coordinator found out, it has told in the log. Memory is bounded: an hour of minutes and the newest
+table: what a coordinator found out, it has published in the log. Memory is bounded: an hour of minutes and the newest
 entries of each, and of what waits one small entry for each announcement, which back-pressure bounds.
 """
 
@@ -206,7 +206,7 @@ class LogFold:
     def _committed(self, offset: int, event: CommitToTable) -> None:
         table = self._table(event.table, event.table_uuid)
         if table.commit is not None and table.commit.snapshot_id == event.snapshot_id:
-            return  # told twice
+            return  # reported twice
         table.commit, table.blocked, table.blocked_since_ms = event, "", None
         entry = TimelineEntry(
             AnnouncementOutcome.SNAPSHOT,

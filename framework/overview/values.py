@@ -87,7 +87,7 @@ class WaitingView:
 
 @dataclass(frozen=True)
 class PhaseTime:
-    """How long a phase took of the newest batch that told, and on average of the newest ones, up to an hour."""
+    """How long a phase took of the newest batch that reported, and on average of the newest ones, up to an hour."""
 
     phase: str
     newest_ms: int
@@ -156,7 +156,7 @@ class SchemaChange:
 @dataclass(frozen=True)
 class TableView:
     """`hour` is the sum of the minutes of the last hour; `timeline` has the newest entries, newest first. `health` is as the
-    coordinator saw it at `measured_ms`, None where it told nothing lately; `needs` is why a person should maintain it."""
+    coordinator saw it at `measured_ms`, None where it reported nothing lately; `needs` is why a person should maintain it."""
 
     table: str
     condition: Condition

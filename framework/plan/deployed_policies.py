@@ -1,4 +1,4 @@
-"""How the tables of running pipelines are to be maintained, from the plans that their runs told.
+"""How the tables of running pipelines are to be maintained, from the plans that their runs published.
 
 In: canonical plans by pipeline, perhaps written by another version of floe. Out: the policy for a table by the
 pipelines that fill it; None where no plan of them is known. Pure; an unreadable plan counts as unknown, so that nothing
@@ -84,7 +84,7 @@ def _policy(value: Mapping[str, Any]) -> TablePolicy:
 
 
 def dead_letters_of(plan: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The table and the branch of the dead letters in what a run told; None where it keeps none, or cannot be read."""
+    """The table and the branch of the dead letters in what a run published; None where it keeps none, or cannot be read."""
     try:
         write = plan["plan"]["write"]
         table, tables = write["dead_letter_table"], write["tables"]

@@ -89,7 +89,7 @@ def replay(
     Raises:
         SetupError: the pipeline keeps no dead letters, or the environment is wrong.
         FencedError: another replay of the pipeline was started meanwhile.
-        StateDisagreement: what earlier replays did cannot be told.
+        StateDisagreement: what earlier replays did cannot be determined.
         TableBlocked, DeadlinePassed: all is announced, but not all of it could be committed.
     """
     return Replay(pipeline, kafka, catalog, selection, say).run()

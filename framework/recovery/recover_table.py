@@ -70,7 +70,7 @@ def commit_recovery(
     decide: Callable[[RecordedTable], RecoverTable | None],
     reported: Callable[[RecoverTable, Committed], None] | None = None,
 ) -> Committed | None:
-    """One conditional commit, decided anew from the table as it is while others change it; None: nothing to do. `told`
+    """One conditional commit, decided anew from the table as it is while others change it; None: nothing to do. `reported`
     gets what was committed.
 
     Raises:

@@ -1,7 +1,7 @@
 """What people ask of running pipelines and coordinators through the control topic: pauses, and runs to stop.
 
 In: an event that asks. Out: the event in the log, and, for a stop, what came of it, followed in the log until the run
-has told its last state. Nothing here reaches a process directly: whoever runs or coordinates, wherever, reads the log.
+has published its last state. Nothing here reaches a process directly: whoever runs or coordinates, wherever, reads the log.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def say_pause(kafka: dict[str, str], prefix: str, control_topic: str, event: Pau
 
 @dataclass(frozen=True)
 class StopOutcome:
-    """`runs` were live when they were asked; none: there was nothing to stop. `state` is what the last of them told."""
+    """`runs` were live when they were asked; none: there was nothing to stop. `state` is what the last of them reported."""
 
     runs: tuple[str, ...]
     state: Health | None

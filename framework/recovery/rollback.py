@@ -37,7 +37,7 @@ def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay
 
     Raises:
         SetupError: broker or catalog cannot be reached.
-        TableBlocked: no such table, or no such snapshot. StateDisagreement: what it gives up cannot be told.
+        TableBlocked: no such table, or no such snapshot. StateDisagreement: what it gives up cannot be determined.
     """
     control = check_control_topic(KafkaAdmin(at.kafka), at.control_topic)
     facts = at.catalog.load_history(table, BRANCH, control.topic_id)
@@ -120,7 +120,7 @@ def perform_rollback(
     at: ControlPlace, plan: RollbackPlan, by: str = "", why: str = "", reported: Recovered = untold
 ) -> int:
     """Go back, if the table is still as it was looked at; returns the new snapshot's id. Who does it and why stands in
-    the control log before: a rollback that nobody knows of is worse than a word about one that did not come. `told` gets
+    the control log before: a rollback that nobody knows of is worse than a word about one that did not come. `reported` gets
     the commit.
 
     Raises:

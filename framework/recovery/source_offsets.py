@@ -200,7 +200,7 @@ def announce_settled(where: Where, producer: PipelineProducer, event: OffsetsSet
         found = known.get((r.topic, r.partition))
         return found.gaps if found is not None and found.topic_id == r.topic_id else ()
 
-    # Where the run told what it runs stays known too; read from another log, the offset holds no such event.
+    # Where the run published what it runs stays known too; read from another log, the offset holds no such event.
     newest = max(known.values(), key=lambda safe: safe.batch, default=None)
     published_at = newest.deployed_at if newest is not None else None
     offsets = {

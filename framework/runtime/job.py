@@ -72,7 +72,7 @@ def run_job(
     """Run pipelines until caught up, drained by SIGTERM or SIGINT, or failed.
 
     Args:
-        deployment: the name under which `floe deploy` started them; it is told with the plan.
+        deployment: the name under which `floe deploy` started them; it is reported with the plan.
         spark: the session, where it is being started already.
 
     Raises:

@@ -1,7 +1,7 @@
 """What a driver tells of its runs as lineage events: that each begins, and how it ends.
 
 In: workers, and how they ended. Out: values for the tellers of `runtime.lineage`, one for each Kafka connection, which the
-coordinators of the driver use, too. Without `lineage` in the target nothing is told.
+coordinators of the driver use, too. Without `lineage` in the target nothing is reported.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class LineageTeller:
     Args:
         open_sink: makes the sink, on the thread that sends.
         schema_of: a table as it is now; asked again when a commit has another schema.
-        plan_of: what a pipeline's newest run told on one of these control topics, for a coordinator that began to read
+        plan_of: what a pipeline's newest run published on one of these control topics, for a coordinator that began to read
             behind that word; asked once.
     """
 
@@ -99,7 +99,7 @@ class LineageTeller:
         """A commit is in its table."""
         try:
             self._offer(committed(effect, outcome))
-        except Exception as error:  # a commit that was made is made, whatever can be told of it
+        except Exception as error:  # a commit that was made is made, whatever can be determined of it
             self._drop(1, error)
 
     def recovered(self, verb: str, effect: CommitTable, outcome: Committed) -> None:
@@ -157,7 +157,7 @@ class LineageTeller:
                     sink.send(event["job"]["name"], json.dumps(event, separators=(",", ":")).encode())
                     events.pop(0)
                     self._delivered()
-            except Exception as error:  # whatever it is: the events that follow are told all the same
+            except Exception as error:  # whatever it is: the events that follow are sent all the same
                 self._drop(max(1, len(events)), error)
         if sink is not None:
             try:
@@ -190,7 +190,7 @@ class LineageTeller:
         self._asked.add(pipeline)
         try:
             found = self._plan_of(pipeline, sorted(self._control_topics))
-        except Exception:  # the broker's trouble is told by those who need it; the columns' origin is left out
+        except Exception:  # the broker's trouble is reported by those who need it; the columns' origin is left out
             self._asked.discard(pipeline)
             return
         if found is not None:
@@ -201,7 +201,7 @@ class LineageTeller:
         if known is None or known.schema_id != commit.schema_id:
             try:
                 known = self._schema_of(commit.table)
-            except Exception:  # the catalog's trouble is told by those who need it
+            except Exception:  # the catalog's trouble is reported by those who need it
                 return None
             if known is not None:
                 self._schemas[commit.table] = known
@@ -257,7 +257,7 @@ def recovery_publisher(
 
 
 def plan_in(event: Deployed) -> dict[str, Any] | None:
-    """The plan that a run told; None where it was too large, or of another version."""
+    """The plan that a run published; None where it was too large, or of another version."""
     plan = event.plan.get("plan")
     return plan if isinstance(plan, dict) else None
 

@@ -1,4 +1,4 @@
-"""What runs told that they run: looked up in the control topic, where their safe offsets point to it.
+"""What runs published that they run: looked up in the control topic, where their safe offsets point to it.
 
 In: Kafka settings, a control topic and consumer groups. Out: Deployed events by pipeline. Nothing is written.
 """
@@ -18,7 +18,7 @@ POINTED_TIMEOUT_S = 10.0
 
 
 def newest_published(kafka: dict[str, str], control_topic: str, groups: Mapping[str, str]) -> Mapping[str, Deployed]:
-    """What the newest run of each pipeline told, by the pipeline's consumer group; one whose group holds offsets of
+    """What the newest run of each pipeline published, by the pipeline's consumer group; one whose group holds offsets of
     somebody else is only looked for near the end of the log."""
     admin = KafkaAdmin(kafka)
     pointers: dict[str, int | None] = {}

@@ -76,7 +76,7 @@ def plan_create(
         NestedField(i, n, build_type(kind, ids), required=False) for i, (n, kind) in enumerate(columns.items(), 1)
     ]
     ours = {hint.path.split(".")[0] for hint in hints} | set(filled)
-    # A record that asks for a column which is left out here is told so when it asks again.
+    # A record that asks for a column which is left out here learns so when it asks again.
     fields = without_clashes(fields, first=ours)
     if not fields:
         return Refusal(need.table, (), "its columns do not have different names", "FLOE-T109")

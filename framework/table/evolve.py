@@ -103,7 +103,7 @@ def unmakeable(target: TableTarget, need: TableNeed) -> Refusal | None:
     try:
         planner, root = _wanted(schema, target, need)
     except _Refused:
-        return None  # for another reason, which its records are told
+        return None  # for another reason, which its records are refused
     distinct = without_clashes(root.fields, schema.fields)
     left_out = {field.name for field in root.fields if field not in distinct}
     for change in planner.changes:

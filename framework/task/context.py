@@ -42,7 +42,7 @@ class TaskContext:
     poison: tuple[PoisonRecord, ...] = ()  # records that ended a task (framework.task.probe)
     # Do without compiled modules, in small blocks: some task of this batch ended for no known reason.
     is_uncompiled: bool = False
-    # An expression of `transform.sql` failed in this run: such records are told from the others.
+    # An expression of `transform.sql` failed in this run: such records are distinguished from the others.
     is_sql_apart: bool = False
     is_trial: bool = False  # files are removed once they are written
     # Where live rows are, of each table that follows its keys; for whoever writes them alone.

@@ -16,7 +16,7 @@ NAMED_ERROR = re.compile(r"^(?:error\[|[A-Za-z_.]+(?:Error|Exception|Gone)\b)")
 
 
 def said(error: BaseException) -> str:
-    """What an error from Spark says, in one line: what a task told, or the last line of its Python traceback, else the
+    """What an error from Spark says, in one line: what a task reported, or the last line of its Python traceback, else the
     first line."""
     if (failure := reported_failure(error)) is not None:
         return failure.text
@@ -66,7 +66,7 @@ def _named(text: str) -> str:
 
 
 def of_batch(error: BaseException) -> FloeError:
-    """What ended a batch: the error of a task, where it is told from others, else one that doing the batch again may
+    """What ended a batch: the error of a task, where it is distinguished from others, else one that doing the batch again may
     mend."""
     text = said(error)
     reported = f"a batch failed: {_named(text)}" if _may_quote(error) else None

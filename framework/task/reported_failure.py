@@ -25,12 +25,12 @@ _OF_NETWORKS = ("ConnectionError", "Timeout", "TimeoutError")
 
 
 class TaskFailure(Exception):
-    """What a task raises instead of an error that is told; that one is its cause, for Spark's log."""
+    """What a task raises instead of an error that is reported; that one is its cause, for Spark's log."""
 
 
 @dataclass(frozen=True)
 class ReportedFailure:
-    """`code`, `place`, `remedy` and `told` are those of an error of floe's own. `text` is all of it in one line."""
+    """`code`, `place`, `remedy` and `reported` are those of an error of floe's own. `text` is all of it in one line."""
 
     text: str
     message: str
@@ -57,11 +57,11 @@ def reporting(task: Task) -> Task:
 
 
 def reported_failure(error: BaseException) -> ReportedFailure | None:
-    """What a task of this driver told, in the text of an error out of Java; None for any other error."""
+    """What a task of this driver reported, in the text of an error out of Java; None for any other error."""
     found = _REPORTED.search(str(error))
     if found is None:
         return None
-    # A name of a file may hold what is no Unicode; what is told goes on to the control log, which is UTF-8.
+    # A name of a file may hold what is no Unicode; what is reported goes on to the control log, which is UTF-8.
     values: dict[str, str] = json.loads(found[1])
     return ReportedFailure(**{name: text.encode(errors="replace").decode() for name, text in values.items()})
 

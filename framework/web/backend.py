@@ -30,7 +30,7 @@ class Backend(Protocol):
         """The newest overview; the same value until something has changed. Never raises."""
 
     def config(self, pipeline: str) -> Mapping[str, str]:
-        """What the pipeline's newest run told that it runs, as flat settings; empty where none told. No secret."""
+        """What the pipeline's newest run published that it runs, as flat settings; empty where none published. No secret."""
 
     def hold(self, pipeline: str, paused: bool, by: str, why: str) -> bool:
         """Pause or resume its reading; False when it stands so already."""

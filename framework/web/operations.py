@@ -242,7 +242,7 @@ OPERATIONS = (
         "GET",
         "/connectors/{connector}/config",
         "connector_config",
-        "What the newest run told that it runs, as flat settings.",
+        "What the newest run published that it runs, as flat settings.",
         lambda asked: _connector(asked).config,
         dict[str, str],
         refuses=(404,),

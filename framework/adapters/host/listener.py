@@ -60,7 +60,7 @@ class Listener(socket.socket):
         """The newest connection.
 
         Raises:
-            ConnectionAbortedError: it was ended at once, as those that were told to end have not gone yet. Servers take
+            ConnectionAbortedError: it was ended at once, as those that were asked to end have not gone yet. Servers take
                 this for a client that has left.
         """
         made, address = super().accept()

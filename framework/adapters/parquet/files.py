@@ -144,7 +144,7 @@ class TableWriter:
         self._followed: dict[str, tuple[str, Follow]] = {}
 
     def follow(self, table: str, column: str, reported: Follow) -> None:
-        """Rows of this table come with one more column, which is not written: `told` is given its values for each file
+        """Rows of this table come with one more column, which is not written: `reported` is given its values for each file
         that is, in the order of the file's rows."""
         self._followed[table] = column, reported
 

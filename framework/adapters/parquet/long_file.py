@@ -36,7 +36,7 @@ def write_long_file(
     """Write all pieces; None, and no file, where there is no row.
 
     Args:
-        told: if given, pieces come with one more column at their end, which is not written: it is given its values, in
+        reported: if given, pieces come with one more column at their end, which is not written: it is given its values, in
             the order of the file's rows.
         pieces: rows of one partition of the table's present spec; none of them encoded as dictionaries.
         prefix: the beginning of the file's name.

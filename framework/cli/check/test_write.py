@@ -53,7 +53,7 @@ def record(
 
 
 def take(recording: Recording, open_file: Callable[[], LoadedPipeline]) -> list[Taken]:
-    """The records, masked; what was masked is told.
+    """The records, masked; what was masked is reported.
 
     Args:
         open_file: the pipeline file with the values of this environment; asked for a topic's records alone.

@@ -41,7 +41,7 @@ def maintain(
     """Keep tables healthy: rewrite small files, merge manifests, expire snapshots, remove the files that only they needed,
     and orphans. Pipelines may keep running.
 
-    What is done is what `maintenance:` in the pipeline file says, as the newest run of the pipeline told it. Nothing goes
+    What is done is what `maintenance:` in the pipeline file says, as the newest run of the pipeline published it. Nothing goes
     that a rollback, a reader, a tag, a branch, the table's progress or an announcement needs. A table that floe did not
     create is maintained if you name it. You can kill it at any moment and run it again.
 

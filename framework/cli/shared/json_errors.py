@@ -36,7 +36,7 @@ def document_of(arguments: Sequence[str], error: FloeError | click.ClickExceptio
     first = next((finding for finding in diagnostics if finding.is_error), None)
     if isinstance(error, FloeError):
         reported = {"message": error.message, "place": error.place, "remedy": error.remedy}
-        # Many findings are told under the code of the first; the error's own says only that there are some.
+        # Many findings are reported under the code of the first; the error's own says only that there are some.
         code = first.code if first is not None else error.code
     else:
         reported, code = {"message": error.format_message(), "place": "", "remedy": ""}, "FLOE-C002"

@@ -52,7 +52,7 @@ def _section(command: click.Command, context: click.Context) -> str:
 
 
 def _markdown(help_text: str) -> str:
-    """A docstring's paragraphs as Markdown; a paragraph that click is told not to wrap is a listing."""
+    """A docstring's paragraphs as Markdown; a paragraph that click is asked not to wrap is a listing."""
     paragraphs = inspect.cleandoc(help_text).split("\n\n")
     return "\n\n".join(
         "```text\n" + paragraph.removeprefix("\b\n") + "\n```" if paragraph.startswith("\b\n") else paragraph

@@ -110,7 +110,7 @@ def _parsed(value: bytes | None) -> dict[str, Any] | str:
 
 
 def is_of_type(value: bytes, kind: str) -> bool:
-    """Whether a control record is an event of this type, told by its first bytes, as `encode` writes them.
+    """Whether a control record is an event of this type, recognized by its first bytes, as `encode` writes them.
 
     For readers that look for one type among many: decoding announcements costs far more than reading them.
     """

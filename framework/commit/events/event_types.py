@@ -289,7 +289,7 @@ class Health(str, Enum):
     RUNNING = "RUNNING"  # work is done, or waits for its interval
     IDLE = "IDLE"  # there is nothing to do
     DEGRADED = "DEGRADED"  # something fails and is tried again
-    STALLED = "STALLED"  # should get on and does not; told to the log as DEGRADED with a code of its own
+    STALLED = "STALLED"  # should get on and does not; reported to the log as DEGRADED with a code of its own
     BLOCKED = "BLOCKED"  # cannot go on until somebody mends it
     FAILED = "FAILED"  # has given up, or failed many times in a row
     PAUSED = "PAUSED"  # a person holds it
@@ -460,7 +460,7 @@ class CommitComplete:
 
 @dataclass(frozen=True)
 class Deployed:
-    """Information: what the run that announces from here on runs, told at its start and again from time to time.
+    """Information: what the run that announces from here on runs, reported at its start and again from time to time.
 
     `plan` is the canonical value of `framework.plan.canonical` and `hash` its hash; `deployment` names the folder that
     `floe deploy` rolled out ("" for a run that was started alone). No decision about rows rests on it; how a table is
@@ -478,8 +478,8 @@ class Deployed:
 
 @dataclass(frozen=True)
 class CoordinatorAssigned:
-    """Information: somebody coordinates from here on, told before it has read the log. `reads_again`: it gave the seat up by
-    itself, to read a part of the log again."""
+    """Information: somebody coordinates from here on, reported before it has read the log. `reads_again`: it gave leadership
+    up by itself, to read a part of the log again."""
 
     coordinator: str
     timestamp_ms: int

@@ -1,4 +1,4 @@
-"""The shape of a value as a JSON object, told once and read both ways.
+"""The shape of a value as a JSON object, reported once and read both ways.
 
 In: for each field of a dataclass the kind of its JSON value. Out: `Shape.write`, value to plain JSON, and `Shape.read`,
 which refuses what is missing or of another type. No field is guessed; fields that are not known are ignored.

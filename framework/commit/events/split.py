@@ -18,7 +18,7 @@ from framework.errors import FloeError
 
 # Room for the digits of `part` and `parts`, which are not known before the cut is made.
 _PART_DIGITS = 16
-# Of one reason so many characters are told where an event would be too large.
+# Of one reason so many characters are reported where an event would be too large.
 MAX_REASON = 300
 
 

@@ -1,4 +1,4 @@
-"""What the coordinator's pure `step` may ask for, and what it is told in return.
+"""What the coordinator's pure `step` may ask for, and what it gets in return.
 
 Effects are the only way in which a decision reaches the world; inputs are the only way in which the world reaches a
 decision. `framework.runtime.coordinator.turns` performs the effects through `framework.adapters`.
@@ -161,7 +161,7 @@ class StopCoordinator:
 Effect = LoadTable | CommitTable | Publish | StoreLowWater | StopCoordinator | ReadAgain
 
 
-# ---- inputs: what `step` is told -----------------------------------------------------------------------------------
+# ---- inputs: what `step` is given -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -35,13 +35,13 @@ class Limits:
     store_ms: int = 10_000  # the low-water mark of a log without commits is stored at most this often
     carry_ms: int = 600_000  # all chain links are repeated in a CommitComplete at least this often
     pending_files: int = 20_000  # with more in memory, tables are due at once and the log is not read on meanwhile
-    report_ms: int = 10_000  # a new state of one table is told at most this often
+    report_ms: int = 10_000  # a new state of one table is reported at most this often
     retell_ms: int = 300_000  # another reason for the same state
     undrained_files: int = 5_000  # of a table that cannot be committed now; what comes after is read again later
     answered_ms: int = 60_000  # an answer that is not read back is waited for so long
     clocks_apart_ms: int = 600_000  # so far the clock of another machine may be off from ours
     examine_after_ms: int = YOUNG_MS  # files that may be older are looked for before they are added
-    stalled_ms: int | None = None  # a commit that is under way for longer is told as stalled; None: none is
+    stalled_ms: int | None = None  # a commit that is under way for longer is reported as stalled; None: none is
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,6 @@ def sort_out(
 
 
 def inside(root: str, other: str) -> bool:
-    """Whether a location (as a key) lies in another, or is the same: then the files of two tables cannot be told
+    """Whether a location (as a key) lies in another, or is the same: then the files of two tables cannot be distinguished
     apart."""
     return other == root or other.startswith(root + "/")

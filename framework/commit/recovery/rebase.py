@@ -118,7 +118,7 @@ class RebasePlan:
     log_epoch: int | None = None
 
     def event(self, run: str, now_ms: int) -> OffsetsSet:
-        """What the control log is told: the chain goes on here."""
+        """What is written to the control log: the chain goes on here."""
         ranges = tuple(SourceRange(p.topic, p.topic_id, p.partition, p.after, p.after) for p in self.partitions)
         return OffsetsSet(
             self.pipeline,

@@ -64,7 +64,7 @@ class AbandonedSnapshot:
 @dataclass(frozen=True)
 class RollbackPlan:
     """`reached`: the control offset that the snapshot to go back to holds everything below, None when it cannot be
-    told; `settled`: nothing has to be done. `pipelines` filled the table. `noted` is what the table lacked when it was
+    reported; `settled`: nothing has to be done. `pipelines` filled the table. `noted` is what the table lacked when it was
     looked at, `gaps` what it will lack: all of it, also what it lacked before."""
 
     table: str
@@ -109,7 +109,7 @@ def plan_rollback(facts: RollbackFacts, target: SnapshotFacts, replay: bool) -> 
     """What going back gives up; what the table then lacks is found by `lacking_after`, which needs the log.
 
     Raises:
-        StateDisagreement: FLOE-R357, with `replay`: what was given up cannot be told any more.
+        StateDisagreement: FLOE-R357, with `replay`: what was given up cannot be determined any more.
     """
     at = next(n for n, each in enumerate(facts.ancestry) if each.snapshot_id == target.snapshot_id)
     kept = facts.ancestry[at:]

@@ -65,7 +65,7 @@ class PartitionPlaces:
 
     @property
     def reached(self) -> int | None:
-        """Up to where records are in tables or announced for them, as far as can be told."""
+        """Up to where records are in tables or announced for them, as far as can be determined."""
         return self.announced if self.announced is not None else self.recorded_end
 
     @property

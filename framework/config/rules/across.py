@@ -23,7 +23,7 @@ Loaded = tuple[Mapping | None, PipelineSpec | None]
 def findings_between(
     files: Sequence[Loaded], unknown_variables: Sequence[str], known: list[str]
 ) -> list[list[Diagnostic]]:
-    """What is wrong between files. A variable that no file declares is told with the first."""
+    """What is wrong between files. A variable that no file declares is reported with the first."""
     findings: list[list[Diagnostic]] = [[] for _ in files]
     if files:
         findings[0] += [unknown_variable(name, known) for name in unknown_variables]

@@ -1,4 +1,4 @@
-"""Which parameter a wrong value came from, so that a mistake is told where the pipeline made it.
+"""Which parameter a wrong value came from, so that a mistake is reported where the pipeline made it.
 
 In: where a pipeline gives its parameters, and a place in a template. Out: the place of the parameter that the template
 uses there. A default, and text that uses no parameter, are the template's own, and stay where they are.

@@ -61,7 +61,7 @@ READER = Limits(pending_files=2**53, undrained_files=2**53)
 class ControlLog:
     """What the log says up to `end`. `by_word`: what it tells of commits is believed, and not looked for in the tables.
     `links` holds the newest batch, heartbeat or settled offsets of each pipeline,
-    good or not; `state.pipelines` the good chains; `deployed` what each pipeline's newest run told that it runs."""
+    good or not; `state.pipelines` the good chains; `deployed` what each pipeline's newest run published that it runs."""
 
     facts: ControlTopicFacts
     end: int
@@ -70,7 +70,7 @@ class ControlLog:
     commits: dict[str, CommitToTable] = field(default_factory=dict)
     deployed: dict[str, Deployed] = field(default_factory=dict)
     reports: dict[str, dict[str, StateChanged]] = field(default_factory=dict)
-    """Of pipelines: by name, and by the run that told; the newest run last."""
+    """Of pipelines: by name, and by the run that reported; the newest run last."""
     by_word: bool = False
     words: dict[str, LatestEvent] = field(default_factory=dict)  # by pipeline, the newest of any of its runs
     word: LatestEvent | None = None  # the newest of any coordinator
@@ -225,7 +225,7 @@ def _worth_decoding(records: Sequence[RawRecord], begin: int) -> Iterable[RawRec
 
 
 def _assigned(admin: KafkaAdmin, control_topic: str, group: str) -> tuple[Assigned, ControlTopicFacts]:
-    """What a coordinator would be told at its start."""
+    """What a coordinator would know at its start."""
     facts = check_control_topic(admin, control_topic)
     stored = admin.group_offsets(group, [(control_topic, 0)]).get((control_topic, 0))
     mark = mark_of(stored.metadata) if stored else Mark()

@@ -48,8 +48,8 @@ class PartitionStatus:
 
 @dataclass(frozen=True)
 class PipelineStatus:
-    """`totals` is the sum of invariant 8 since the pipeline first ran. `since_ms` is None where nobody told, `template`
-    where the newest run told of none. Every record with a timestamp before `valid_through_ms` is visible in its tables,
+    """`totals` is the sum of invariant 8 since the pipeline first ran. `since_ms` is None where nobody reported, `template`
+    where the newest run published of none. Every record with a timestamp before `valid_through_ms` is visible in its tables,
     and `freshness_ms` is how long ago that was; `word` is the newest thing that a run of it said."""
 
     pipeline: str

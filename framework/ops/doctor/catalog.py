@@ -2,7 +2,7 @@
 can Spark read those that are there.
 
 In: a catalog's settings, secrets resolved. Out: Findings. It creates one scratch namespace, `floe_doctor_...`, and
-removes it with everything in it; no other name is touched, but for columns that it is told to rename (`mend`).
+removes it with everything in it; no other name is touched, but for columns that it is asked to rename (`repair`).
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class CardOptions:
 
 
 def scorecard(pipeline: LoadedPipeline, plan: Plan, asked: CardOptions, say: Callable[[str], None]) -> Scorecard:
-    """Ask everything; `say` is told of each check before it begins.
+    """Ask everything; `say` is called with each check before it begins.
 
     Raises:
         SetupError: the catalog does not answer at all.

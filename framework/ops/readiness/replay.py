@@ -2,7 +2,7 @@
 
 In: a review, and how many offsets to read. Out: evidence for each table. The records go through the run's own code with the
 tables as they are; the scratch tables are made with PyIceberg's own door in a namespace of their own, read back, and removed.
-Only positions are told of a difference, never a value.
+Of a difference only positions are reported, never a value.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _compared(review: Review, table: str, rows: pa.Table | None, chosen: Range) 
     if missing := sorted(needed - {column.name for column in live.schema().fields}):
         remedy = "add `metadata_columns: [topic, partition, offset]` to `source`"
         yield not_checked(
-            f"{table} has no column {', '.join(missing)}: which rows are of the range cannot be told", remedy
+            f"{table} has no column {', '.join(missing)}: which rows are of the range cannot be determined", remedy
         )
         return
     has_topic = _TOPIC in needed or _TOPIC in {column.name for column in live.schema().fields}

@@ -62,7 +62,7 @@ def set_aside_wide(
     block: RecordBlock, process: Process, refuse: Refuse, plan: Plan, tables: Tables
 ) -> tuple[RecordBlock, list[BlockResult]]:
     """The block without wide records that ask for too much by themselves, or are no rows for another reason, as far as
-    they can be told by a look at their bytes, and what became of these: whatever is done with a block takes long while
+    they can be recognized by a look at their bytes, and what became of these: whatever is done with a block takes long while
     one is in it."""
     gone: set[int] = set()
     refused = []

@@ -33,7 +33,7 @@ Steps = tuple[PathStep, ...]
 
 
 def steps_to(record: dict[str, JsonValue], path: str, root: StructConverter) -> Steps | None:
-    """The steps that a failure's path text (`a.b[3].c`, `m['k'].x`) stands for; None when it cannot be told."""
+    """The steps that a failure's path text (`a.b[3].c`, `m['k'].x`) stands for; None when it cannot be determined."""
     return _into_struct(record, path, root)  # never the record itself: an empty path is a column without a name
 
 

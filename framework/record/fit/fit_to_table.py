@@ -121,7 +121,7 @@ class _Fitting:
                 (self._missing if failure.code == MISSING_VALUE else self._unfit)(failure, steps)
 
     def _refuse_at_once(self, failure: RecordFailure) -> None:
-        """Whether a value that does not fit is refused can mostly be told without its place, which costs much to
+        """Whether a value that does not fit is refused can mostly be determined without its place, which costs much to
         find."""
         if failure.code not in _UNFIT or self._discarded or self._is_nothing(failure):
             return

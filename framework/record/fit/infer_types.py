@@ -125,7 +125,7 @@ def observe_value(value: JsonValue) -> ObservedType:
 
 
 def settle_fields(fields: Mapping[str, ObservedType], policy: TablePolicy) -> dict[str, ObservedType]:
-    """What whole numbers become, by the table's policy; `long` where partitions are made of them, or rows told apart."""
+    """What whole numbers become, by the table's policy; `long` where partitions are made of them, or rows distinguished."""
     insensitive = policy.case is NameCase.INSENSITIVE
     parted = (by.column for by in policy.create.partition_by)
     named = {fold(path, insensitive) for path in (*exact_columns(policy), *parted)}

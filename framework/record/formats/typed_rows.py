@@ -132,7 +132,7 @@ def route_and_convert(state: BlockState, typed: TypedRows) -> None:
 
 
 def _fail(failures: dict[int, RecordFailure], rows: Ints, reason: RecordFailure) -> None:
-    """Of several reasons against a row the first is told, as of records that are judged alone."""
+    """Of several reasons against a row the first is reported, as of records that are judged alone."""
     for row in rows.tolist():
         failures.setdefault(row, reason)
 

@@ -226,7 +226,7 @@ def _give_to_tables(state: BlockState, part: ParsedRows, schema: pa.Schema, rout
         first, last = place[group[0]], place[group[-1]]
         of_group = rows.slice(bounds[first], bounds[last + 1], first)
         if len(group) > 1 and (_candidates(state, group[0], of_group) or any(map(state.lacking_metadata, group))):
-            # What a table needs depends on its own policy, and is told for each of them.
+            # What a table needs depends on its own policy, and is reported for each of them.
             for number in range(first, last + 1):
                 _convert_alike(state, [names[number]], rows.slice(bounds[number], bounds[number + 1], number))
         else:

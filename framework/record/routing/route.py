@@ -110,7 +110,7 @@ def route_record(
     keyed: UpsertTables | None = None,
 ) -> list[str]:
     """The tables of one record, none when no rule matches. Raises RecordFailure, also for a field of `keyed` that
-    cannot be told."""
+    cannot be determined."""
     paths = routing_fields(route) if keyed is None else routing_fields(route) | keyed.fields
     fields = {path: value_at(record, path, insensitive) for path in sorted(paths)}
     tables: list[str] = []

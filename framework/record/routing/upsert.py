@@ -1,7 +1,7 @@
 """Where records that delete go: to the second target of their table, under a name of its own; and where the changes of
 a table with a history go as well.
 
-In: the tables that rules gave records, their fields, and which of them have no value. Out: the same with deletes told
+In: the tables that rules gave records, their fields, and which of them have no value. Out: the same with deletes distinguished
 apart and with histories, for many records and for one. A record without a value goes only where that deletes.
 """
 

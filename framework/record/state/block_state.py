@@ -315,7 +315,7 @@ class BlockState:
         return self.keyed is not None and self.policy(table_of(name)).write.is_upsert
 
     def gives_unsorted(self, names: Iterable[str]) -> bool:
-        """Whether rows of these tables may be given unsorted: those of a key are told apart from deletes, and some have
+        """Whether rows of these tables may be given unsorted: those of a key are distinguished from deletes, and some have
         values that no partition takes."""
         return self.scatter and not any(self._follows_key(name) or name in self._least for name in names)
 

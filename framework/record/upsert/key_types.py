@@ -48,7 +48,7 @@ class KeyPaths:
 
 
 def exact_columns(policy: TablePolicy) -> tuple[str, ...]:
-    """The columns by which a new table's rows are told apart, or told which is newer."""
+    """The columns by which a new table's rows are distinguished, or the newer one is found."""
     write = policy.write
     keys = write.key or policy.create.identifier_fields
     return (*keys, write.order_field) if write.order_field is not None else keys

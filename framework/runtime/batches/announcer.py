@@ -108,7 +108,7 @@ class Announcer:
         self._runs |= {safe.run for safe in group.values()}
         self._gaps = {key: safe.gaps for key, safe in group.items()}
         newest = max(group.values(), key=lambda safe: safe.batch, default=None)
-        self._deployed_at = newest.deployed_at if newest is not None else None  # until this run has told its own
+        self._deployed_at = newest.deployed_at if newest is not None else None  # until this run has published its own
         self.last_ms = now_ms()
         return group
 
@@ -153,7 +153,7 @@ class Announcer:
         try:
             end = self._producer.announce((replace(self._deployed, timestamp_ms=self._published_ms),), {})
         except OutcomeUnknown:
-            self._producer.recover()  # it is information: told or not, the next time comes
+            self._producer.recover()  # it is information: reported or not, the next time comes
         except RetriableError as error:
             self._say(LogLine(f"could not announce what runs ({error.message})", Level.WARNING))
         else:

@@ -25,7 +25,7 @@ _SQL_APART = Isolation(is_sql_apart=True)
 
 
 class PoisonIsolation:
-    """Of one pipeline; `say` is told what was found."""
+    """Of one pipeline; `say` is called with what was found."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say

@@ -32,7 +32,7 @@ MIN_RECORDS_PER_TASK = 20_000
 @dataclass(frozen=True)
 class StageOfBatch:
     """A batch, and all that its stage is run with. `base` is what tasks are given but for the tables, which change;
-    `enter` is told whether tasks write, or tables are changed for them."""
+    `enter` is called with whether tasks write, or tables are changed for them."""
 
     session: SparkSession
     scope: BatchScope

@@ -75,7 +75,7 @@ class CatalogRequests:
         say: Callable[[str], None],
         reported: Callable[[CommitTable, Committed], None] = lambda effect, outcome: None,
     ) -> None:
-        """`told`: hears of each commit that was made; it neither blocks nor raises."""
+        """`reported`: hears of each commit that was made; it neither blocks nor raises."""
         self.measures = CommitMeasures()
         self.in_flight = 0  # of this term, loads that wait for their turn among them
         self._catalog = catalog
@@ -141,7 +141,7 @@ class CatalogRequests:
             answer = (
                 self._load(effect, request) if isinstance(effect, LoadTable) else self._commit(request.asked, effect)
             )
-        except Exception as error:  # whatever it is, the state must be told, or the table waits for ever
+        except Exception as error:  # whatever it is, the state must be reported, or the table waits for ever
             reason = error.message if isinstance(error, FloeError) else f"{type(error).__name__}: {error}"
             if isinstance(effect, CommitTable):
                 answer = CommitFailed(effect.table, effect.commit_id, reason)

@@ -1,7 +1,7 @@
 """How often who coordinates has changed lately, as the one that coordinates now knows it for its metrics.
 
 In: the control log: the part before where a new coordinator begins to read, looked through once by a thread of its own,
-and each event that it reads from there on. Out: when the seat was taken, by the rule that `floe status` and the page
+and each event that it reads from there on. Out: when leadership was taken, by the rule that `floe status` and the page
 follow, so that all tell the same. What cannot be read counts as calm, and is read again later: nothing waits for it.
 """
 
@@ -67,7 +67,7 @@ class RecentLeadership:
         if first >= begin:
             self._knows((), held)
             return
-        threading.Thread(target=self._look, args=(first, begin, held), name="seat-history", daemon=True).start()
+        threading.Thread(target=self._look, args=(first, begin, held), name="leadership-history", daemon=True).start()
 
     def hear(self, event: ControlEvent) -> None:
         claim = leadership_claim(event)
@@ -95,7 +95,7 @@ class RecentLeadership:
     def _knows(self, words: Sequence[LeadershipClaim], held: deque[LeadershipClaim]) -> None:
         with self._lock:
             if self._held is not held:
-                return  # it got the seat anew meanwhile
+                return  # it got leadership anew meanwhile
             for claim in (*words, *held):
                 self._history = self._history.after(claim)
             self._held = None

@@ -55,7 +55,7 @@ class Coordinator:
         maintenance: MaintenanceLimits | None = None,
         lineage: LineageTeller | None = None,
     ) -> None:
-        """`stalled_after_ms`: a commit that is under way for longer is told as stalled; None: none is. `lineage` is told of
+        """`stalled_after_ms`: a commit that is under way for longer is reported as stalled; None: none is. `lineage` hears of
         what is read and committed."""
         self.name = f"{group}/{uuid.uuid4().hex[:8]}"
         self.error: FloeError | None = None
@@ -118,7 +118,7 @@ class Coordinator:
 
     @property
     def knows_the_owner(self) -> bool:
-        """Whether the group has told it that it coordinates, or that another one does, and it can hear the group."""
+        """Whether the group has published it that it coordinates, or that another one does, and it can hear the group."""
         turns = self._turns
         return turns is not None and turns.has_joined and self.alive and not self.measures.hangs
 
@@ -141,7 +141,7 @@ class Coordinator:
             self._requests.close()
 
     def _serve(self) -> None:
-        """Turns with one seat, until it is to be stopped or to be given up and taken again."""
+        """Turns with one leadership, until it is to be stopped or to be given up and taken again."""
         leadership = CoordinatorLeadership(self._kafka, self._group, self._control_topic, self.name)
         information = Information(self._kafka, self._control_topic, self._say)
         reads_again = self._turns is not None and self._turns.wants_new_leadership

@@ -1,7 +1,7 @@
-"""One serving of a coordinator, turn by turn: what the seat and the catalogs say goes into the pure `step`, its effects
+"""One serving of a coordinator, turn by turn: what leadership and the catalogs say goes into the pure `step`, its effects
 come out.
 
-In: a seat (ownership of the control topic's partition), requests to catalogs, and the information that is told. Out:
+In: leadership (ownership of the control topic's partition), requests to catalogs, and the information that is reported. Out:
 effects that were performed. Decides nothing itself. All of it belongs to the coordinator's thread; the others are
 behind `catalog_requests`.
 """
@@ -79,7 +79,7 @@ class CoordinatorTurns:
         history: RecentLeadership | None = None,
         reads_again: bool = False,
     ) -> None:
-        """`hearers` are told of each event that is read; they neither block nor raise. `reads_again`: the seat was given up
+        """`hearers` are notified of each event that is read; they neither block nor raise. `reads_again`: leadership was given up
         by the turns before, to take it again."""
         self.wants_new_leadership = False
         self.state = CoordinatorState(limits=limits or Limits())  # others may look at it; it is never changed in place
@@ -200,11 +200,11 @@ class CoordinatorTurns:
         elif isinstance(effect, Publish):
             self._information.enqueue(effect.event)
         elif isinstance(effect, StoreLowWater):
-            self._information.publish()  # what is told of the tables is in the log before the mark passes it
+            self._information.publish()  # what is reported of the tables is in the log before the mark passes it
             self._leadership.store_low_water(effect.offset, effect.chain_from, effect.leader_epoch, effect.records_end)
             failpoint("low-water-stored")
         elif isinstance(effect, ReadAgain):
-            # The seat is given up and taken again: whoever gets it begins at the stored low-water mark.
+            # Leadership is given up and taken again: whoever gets it begins at the stored low-water mark.
             text = f"{effect.table} has recovered: reading its announcements from {effect.offset} on"
             self._say(LogLine(text, table=effect.table))
             self.wants_new_leadership = True

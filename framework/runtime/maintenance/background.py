@@ -49,7 +49,7 @@ NO_PAUSES: Pauses = {}
 
 @dataclass(frozen=True)
 class _OrphanView:
-    """What orphans are told from: the announced files, and where all tables lie. One is shared by the tables of an
+    """What orphans are distinguished from: the announced files, and where all tables lie. One is shared by the tables of an
     hour, since the whole control topic is read for it."""
 
     announced: Announced
@@ -83,7 +83,7 @@ class TableKeeper:
         self._reported: dict[str, TablesSpec] = {}
         self._rounds = Rounds(_now_ms())
         self._orphans_at: dict[str, int] = {}
-        self._left: set[str] = set()  # tables whose other maintainer this process has told of
+        self._left: set[str] = set()  # tables whose other maintainer this process has published of
         self._started_ms = _now_ms()
         self._is_owner = False
         self._pauses: Pauses = NO_PAUSES
@@ -139,7 +139,7 @@ class TableKeeper:
             self._gap.clear()
 
     def news(self) -> Iterator[TableMeasured]:
-        """What was measured since the last question, to be told."""
+        """What was measured since the last question, to be reported."""
         while not self._news.empty():
             yield self._news.get()
 

@@ -48,7 +48,7 @@ class TableOrphans:
 class Announced:
     """The files that announcements of the control topics name, from each log's first record to its end.
 
-    `plans`: by pipeline, the newest plan that a run told there.
+    `plans`: by pipeline, the newest plan that a run published there.
     """
 
     def __init__(self, kafka: dict[str, str], control_topics: Sequence[str]) -> None:
@@ -120,7 +120,7 @@ def clean(
 
 
 def why_not(name: str, known: Mapping[str, TablePlace], control_topic_ids: frozenset[str]) -> str:
-    """Why a table's orphans cannot be told from files in use; "" when they can."""
+    """Why a table's orphans cannot be distinguished from files in use; "" when they can."""
     if others := known[name].filled_from - control_topic_ids:
         return describe_topics(others)
     for other, place in known.items():
@@ -146,7 +146,7 @@ def look(
     delete: bool,
     say: Say,
 ) -> TableOrphans:
-    """The orphans of one table that can be told from files in use; with `delete` they are gone.
+    """The orphans of one table that can be distinguished from files in use; with `delete` they are gone.
 
     Raises:
         FloeError: broker, catalog or store do not answer; nothing more is removed.

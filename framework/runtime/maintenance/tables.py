@@ -68,10 +68,10 @@ def maintain(
     files: Mapping[str, TablesSpec] | None = None,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> list[MaintenanceReport]:
-    """Maintain every table that floe fills and that a pattern names, by the policies that its pipelines told.
+    """Maintain every table that floe fills and that a pattern names, by the policies that its pipelines published.
 
     Args:
-        files: only what these pipelines fill, by what they say, whatever runs told before.
+        files: only what these pipelines fill, by what they say, whatever runs published before.
         goes_on: asked between tables and between groups of files; False ends it, and what is done is done.
 
     Raises:
@@ -117,7 +117,7 @@ def maintain(
 
 
 def published_tables(plan: Mapping[str, object]) -> TablesSpec | None:
-    """The tables of what a run told of itself."""
+    """The tables of what a run published of itself."""
     value = plan.get("plan")
     return maintained_tables(value) if isinstance(value, dict) else None
 
@@ -165,7 +165,7 @@ def maintain_table(
     """One table, everything that its policy says.
 
     Args:
-        unclear: why its orphans cannot be told from files in use; "" when they can.
+        unclear: why its orphans cannot be distinguished from files in use; "" when they can.
         goes_on: asked between groups of files and rounds of expiry.
 
     Raises:

@@ -35,7 +35,7 @@ from framework.runtime.measures.commits import CommitMeasures
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What is known of a run now. `told` is its newest word on its state; `broken` why its chain is, if a coordinator
+    """What is known of a run now. `reported` is its newest word on its state; `broken` why its chain is, if a coordinator
     in this process knows."""
 
     pipeline: str
@@ -124,7 +124,7 @@ def coordinator_figures(
     takeovers_ms: Sequence[int] = (),
 ) -> CoordinatorFigures:
     """One coordinator, and, while it owns the control topic, the tables that it knows. One that hangs owns nothing: what
-    it knows is old, and its seat is given to another one."""
+    it knows is old, and its leadership is given to another one."""
     owns = measures.owns and not measures.hangs
     figures = CoordinatorFigures(
         control_topic,

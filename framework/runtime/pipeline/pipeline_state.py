@@ -21,14 +21,14 @@ from framework.runtime.pipeline.state_publisher import StatePublisher
 from framework.runtime.pipeline.worker_report import WorkerReport
 from framework.runtime.retry_policy import holds_batches
 
-# A commit comes within moments; while it does, nobody is told that the run waits for it.
+# A commit comes within moments; while it does, nobody is notified that the run waits for it.
 SILENT_FOR_S = 30.0
 # A run that is to end waits so long for the commit of one batch.
 COMMIT_TIMEOUT_S = 120.0
 
 
 class PipelineRunStatus:
-    """Of one run of a pipeline. Before `attach` nothing holds it and nothing is told."""
+    """Of one run of a pipeline. Before `attach` nothing holds it and nothing is reported."""
 
     def __init__(self, plan: Plan, run_id: str, report: WorkerReport, say: Callable[[str], None]) -> None:
         self._plan = plan
@@ -38,7 +38,7 @@ class PipelineRunStatus:
         self._watch: ControlWatch | None = None
         self._publisher: StatePublisher | None = None
         self.reported: StateChanged | None = None
-        """The newest word on the run's state, whether or not it was due to be told."""
+        """The newest word on the run's state, whether or not it was due to be reported."""
         self._troubled = False  # a batch has failed, and none was announced since
         self._tables: Callable[[], Mapping[str, str]] = dict
         self._announced_batch = 0  # by this run
@@ -49,7 +49,7 @@ class PipelineRunStatus:
         self._tables = troubles
 
     def attach(self, watch: ControlWatch, publisher: StatePublisher) -> None:
-        """What is asked of the pipeline through the control topic, and where its state is told."""
+        """What is asked of the pipeline through the control topic, and where its state is reported."""
         self._watch, self._publisher = watch, publisher
 
     def report_state(

@@ -21,7 +21,7 @@ from framework.task.failures import in_words, say_safely
 ANOTHER_STATE_MS = 5_000
 SAME_STATE_MS = 60_000
 PUBLISH_TIMEOUT_S = 10.0
-# What ends a run is always told, and the state that it begins with.
+# What ends a run is always reported, and the state that it begins with.
 _LAST = (Health.STOPPED, Health.FAILED)
 
 
@@ -59,7 +59,7 @@ class StatePublisher:
             reported = self._reported.get(pipeline)
             same = reported is not None and reported.state is state
             if reported is not None and STALLED_BATCH in (reported.code, code):
-                # A stall is told as DEGRADED with a code of its own; that it begins, ends, or is elsewhere now is news.
+                # A stall is reported as DEGRADED with a code of its own; that it begins, ends, or is elsewhere now is news.
                 same = (reported.code, reported.reason) == (code, reason)
             if reported is not None and state not in _LAST:
                 if same and reported.reason == reason:
@@ -85,7 +85,7 @@ class StatePublisher:
             try:
                 publisher = publisher or ControlPublisher(self._kafka, self._control_topic, PUBLISH_TIMEOUT_S)
                 publisher.publish((event,))
-            except Exception as error:  # whatever it is: the words that follow are told all the same
+            except Exception as error:  # whatever it is: the reports that follow are sent all the same
                 say_safely(
                     self._say,
                     f"the state {event.state.value} of {event.name} could not be announced: {in_words(error)}",

@@ -20,7 +20,7 @@ from framework.table.refresh import REFRESH_AFTER_S, plan_refresh
 
 
 class TableRefresh:
-    """Of one run. `say` is told when tables are written as they were known."""
+    """Of one run. `say` is called when tables are written as they were known."""
 
     def __init__(self, tables: TableRegistry, say: Callable[[str], None]) -> None:
         self._tables = tables

@@ -2,7 +2,7 @@
 
 In: what tasks found missing (TableNeed). Out: tables created or altered through the catalog, as the pure functions of
 `framework.table` decided. Keeps invariant 4 (a change is made only to the schema it was decided from) and invariant 10:
-what is wrong with one table is told to `runtime.table_troubles`, and stops no other.
+what is wrong with one table is reported to `runtime.table_troubles`, and stops no other.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PRELOAD_AGAIN_S = 2.0
 
 
 class TableRegistry:
-    """Targets of one pipeline's tables, cached; `say` is told of every change that was made. Safe for threads: one of
+    """Targets of one pipeline's tables, cached; `say` is called with every change that was made. Safe for threads: one of
     them loads tables while another has them changed."""
 
     def __init__(self, plan: Plan, catalog: IcebergTables, say: Callable[[str], None]) -> None:

@@ -1,7 +1,7 @@
 """The page that people look at, part by part: what is in trouble first, then pipelines, tables and acts.
 
 In: an `Overview`, and which page is looked at. Out: HTML by the part's id, the same text as long as nothing has changed:
-ages are told as moments, and the browser counts them. Invariant: whatever comes from others is made visible by `shown`
+ages are reported as moments, and the browser counts them. Invariant: whatever comes from others is made visible by `shown`
 and escaped by the template's engine; nothing else is marked as safe but the plots.
 """
 
@@ -244,7 +244,7 @@ def _coded(text: str, is_ours: bool = True) -> Markup:
 
 def _commands(condition: Condition, target: str) -> list[str]:
     """The commands of a remedy, to be copied: those of floe for this target, which the sentence does not know. What is
-    told in the control log becomes none, whoever wrote it: its code says what to ask."""
+    reported in the control log becomes none, whoever wrote it: its code says what to ask."""
     if condition.is_reported:
         return [f"floe explain {condition.code}"] if condition.code in CODES else []
     found = [each for each in _CODE.findall(condition.remedy) if is_command(each)]

@@ -15,7 +15,7 @@ from framework.overview.values import AnnouncementOutcome, Minute, TimelineEntry
 WIDTH, HEIGHT = 600, 72
 STEP = WIDTH / MINUTES
 _BAR = Markup(
-    '<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"><title>{told}</title></rect>'
+    '<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"><title>{reported}</title></rect>'
 )
 _PLOT = Markup(
     '<svg class="plot" viewBox="0 0 {width} {height}" preserveAspectRatio="none" role="img" aria-label="{label}">'
@@ -26,8 +26,8 @@ _LANES = Markup(
     '<line class="axis" x1="0" y1="26" x2="{width}" y2="26"/><line class="axis" x1="0" y1="62" x2="{width}" y2="62"/>'
     "{marks}</svg>"
 )
-_DOT = Markup('<circle class="{kind}" cx="{x:.1f}" cy="26" r="6"><title>{told}</title></circle>')
-_TICK = Markup('<path class="{kind}" d="M {x:.1f} 54 l 7 8 l -7 8 l -7 -8 z"><title>{told}</title></path>')
+_DOT = Markup('<circle class="{kind}" cx="{x:.1f}" cy="26" r="6"><title>{reported}</title></circle>')
+_TICK = Markup('<path class="{kind}" d="M {x:.1f} 54 l 7 8 l -7 8 l -7 -8 z"><title>{reported}</title></path>')
 
 
 def bars(minutes: Sequence[Minute], minute: int, value: Callable[[Minute], int], kind: str, unit: str) -> Markup:

@@ -50,7 +50,7 @@ class Hub:
             while may_read():
                 version = self._version
                 found = await to_thread.run_sync(make)
-                if not may_read():  # no more since it was asked: what was read meanwhile is not told
+                if not may_read():  # no more since it was asked: what was read meanwhile is not reported
                     return
                 new = {name: part for name, part in found.items() if sent.get(name) != part.digest}
                 if new:

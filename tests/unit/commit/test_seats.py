@@ -109,5 +109,5 @@ def test_a_look_that_fails_hides_nothing_and_is_tried_again(failures: int, takeo
 
 def _join() -> None:
     for thread in threading.enumerate():
-        if thread.name == "seat-history":
+        if thread.name == "leadership-history":
             thread.join(10)

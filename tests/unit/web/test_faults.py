@@ -103,7 +103,7 @@ FAULTS: dict[str, tuple[tuple[ControlEvent, ...], PipelineFactsSeen, str]] = {
         PipelineFactsSeen(("run-1",)),
         f"DEGRADED control-iceberg coordinator {SINCE} FLOE-R153 who coordinates changed 4 times in 15 minutes, and each reads "
         "the log again before it commits Do floe log --last 200 shows who; end drivers that start and fail, and look whether "
-        "machines lack memory or the broker is restarted; floe coordinator on a quiet machine keeps the seat "
+        "machines lack memory or the broker is restarted; floe coordinator on a quiet machine keeps leadership "
         "floe log --last 200 -t prod Copy floe coordinator -t prod Copy",
     ),
     "run-killed": (

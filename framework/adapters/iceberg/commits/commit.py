@@ -1,7 +1,7 @@
 """The table commit: files and progress into one Iceberg snapshot, conditional on what was examined.
 
 In: a `CommitTable` effect. Out: `Committed`, `CommitConflict` or `CommitFailed`. Keeps invariants 3, 4 and 7: progress
-moves only in the commit that adds the files; the catalog is told uuid, branch head and schema id to compare; and
+moves only in the commit that adds the files; the catalog is given uuid, branch head and schema id to compare; and
 whatever exception comes, the table is read back before anything is said or removed.
 Updates and requirements go to `Catalog.commit_table` directly. PyIceberg's transaction would refresh and retry blindly,
 and after a 409 for a commit that had been applied it deletes the live manifest list.
@@ -344,7 +344,7 @@ class TableCommits:
 
     @staticmethod
     def remove(io: FileIO, paths: Sequence[str]) -> None:
-        """Remove files that nothing can refer to. One that stays is a mere orphan, so a failure is only told."""
+        """Remove files that nothing can refer to. One that stays is a mere orphan, so a failure is only reported."""
         for path in paths:
             try:
                 io.delete(path)

@@ -27,7 +27,7 @@ FILE, POSITION = "__floe_file", "__floe_pos"
 
 @dataclass(frozen=True)
 class RowPositions:
-    """Live rows that are to go: parallel arrays, one entry for each; a path is told once for all of its rows."""
+    """Live rows that are to go: parallel arrays, one entry for each; a path is reported once for all of its rows."""
 
     paths: pa.DictionaryArray
     positions: Ints

@@ -1,7 +1,7 @@
-"""The coordinator's seat: whoever owns the control topic's partition in the coordinators' group reads it and commits.
+"""Coordinator leadership: whoever owns the control topic's partition in the coordinators' group reads it and commits.
 
-In: a connection's settings, the group and the control topic. Out: SeatAssigned with the facts that invariant 6 needs,
-then committed events from the low-water mark on, SeatEnd whenever the log's end is reached, SeatRevoked when the seat
+In: a connection's settings, the group and the control topic. Out: LeadershipAssigned with the facts that invariant 6 needs,
+then committed events from the low-water mark on, LogEndReached whenever the log's end is reached, LeadershipRevoked when leadership
 is lost. The low-water mark is the group's offset, with the topic's id beside it (invariant 11).
 """
 
@@ -33,7 +33,7 @@ from framework.errors import DataLossError, RetriableError, SetupError
 # seven seconds; librdkafka's defaults take 45 and more.
 SESSION_TIMEOUT_MS = 6_000
 HEARTBEAT_INTERVAL_MS = 1_000
-# The longest that one turn of the coordinator (many commits to a slow catalog) may take before it loses the seat.
+# The longest that one turn of the coordinator (many commits to a slow catalog) may take before it loses leadership.
 MAX_POLL_INTERVAL_MS = 120_000
 _POLL_RECORDS = 1000
 PROBE_GROUP_ID = "floe-control-reader"  # a name that every reader of the topic may use; nothing is committed under it
@@ -42,7 +42,7 @@ LOST = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaErro
 
 @dataclass(frozen=True)
 class LeadershipAssigned:
-    """This process owns the seat. `low_water` is None when none was ever stored, or it expired."""
+    """This process holds leadership. `low_water` is None when none was ever stored, or it expired."""
 
     topic_id: str
     log_start: int
@@ -60,7 +60,7 @@ class LeadershipAssigned:
 
 @dataclass(frozen=True)
 class LeadershipRevoked:
-    """The seat is gone, or was gone for a while: forget everything; what was decided before may no longer be stored."""
+    """Leadership is lost, or was lost for a while: forget everything; what was decided before may no longer be stored."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +94,11 @@ class CoordinatorLeadership:
         self._log = ClientLog()
         self._admin = KafkaAdmin(settings)
         self._updates: list[LeadershipUpdate] = []
-        self._error: KafkaError | None = None  # told once what came before it was handed out
+        self._error: KafkaError | None = None  # reported once what came before it was handed out
         self._topic_id: str | None = None
         self._position = 0
         self.has_joined = False
-        """Whether the group has taken this member in, so that somebody owns the seat."""
+        """Whether the group has taken this member in, so that somebody holds leadership."""
         self._consumer = build(
             Consumer,
             settings,
@@ -110,7 +110,7 @@ class CoordinatorLeadership:
                 heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
                 max_poll_interval_ms=MAX_POLL_INTERVAL_MS,
                 # Cooperative: a member that joins or leaves takes nothing from the owner. Eager assignment would move
-                # the seat, and so re-read the log, each time a driver starts.
+                # leadership, and so re-read the log, each time a driver starts.
                 partition_assignment_strategy="cooperative-sticky",
                 fetch_wait_max_ms=100,
             ),
@@ -120,14 +120,14 @@ class CoordinatorLeadership:
 
     @property
     def owned(self) -> bool:
-        """Whether this process believes that it owns the seat; only a conditional commit proves it (invariant 4)."""
+        """Whether this process believes that it holds leadership; only a conditional commit proves it (invariant 4)."""
         return self._topic_id is not None
 
     def poll(self, timeout_s: float) -> list[LeadershipUpdate]:
         """What happened, in order, after waiting at most `timeout_s` for the first update.
 
         Raises:
-            SetupError: the broker refuses us, or the facts of a new seat cannot be read; close this seat, open another.
+            SetupError: the broker refuses us, or the facts of a new leadership cannot be read; close this one, open another.
             DataLossError: the log was cut while it was read.
             FloeError: a control record is malformed.
         """
@@ -159,7 +159,7 @@ class CoordinatorLeadership:
                 self._position = max(self._position, message.offset() or 0)
                 self._updates.append(LogEndReached(self._position))
             elif self._updates:
-                # What is known of a new seat says more than that its position cannot be read, and is decided from
+                # What is known of a new leadership says more than that its position cannot be read, and is decided from
                 # first.
                 self._error = error
                 break
@@ -185,7 +185,7 @@ class CoordinatorLeadership:
             records_end: behind the last of them.
 
         Returns:
-            False when this process no longer owns the seat, the group is changing hands or the broker does not take it
+            False when this process no longer holds leadership, the group is changing hands or the broker does not take it
             just now: a later mark, by whoever owns it then, includes this one.
 
         Raises:
@@ -218,13 +218,13 @@ class CoordinatorLeadership:
         raise setup_error(error, self._settings, self._log, f"storing the low-water mark of group {self._group}")
 
     def pause(self, paused: bool) -> None:
-        """Hold or resume delivery of the log; membership and the seat are kept."""
+        """Hold or resume delivery of the log; membership and leadership are kept."""
         partitions = [tp for tp in self._consumer.assignment() if tp.partition == 0]
         if partitions:
             (self._consumer.pause if paused else self._consumer.resume)(partitions)
 
     def close(self) -> None:
-        """Leave the group, so that another member takes the seat at once."""
+        """Leave the group, so that another member takes leadership at once."""
         self._topic_id = None
         self._consumer.close()
 
@@ -282,7 +282,7 @@ class CoordinatorLeadership:
     def _refuse(self, error: KafkaError) -> None:
         if error.code() in LOST:
             raise lost_position(self._admin, self._settings, self._topic, self._position)
-        # Where the poll came too late the seat is lost, and the callback says so.
+        # Where the poll came too late leadership is lost, and the callback says so.
         if error.code() != KafkaError._MAX_POLL_EXCEEDED and not is_passing(error):
             raise setup_error(error, self._settings, self._log, f"reading the control topic {self._topic}")
 
@@ -343,7 +343,7 @@ def mark_of(metadata: str) -> Mark:
 
 def holds_still(settings: Mapping[str, str], topic: str, offset: int, leader_epoch: int) -> bool:
     """Whether the log still holds everything below `offset` that was read up to this leader epoch: the broker tells
-    where the records of an epoch end (KIP-320), and a consumer that begins with an epoch is told where they end
+    where the records of an epoch end (KIP-320), and a consumer that begins with an epoch learns where they end
     earlier.
 
     Raises:

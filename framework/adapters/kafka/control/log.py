@@ -75,7 +75,7 @@ class ControlReader:
 
     Args:
         only: the type of events that are wanted; all others are given as None, without being decoded.
-        notice: told of each record that holds no event that can be read: its offset, why, and its value. Who only shows
+        notice: called with each record that holds no event that can be read: its offset, why, and its value. Who only shows
             the log reads on behind them; without it such a record is an error unless it is provably nobody's
             announcement.
     """
@@ -277,5 +277,5 @@ class ControlPublisher:
         return offsets
 
     def close(self) -> None:
-        with suppress(KafkaException):  # a producer that has failed for good says so again; `publish` has told it
+        with suppress(KafkaException):  # a producer that has failed for good says so again; `publish` has published it
             self._producer.flush(5)

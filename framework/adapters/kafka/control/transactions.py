@@ -168,7 +168,7 @@ class PipelineProducer:
         except KafkaException as raised:
             # No commit was asked for: nothing can have happened, but the transaction must be ended.
             raise self._ended_before_commit(self._cause(producer, error_of(raised), positions), begun) from raised
-        if positions or any(isinstance(event, DataWritten) for event in events):  # not for what is only told
+        if positions or any(isinstance(event, DataWritten) for event in events):  # not for what is only reported
             failpoint("in-transaction")
         self._commit(producer, begun)
         return max(delivered) + 1 if delivered else 0

@@ -1,8 +1,8 @@
 """Which of the eight states a pipeline or a table is in, from everything that is known of it.
 
-In: what the broker shows, what the log was folded to, and what runs and coordinators told, as values. Out: the state
-with its reason, since when, and what to do. What can be looked at counts more than what was told: a report is heeded
-only while the run that told it lives, or until a commit has come after it.
+In: what the broker shows, what the log was folded to, and what runs and coordinators reported, as values. Out: the state
+with its reason, since when, and what to do. What can be looked at counts more than what was reported: a report is heeded
+only while the run that reported it lives, or until a commit has come after it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class PipelineFacts:
-    """`live`: ids of runs that are members of the group; `reports`: what runs told, the newest run last."""
+    """`live`: ids of runs that are members of the group; `reports`: what runs published, the newest run last."""
 
     name: str
     live: tuple[str, ...]
@@ -59,7 +59,7 @@ class PipelineFacts:
 @dataclass(frozen=True)
 class TableFacts:
     """`examined`: state and reason as a coordinator would find them now, without what only its memory knows; None:
-    nobody looked, and what was told counts. `blocked_since_ms`: when a commit's word first named it as blocked."""
+    nobody looked, and what was reported counts. `blocked_since_ms`: when a commit's word first named it as blocked."""
 
     table: str
     pending: int
@@ -164,7 +164,7 @@ def table_condition(facts: TableFacts) -> Condition:
     """The state of a table."""
     report = facts.report
     if report is not None and facts.last_commit_ms is not None and report.timestamp_ms < facts.last_commit_ms:
-        report = None  # what was told was over with that commit
+        report = None  # what was reported was over with that commit
     if facts.pause is not None:
         remedy = f"`{resume_command(facts.pause)}` resumes it"
         return Condition(Health.PAUSED, describe(facts.pause), remedy, "", facts.pause.timestamp_ms)

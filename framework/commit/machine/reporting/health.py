@@ -1,7 +1,7 @@
-"""The state of each table as the coordinator knows it, and when that is told to the control topic.
+"""The state of each table as the coordinator knows it, and when that is reported to the control topic.
 
 In: the draft of the state. Out: Publish effects with `StateChanged`, when a table's state changes (at most one a table
-in ten seconds) and when its reason does (in five minutes). Information only: no decision is made from what was told.
+in ten seconds) and when its reason does (in five minutes). Information only: no decision is made from what was reported.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def stalls_ms(state: CoordinatorState, table: TableState) -> float:
 
 
 def report_states(turn: StepDraft) -> None:
-    """Publish what has changed. Trouble is told and its end; pauses are in the log already."""
+    """Publish what has changed. Trouble is reported and its end; pauses are in the log already."""
     if not turn.state.caught_up or turn.state.needs_proof is not None:
         return
     for table in list(turn.state.tables.values()):
@@ -92,7 +92,7 @@ def _pause_ms(state: CoordinatorState, reported: StateChanged, event: StateChang
 
 
 def _next(state: CoordinatorState, table: TableState, now_ms: int) -> StateChanged | None:
-    """What is to be told of a table at some time, if anything."""
+    """What is to be reported of a table at some time, if anything."""
     health, reason, remedy = table_health(state, table, now_ms)
     if health in (Health.IDLE, Health.PAUSED):
         health, reason, remedy = Health.RUNNING, "", ""

@@ -74,7 +74,7 @@ class Report:
 
 
 def snapshot(state: CoordinatorState) -> Report:
-    """The state as a report. Tables of which nothing waits are named too, if the log told of a commit to them."""
+    """The state as a report. Tables of which nothing waits are named too, if the log reports a commit to them."""
     tables = {name: _table(state, table) for name, table in state.tables.items()}
     for name, commit in state.last_commits.items():
         if name not in tables:

@@ -260,12 +260,12 @@ ENTRIES = (
     Code(
         "FLOE-R153",
         "Who coordinates changes again and again",
-        "The seat of the coordinator went to another process more than three times in 15 minutes. Each reads the control log again before it commits, so that tables are late; nothing is lost. Drivers that start and fail, a machine short of CPU or memory, or a broker that is restarted do this.",
+        "Coordinator leadership went to another process more than three times in 15 minutes. Each reads the control log again before it commits, so that tables are late; nothing is lost. Drivers that start and fail, a machine short of CPU or memory, or a broker that is restarted do this.",
         transcript=Transcript(
             "status -t prod",
             "who coordinates changed 6 times in 15 minutes, and each reads the log again before it commits",
             "coordinator control-iceberg: at risk for 14m 3s",
-            "`floe log --last 200` shows who; end drivers that start and fail, and look whether machines lack memory or the broker is restarted; `floe coordinator` on a quiet machine keeps the seat",
+            "`floe log --last 200` shows who; end drivers that start and fail, and look whether machines lack memory or the broker is restarted; `floe coordinator` on a quiet machine keeps leadership",
             (
                 "floe log -t prod --last 200",
                 "floe coordinator -t prod",

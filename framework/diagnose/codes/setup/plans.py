@@ -167,7 +167,7 @@ ENTRIES = (
     Code(
         "FLOE-P112",
         "The order of an upsert table changes",
-        "Which record of a key is newer was said by the order of the source, or by another column. From a column to the source, the later record replaces a row whatever its value is. From the source to a column, rows are compared by their values of it, and keys that were deleted before may come back with an older record. From one column to another, the table blocks (FLOE-R146) until it is told to forget its deleted keys.",
+        "Which record of a key is newer was said by the order of the source, or by another column. From a column to the source, the later record replaces a row whatever its value is. From the source to a column, rows are compared by their values of it, and keys that were deleted before may come back with an older record. From one column to another, the table blocks (FLOE-R146) until it is reported to forget its deleted keys.",
         transcript=_breaking(
             "FLOE-P112",
             "tables.defaults.write.order source -> updated_at: rows are compared by updated_at from now on; keys that were deleted before are not remembered",

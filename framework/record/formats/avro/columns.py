@@ -146,7 +146,7 @@ def _union(node: Node, inside: tuple[str, ...]) -> ColumnBuilder:
 
 
 def _chooser(node: Node) -> Callable[[Any], tuple[int, Any]]:
-    """Which branch a value is of. Named types come with their names; others are told by what they are in Python."""
+    """Which branch a value is of. Named types come with their names; others are recognized by what they are in Python."""
     by_name = {branch.name: place for place, branch in enumerate(node.branches) if branch.name}
     by_name |= {short(name): place for name, place in by_name.items() if short(name) not in by_name}
     by_kind = {branch.kind: place for place, branch in enumerate(node.branches) if not branch.name}
