@@ -268,7 +268,7 @@ _registries: dict[tuple[int, frozenset[tuple[str, str]]], Registry] = {}
 
 
 def registry_of(settings: Mapping[str, str]) -> Registry:
-    """The process's one registry of these settings, as patient as they say; without settings one that is never
+    """The process's one registry of these settings, which retries as long as they say; without settings one that is never
     asked."""
     key = (os.getpid(), frozenset(item for item in settings.items() if item[0] != _RETRY_SETTING))
     if key not in _registries:

@@ -251,7 +251,7 @@ def _other_kind(tree: Mapping) -> Diagnostic | None:
 
 
 def with_findings_between(results: list[LoadResult], given: Mapped[str, str]) -> Iterable[LoadResult]:
-    """The results with what is wrong between files added to the file that can mend it."""
+    """The results with what is wrong between files added to the file that can repair it."""
     trees = [(result.tree, result.spec) for result in results]
     known = {name for result in results for name in result.known_variables}
     # A file that could not be read may declare the name, so nothing is said then.

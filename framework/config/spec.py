@@ -353,7 +353,7 @@ class TablePolicy:
 
 @dataclass(frozen=True)
 class HistoryTable:
-    """Every change of the table `of`, which follows its keys, is appended to `table` as well; both are identifiers."""
+    """Every change of the table `of`, which is an upsert table, is appended to `table` as well; both are identifiers."""
 
     table: str
     of: str

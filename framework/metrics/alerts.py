@@ -99,7 +99,7 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         "FloePipelineBlocked", _PAGE, _pipeline("BLOCKED"), 2,
-        "Pipeline {{ $labels.pipeline }} reads nothing until somebody mends something",
+        "Pipeline {{ $labels.pipeline }} reads nothing until somebody repairs something",
         "`floe status` says what, and the command for it.",
         _state_of_pipeline("BLOCKED"), 5, _OF_PIPELINE,
     ),
@@ -138,7 +138,7 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         "FloeTableBlocked", _PAGE, _table("BLOCKED"), 2,
-        "Table {{ $labels.table }} takes no commit until somebody mends it",
+        "Table {{ $labels.table }} takes no commit until somebody repairs it",
         "What is announced for it waits. `floe status` says why, and the command for it.",
         _state_of_table("BLOCKED"), 5, _OF_TABLE,
     ),
@@ -157,7 +157,7 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         "FloeTableNeedsMaintenance", _TICKET, f"{d.NEEDS.name} > 0", 60,
         "Table {{ $labels.table }} decays: {{ $labels.reason }}",
-        f"Its readers and its commits pay for that. `floe maintain {_ARGUMENT}` mends it.",
+        f"Its readers and its commits pay for that. `floe maintain {_ARGUMENT}` repairs it.",
         (
             Series(
                 f'{d.NEEDS.name}{{control_topic="control",table="shop.orders",reason="small_files"}}', "0 1x120"

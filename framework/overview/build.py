@@ -149,7 +149,7 @@ def _phases(found: PipelineFold, minute: int) -> tuple[PhaseTime, ...]:
 
 
 def as_condition(risk: Risk) -> Condition:
-    """A danger beside the states: it comes before what is DEGRADED, and is shown like it."""
+    """A risk beside the states: it comes before what is DEGRADED, and is shown like it."""
     return Condition(Health.DEGRADED, risk.reason, risk.remedy, risk.code, risk.since_ms)
 
 

@@ -150,7 +150,7 @@ class Plan:
 
     @property
     def is_upserted(self) -> bool:
-        """Whether any table's rows follow their keys; then one batch at a time is on its way to the tables (invariant
+        """Whether any table is upserted; then one batch at a time is on its way to the tables (invariant
         17): which rows the next one replaces is known when it has come there."""
         return self.write.tables.has_upserts
 

@@ -123,7 +123,7 @@ class AlikeRows:
 
 @dataclass(frozen=True)
 class UpsertRows:
-    """Changes of a table that follows its keys, from one block: `upserts` in the table's file schema, and `deletes`, of
+    """Changes of an upsert table, from one block: `upserts` in the table's file schema, and `deletes`, of
     which only the key columns are there, in the order of the policy's `key`, and the one that orders records. Each has
     the source offsets of its rows, ascending."""
 
@@ -140,7 +140,7 @@ class UpsertRows:
 class BlockResult:
     """What became of a block. When `needs` is not empty, nothing of `rows` for those tables may be written.
 
-    A table has its rows in `rows`, or, where that was asked for, in one of `alike`, or, where it follows its keys, in
+    A table has its rows in `rows`, or, where that was asked for, in one of `alike`, or, where it is an upsert table, in
     `keyed`, and never in two of them.
 
     The record counts satisfy, when `needs` is empty: records in block = written + filtered + len(dead_letters) +
@@ -185,7 +185,7 @@ class TaskRangeReport:
 
 @dataclass(frozen=True)
 class UpsertPart:
-    """What one task made of the changes of a table that follows its keys: of all changes of some keys in the batch.
+    """What one task made of the changes of an upsert table: of all changes of some keys in the batch.
 
     Live rows were looked for at `base_snapshot_id`. The counts add up to the changes that reached the task: `inserted`
     and `updated` keys have a row in its files, `deleted` ones had one in the table, `ignored` deletes found none, and a

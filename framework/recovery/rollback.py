@@ -53,7 +53,7 @@ def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay
         )
     if any(each.operation == "overwrite" and each.control_offset is not None for each in facts.ancestry):
         raise TableBlocked(
-            f"table {table} follows its keys: what came after an older snapshot cannot be put back into it in its order",
+            f"table {table} is an upsert table: what came after an older snapshot cannot be put back into it in its order",
             code="FLOE-R145",
             place=table,
             remedy="read the older snapshot by its id, or make the table anew: drop it, and let a new pipeline read its topics "

@@ -69,7 +69,7 @@ def decide_replay(at: Recovery, table: str, named: ReplayRequest | None) -> Repl
         raise no_such_table(at.catalog, table)
     if at.plan.write.tables.policy_for(table).write.is_upsert:
         raise TableBlocked(
-            f"table {table} follows its keys: an older change that comes late would take the place of a newer one",
+            f"table {table} is an upsert table: an older change that comes late would take the place of a newer one",
             code="FLOE-R145",
             place=table,
             remedy="make the table anew: drop it, and let a new pipeline read its topics from their start",

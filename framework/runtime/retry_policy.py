@@ -37,7 +37,7 @@ _OUTAGE_CODES = frozenset(
 )
 
 
-# Rows of a table cannot be replaced by key, or what it remembers of deleted keys is lost, until somebody mends it.
+# Rows of a table cannot be replaced by key, or what it remembers of deleted keys is lost, until somebody repairs it.
 # Records of its batches cannot be left out, nor can others go ahead of them: the batch is tried again.
 _HOLDING_CODES = frozenset({"FLOE-R144", "FLOE-R146"})
 
@@ -56,7 +56,7 @@ def is_outage(error: FloeError) -> bool:
 
 
 def holds_batches(error: FloeError) -> bool:
-    """Whether the pipeline holds until somebody mends a table: nothing is read past the batch, and nothing of it is
+    """Whether the pipeline holds until somebody repairs a table: nothing is read past the batch, and nothing of it is
     lost."""
     return error.code in _HOLDING_CODES
 

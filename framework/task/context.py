@@ -45,7 +45,7 @@ class TaskContext:
     # An expression of `transform.sql` failed in this run: such records are distinguished from the others.
     is_sql_apart: bool = False
     is_trial: bool = False  # files are removed once they are written
-    # Where live rows are, of each table that follows its keys; for whoever writes them alone.
+    # Where live rows are, of each upsert table; for whoever writes them alone.
     keyed: dict[str, UpsertTarget] = field(default_factory=dict, repr=False)
 
 

@@ -1,5 +1,5 @@
 """Spark's exchange between decoding and writing: for tables with `distribution: hash` one writer a table and partition,
-for tables that follow their keys one writer a key.
+for upsert tables one writer a key.
 
 In: the rows that tasks made for such tables, and their reports. Out: the same reports, and those of the writers, which
 hold files and no slices. A task that needs a table changed sends no rows, so what is written belongs to tasks that are
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 # What tasks send: a report, or rows of one table as an Arrow stream. `place` says which writer gets them; `change`
-# says what rows of a table that follows its keys do to it.
+# says what rows of an upsert table do to it.
 SENT_SCHEMA = "place int, report binary, table string, rows binary, change string"
 _SENT = pa.schema(
     [
@@ -115,7 +115,7 @@ class Outbox:
             self._put(_Address(writer, target.name), partition.rows)
 
     def add_upsert(self, target: TableTarget, changes: UpsertRows, source: tuple[int, int]) -> None:
-        """Take changes of a table that follows its keys, with where they stood in the source.
+        """Take changes of an upsert table, with where they stood in the source.
 
         Args:
             source: the number of their topic among the pipeline's, by name, and their partition.

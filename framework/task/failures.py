@@ -67,7 +67,7 @@ def _named(text: str) -> str:
 
 def of_batch(error: BaseException) -> FloeError:
     """What ended a batch: the error of a task, where it is distinguished from others, else one that doing the batch again may
-    mend."""
+    repair."""
     text = said(error)
     reported = f"a batch failed: {_named(text)}" if _may_quote(error) else None
     failure = reported_failure(error)

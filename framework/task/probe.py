@@ -1,7 +1,7 @@
 """Which records end a task: tried piece by piece in a process of their own, whose end is a finding and no failure.
 
 In: slices whose task failed twice, and a TaskContext. Out: the records that end the process, or raise what nobody
-foresaw, each found by itself; or that it is none of theirs. Invariant: a record is condemned only if the same process
+foresaw, each found by itself; or that it is none of theirs. Invariant: a record counts as poison only if the same process
 lives when everything is done but reading this record; an outage, a full disk or a broken machine condemns nothing.
 """
 

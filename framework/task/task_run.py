@@ -75,7 +75,7 @@ class TaskRun:
         """Changes by key are written behind the exchange alone: whoever writes one must have all of its key."""
         if self.outbox is None and not self.context.is_trial:
             raise FloeError(
-                f"{len(changes):,} changes are for {table}, which follows its keys: only a batch of a run can write them",
+                f"{len(changes):,} changes are for {table}, which is an upsert table: only a batch of a run can write them",
                 code="FLOE-R145",
                 place=table,
                 remedy="send the records to their topic again, as the newest of their keys",

@@ -41,7 +41,7 @@ class RunStop:
 @dataclass(frozen=True)
 class TableOutcome:
     """One table as it is after the case. `partition_by` and `sort_by` are None for a table that the case gave, `rows`
-    for one that no record reached: a table that follows its keys may have been reached and hold nothing."""
+    for one that no record reached: an upsert table may have been reached and hold nothing."""
 
     schema: Schema
     partition_by: tuple[str, ...] | None
@@ -145,7 +145,7 @@ def _outcome(case: Case, records: list[RecordBlock], results: list[BlockResult],
 
 
 def _rows(target: TableTarget, records: list[RecordBlock], results: list[BlockResult]) -> pa.Table | None:
-    """What the table holds after the records, which may be nothing if it follows its keys; None if none of them reached
+    """What the table holds after the records, which may be nothing if it is an upsert table; None if none of them reached
     it."""
     name = target.name
     changes = [

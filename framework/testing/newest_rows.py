@@ -1,4 +1,4 @@
-"""What a table that follows its keys holds after the records of a case: of each key the row of its newest change.
+"""What an upsert table holds after the records of a case: of each key the row of its newest change.
 
 In: the changes of one table, block by block, with where each stood in the source. Out: the rows that are left, none of
 a key whose newest change is a delete. Which change is the newest is decided by the code that decides it for a batch of

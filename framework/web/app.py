@@ -1,6 +1,6 @@
 """The page and its REST surface as an ASGI application, made from values: whom to ask, and who may.
 
-In: a `Desk`, tokens, the names of the server. Out: an application. Everything passes one gate first: the name of the
+In: a `Backend`, tokens, the names of the server. Out: an application. Everything passes one gate first: the name of the
 host, then the token; each answer carries the headers that let a browser load nothing else and keep nothing.
 """
 

@@ -1,6 +1,6 @@
 """The page beside something else: served by a thread of a process whose work is another, to be read alone.
 
-In: a `Desk`, an address, perhaps a token. Out: a server in a thread of its own. Invariant: nobody acts through it, and
+In: a `Backend`, an address, perhaps a token. Out: a server in a thread of its own. Invariant: nobody acts through it, and
 off loopback nobody reads without the token.
 """
 
@@ -45,7 +45,7 @@ class PageBeside:
         self._thread: threading.Thread | None = None
 
     def serve(self, begin: Callable[[], Backend | None]) -> None:
-        """In a thread: `begin` gives the desk, or None where it was closed before there was one."""
+        """In a thread: `begin` gives the backend, or None where it was closed before there was one."""
         self._thread = threading.Thread(target=self._serve, args=(begin,), name="page", daemon=True)
         self._thread.start()
 

@@ -1,4 +1,4 @@
-"""A pipeline with a table that follows its keys, without Spark: for tests of what its tasks and its driver do."""
+"""A pipeline with an upsert table, without Spark: for tests of what its tasks and its driver do."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def test_without_the_exchange_nothing_is_written_by_key(lake: Lake) -> None:
     schema = arrow_schema(parse_schema(context.tables[pipeline.name].schema_json))
     result = BlockResult(keyed={pipeline.name: keyed_rows([((1, "a"), (1, "x"))], 0, schema)})
 
-    with pytest.raises(FloeError, match="follows its keys") as caught:
+    with pytest.raises(FloeError, match="is an upsert table") as caught:
         TaskRun(context).add(result, "events", 0)
     assert caught.value.code == "FLOE-R145"
     TaskRun(replace(context, is_trial=True)).add(result, "events", 0)

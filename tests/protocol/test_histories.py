@@ -38,7 +38,7 @@ POSITIONS = {
 
 class Protocol(RuleBasedStateMachine):
     """Three pipelines, two of them with two partitions; three coordinators; three tables, one of them with two names and
-    one that follows its keys."""
+    one that is an upsert table."""
 
     # Replaced by mutations: the function under test.
     step = staticmethod(w.step)

@@ -64,7 +64,7 @@ def one_after_the_other() -> w.World:
 
 
 def changed_by_key() -> w.World:
-    """Three batches for a table that follows its keys; the second only deletes."""
+    """Three batches for an upsert table; the second only deletes."""
     return announce(start(Scope((((w.KEYED,),) * 3,)))[0], *"aaaaaa")
 
 

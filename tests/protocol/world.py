@@ -345,7 +345,7 @@ def _newest(log: tuple[Entry, ...], begin: int, pipeline: str) -> Mapping[str, w
 
 
 KEYED = "db.k"
-"""A table that follows its keys: announcements for it say whose rows go. Every second batch only deletes."""
+"""An upsert table: announcements for it say whose rows go. Every second batch only deletes."""
 
 
 def paths_of(event: DataWritten) -> tuple[str, ...]:

@@ -119,7 +119,7 @@ def raise_for_names(table: str, definition: TableDefinition) -> None:
             f"table {table} cannot be written: {fault}",
             code="FLOE-R148",
             place=table,
-            remedy=f"floe doctor --mend {argument(table)}, with the `-t` of the run: it renames the column",
+            remedy=f"floe doctor --repair {argument(table)}, with the `-t` of the run: it renames the column",
         )
 
 

@@ -184,7 +184,7 @@ class IcebergTables:
         return target
 
     def load_upsert_target(self, target: TableTarget, known: UpsertTarget | None = None) -> UpsertTarget:
-        """Where the live rows of a table are that follows its keys, at its head now.
+        """Where the live rows of an upsert table are, at its head now.
 
         Args:
             known: what was read before; it is returned where it is of the same head.

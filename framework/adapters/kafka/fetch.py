@@ -188,7 +188,7 @@ class RangeFetcher:
     def _refuse(
         self, connection: _Connection, reader: PartitionReader, task_range: TaskRange, error: KafkaError
     ) -> None:
-        """Raise what an error event means; what librdkafka mends by itself is left to the stall time-out."""
+        """Raise what an error event means; what librdkafka repairs by itself is left to the stall time-out."""
         place = f"{task_range.topic}-{task_range.partition}"
         lost = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
         if error.code() in lost:

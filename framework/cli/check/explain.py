@@ -1,4 +1,4 @@
-"""`floe explain CODE`: what a code means, what it looks like, and what mends it."""
+"""`floe explain CODE`: what a code means, what it looks like, and how to repair it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from framework.diagnose.transcript import repair_lines, seen_lines
     "--format", "format_", type=click.Choice(("text", "markdown")), default="text", help="All codes as one page."
 )
 def explain(code: str | None, as_json: bool, format_: str) -> int:
-    """Explain an error code: what it means, an example or a transcript, and the command that mends it. Without CODE: list
+    """Explain an error code: what it means, an example or a transcript, and the command that repairs it. Without CODE: list
     all."""
     if format_ == "markdown":
         click.echo(page(), nl=False)

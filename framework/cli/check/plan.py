@@ -105,7 +105,7 @@ def look(
 
 
 def exit_code(previews: Sequence[PipelinePreview], removed: Sequence[RemovedPipeline], allowed: Collection[str]) -> int:
-    """2 for a danger that is not allowed, else that of the first problem, else 0."""
+    """2 for a breaking change that is not allowed, else that of the first problem, else 0."""
     from framework.errors import ConfigError
     from framework.plan.deploy.removed import needs_consent
     from framework.plan.diff.consent import missing_consent

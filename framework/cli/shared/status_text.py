@@ -109,7 +109,7 @@ def _gaps(pipelines: Sequence[PipelineStatus]) -> Iterator[str]:
 
 
 def health_line(table: str, health: TableHealth, target: str) -> str:
-    """One table's health, with the command that mends it where that is worth it."""
+    """One table's health, with the command that repairs it where that is worth it."""
     said = (
         f"  {table}: {health.small_files:,} of {counted(health.data_files, 'file')} small, "
         f"{counted(health.delete_files, 'delete file')}, {counted(health.manifests, 'manifest')}, "

@@ -148,7 +148,7 @@ class DeletedKeysChange:
 
 @dataclass(frozen=True)
 class UpsertChanges:
-    """What a batch does to a table that follows its keys, besides adding files: the rows of `keys` that are live go.
+    """What a batch does to an upsert table, besides adding files: the rows of `keys` that are live go.
 
     `base_snapshot_id` is the head at which the live rows were looked for, None if the table had no snapshot. `key_ids`
     are the field ids of the key columns, in the order of the pipeline file. The counts are of keys, as they were found
@@ -183,7 +183,7 @@ class DataWritten:
     `after_batch`: the pipeline's batch before this one that was announced for this very table (by its uuid), as far as
     the run knows; None where it knows of none. A table whose record ends before it has lost what lay between.
 
-    `keyed`: the table follows its keys. It stands in one part of those of a schema, and no other batch shares its
+    `keyed`: it is an upsert table. It stands in one part of those of a schema, and no other batch shares its
     commit.
 
     `begun_ms`: when the first of its files may have been begun, by the run's clock; None where it does not say.
@@ -290,7 +290,7 @@ class Health(str, Enum):
     IDLE = "IDLE"  # there is nothing to do
     DEGRADED = "DEGRADED"  # something fails and is tried again
     STALLED = "STALLED"  # should get on and does not; reported to the log as DEGRADED with a code of its own
-    BLOCKED = "BLOCKED"  # cannot go on until somebody mends it
+    BLOCKED = "BLOCKED"  # cannot go on until somebody repairs it
     FAILED = "FAILED"  # has given up, or failed many times in a row
     PAUSED = "PAUSED"  # a person holds it
     STOPPED = "STOPPED"  # ended, as was asked

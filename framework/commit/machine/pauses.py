@@ -30,7 +30,7 @@ class PauseVisibility:
 @dataclass(frozen=True)
 class SeenPause:
     """The newest word on one pattern, said at `said_at`. One that was taken back is kept as well, so that nobody's late
-    repetition brings it to life again. `sightings` are one or two, older first."""
+    repetition brings it to life again. `visibilities` are one or two, older first."""
 
     event: PauseChanged
     said_at: int
@@ -59,7 +59,7 @@ def with_repeated(pauses: Pauses, offset: int, event: CommitComplete, low_water:
         if known is None:
             pauses = {**pauses, key: SeenPause(repeated, event.position - 1, (new,))}
         elif known.said_at < event.position and known.event == repeated:
-            # The newest sighting takes the place of older ones once everything up to it is in every table.
+            # The newest sample takes the place of older ones once everything up to it is in every table.
             newest = known.visibilities[-1]
             if len(known.visibilities) == 1 or newest.seen_at < low_water:
                 pauses = {**pauses, key: SeenPause(repeated, known.said_at, (newest, new))}

@@ -53,7 +53,7 @@ _NEEDLESS = (
     (r"(key\.|value\.)?subject\.name\.strategy|latest\.compatibility\.strict", "a schema is found by the id in the record"),
     (r"discard\.type\.doc\.default", "floe uses no defaults of a schema"),
     (r"json\.fail\.(invalid\.schema|unknown\.properties)", "floe does not ask whether JSON keeps to its schema"),
-    (r"http\.(connect|read)\.timeout\.ms|max\.retries|retries\.(wait|max\.wait)\.ms", "floe has a patience of its own"),
+    (r"http\.(connect|read)\.timeout\.ms|max\.retries|retries\.(wait|max\.wait)\.ms", "floe has a retry policy of its own"),
     (r"converter\.type", "Connect sets it itself"),
 )  # fmt: skip
 _NEEDLESS_APICURIO = (

@@ -35,5 +35,5 @@ def page() -> str:
                     parts += ["", f"{word}:", "", f"```{language}", *text.rstrip("\n").split("\n"), "```"]
             if entry.transcript:
                 parts += ["", "What you see:", "", "```text", *seen_lines(entry), "```"]
-                parts += ["", "What mends it:", "", "```text", *repair_lines(entry), "```"]
+                parts += ["", "How to repair it:", "", "```text", *repair_lines(entry), "```"]
     return "\n".join(parts) + "\n"

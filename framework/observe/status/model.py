@@ -143,7 +143,7 @@ class ControlStatus:
 @dataclass(frozen=True)
 class Status:
     """As of `read_ms`. `word` is the newest thing that a coordinator said, None where it said nothing in the part of the
-    log that was read. `verified`: the tables were looked at besides. `dangers` threaten what may be well still.
+    log that was read. `verified`: the tables were looked at besides. `risks` threaten what may be well still.
     """
 
     target: str

@@ -102,7 +102,7 @@ def unreadable_tables(tables: IcebergTables, catalog: str, target: str) -> Itera
         found = faults(definition_of(loaded.metadata)) if loaded is not None else ()
         sound += not found
         for fault in found:
-            remedy = f"floe doctor --mend {argument(name)} -t {argument(target)}" if fault.is_name else _BY_HAND
+            remedy = f"floe doctor --repair {argument(name)} -t {argument(target)}" if fault.is_name else _BY_HAND
             yield error(f"table {name}", f"Spark cannot read it: {fault}", remedy)
         if loaded is not None and (count := len(damaged_manifests(loaded.metadata, loaded.io, manifests_of(loaded)))):
             message = (
@@ -113,7 +113,7 @@ def unreadable_tables(tables: IcebergTables, catalog: str, target: str) -> Itera
     if len(names) > MOST_TABLES:
         more = counted(len(names) - MOST_TABLES, "more table")
         yield warning(
-            check, f"{more} were not looked at", f"floe doctor --mend TABLE -t {argument(target)} looks at one"
+            check, f"{more} were not looked at", f"floe doctor --repair TABLE -t {argument(target)} looks at one"
         )
 
 
@@ -123,7 +123,7 @@ _BY_HAND = (
 )
 
 
-def mend(tables: IcebergTables, name: str) -> Iterator[DoctorFinding]:
+def repair(tables: IcebergTables, name: str) -> Iterator[DoctorFinding]:
     """Renames the columns of a table whose names make it unreadable; ids, values and files stay as they are. A live run
     goes on with the table as it is then, and later records find the columns by their new names."""
     check = f"table {name}"

@@ -38,7 +38,7 @@ def python() -> Iterator[DoctorFinding]:
 
 
 def java(find_java: Callable[[], str]) -> Iterator[DoctorFinding]:
-    """`find_java` is `framework.adapters.host.java.find_java`; it raises SetupError with the command that mends it."""
+    """`find_java` is `framework.adapters.host.java.find_java`; it raises SetupError with the command that repairs it."""
     yield ok("java", f"a Java that Spark runs on: {find_java()}")
 
 

@@ -122,7 +122,7 @@ def _said(preview: PipelinePreview) -> str:
 
 
 def changes_lines(changes: Iterable[PlanChange], allowed: Collection[str]) -> Iterator[PreviewLine]:
-    """The changes, and below each danger its sentence with the option that allows it."""
+    """The changes, and below each breaking change its sentence with the option that allows it."""
     changes = list(changes)
     if changes:
         yield PreviewLine(" ", 1, "changes")

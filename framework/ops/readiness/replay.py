@@ -104,7 +104,7 @@ def _blocks(review: Review, chosen: Range) -> Iterator[RecordBlock]:
 def _compared(review: Review, table: str, rows: pa.Table | None, chosen: Range) -> Iterator[Evidence]:
     policy = review.plan.write.tables.policy_for(table)
     if policy.write.is_upsert or review.plan.write.tables.whose_history(table) is not None:
-        yield not_checked(f"{table} follows its keys: what it holds depends on all records before these")
+        yield not_checked(f"{table} is an upsert table: what it holds depends on all records before these")
         return
     ends = {
         key: min(end, chosen.ends[key]) for key, end in chosen.recorded.get(table, {}).items() if key in chosen.ends

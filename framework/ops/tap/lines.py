@@ -1,6 +1,6 @@
 """What `floe tap` shows of a record at one stage, as JSON values and as lines, with what must not be seen hidden.
 
-In: a sighting, the stage and the masks. Out: one JSON document, or lines for people. A hidden value is in neither: not in
+In: a sampled record, the stage and the masks. Out: one JSON document, or lines for people. A hidden value is in neither: not in
 fields, rows, keys or names of tables, nor in the words of an error. Invariant: what cannot be read field by field is shown
 only up to the first name of a secret, and not at all where fields are to be hidden.
 """

@@ -1,7 +1,8 @@
 """Dangerous changes, which a person must allow: each has a code and a sentence, and is allowed with `--allow CODE`.
 
-In: the deployed and the new canonical plan. Out: Dangers. A danger loses or repeats something without an error: rows
-that go nowhere, records that are skipped, a second reading from the start. What a run itself refuses is not a danger.
+In: the deployed and the new canonical plan. Out: BreakingChanges. A breaking change loses or repeats something without an
+error: rows that go nowhere, records that are skipped, a second reading from the start. What a run itself refuses is not a
+breaking change.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Rule = Callable[[Value, Value, bool], Iterator[BreakingChange]]
 
 
 def breaking_changes(before: Value, after: Value, has_run: bool) -> list[BreakingChange]:
-    """All dangers of going from one plan to another, in the order of their codes."""
+    """All breaking changes of going from one plan to another, in the order of their codes."""
     found = [breaking for rule in _RULES for breaking in rule(before, after, has_run)]
     return sorted(found, key=lambda breaking: breaking.code)
 

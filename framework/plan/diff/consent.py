@@ -40,12 +40,12 @@ def allowed_codes(words: Iterable[str]) -> frozenset[str]:
 
 
 def missing_consent(changes: Iterable[PlanChange], allowed: Collection[str]) -> tuple[PlanChange, ...]:
-    """The changes with a danger that nobody allowed."""
+    """The changes with a breaking change that nobody allowed."""
     return tuple(change for change in changes if change.breaking and change.breaking not in allowed)
 
 
 def check_consent(changes: Mapping[str, Sequence[PlanChange]], allowed: Collection[str]) -> None:
-    """Raises ConfigError when a change, by pipeline, has a danger that nobody allowed. Nothing was started."""
+    """Raises ConfigError when a change, by pipeline, is a breaking change that nobody allowed. Nothing was started."""
     missing = [(name, change) for name, found in changes.items() for change in missing_consent(found, allowed)]
     if not missing:
         return

@@ -1,8 +1,8 @@
 """What differs between the deployed plan and the one that the files give now, with the keys of the file.
 
 In: two canonical plans (`framework.plan.canonical`), the older one perhaps written by another version. Out:
-PlanChanges, each with a danger's code if it takes something away that a person may miss (`framework.plan.diff.breaking_changes`).
-Pure; what is in neither plan, such as a table's contents, is not compared.
+PlanChanges, each with a breaking change's code if it takes something away that a person may miss
+(`framework.plan.diff.breaking_changes`). Pure; what is in neither plan, such as a table's contents, is not compared.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ChangeKind(str, Enum):
 class PlanChange:
     """One difference: `subject` is its place in the pipeline file (or `table NAME`), values are text for people.
 
-    `danger` is the code that `--allow` must name, "" where none is needed; `why` is its sentence.
+    `breaking` is the code that `--allow` must name, "" where none is needed; `why` is its sentence.
     """
 
     kind: ChangeKind
@@ -90,10 +90,10 @@ class PlanChange:
 
 
 def diff(before: Mapping[str, Any], after: Mapping[str, Any], has_run: bool = True) -> tuple[PlanChange, ...]:
-    """What changes from one canonical value to another, in the order of the file; dangers last where they have no line.
+    """What changes from one canonical value to another, in the order of the file; breaking changes last where they have no line.
 
     Args:
-        has_run: whether the pipeline has positions; some changes are without danger before that.
+        has_run: whether the pipeline has positions; some changes break nothing before that.
     """
     changes = [*_plan_changes(before["plan"], after["plan"]), *_settings(before["settings"], after["settings"])]
     changes = [*_template(before.get("template"), after.get("template"), bool(changes)), *changes]
@@ -114,7 +114,7 @@ def _template(before: Any, after: Any, has_effect: bool) -> Iterator[PlanChange]
 
 
 def _marked(changes: list[PlanChange], breaking: BreakingChange) -> list[PlanChange]:
-    """The changes with the danger on the line that it is about, or on a line of its own."""
+    """The changes with the breaking change on the line that it is about, or on a line of its own."""
     for index, change in enumerate(changes):
         if (change.subject, change.before) == (breaking.subject, breaking.before) and not change.breaking:
             changes[index] = replace(change, breaking=breaking.code, why=breaking.why)

@@ -43,7 +43,7 @@ NO_ISOLATION = Isolation()
 def set_aside(
     block: RecordBlock, poison: Sequence[PoisonRecord], plan: Plan, tables: Mapping[str, TableTarget]
 ) -> tuple[RecordBlock, BlockResult]:
-    """The block without condemned records, and what became of these."""
+    """The block without poison records, and what became of these."""
     failures = {
         record.offset: RecordFailure("decode", "FLOE-D120", f"the record is not read: {record.reason}")
         for record in poison

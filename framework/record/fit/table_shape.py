@@ -80,7 +80,7 @@ class TableShape:
     columns, at any depth, that are neither text nor structure; `counts` are those of columns whose numbers count a
     unit of time; `always_required` are the paths of columns that identify rows; `columns` are the table's own, and
     `partition_fields` the names of the partition fields of all its specs; `keys` are the key columns of a table that
-    follows its keys. Whether a record has its key is looked at in the end (framework.record.upsert.rows): no converter
+    is an upsert table. Whether a record has its key is looked at in the end (framework.record.upsert.rows): no converter
     requires it."""
 
     root: StructConverter

@@ -88,7 +88,7 @@ class BlockState:
 
     `values` are the bytes that are parsed: those of the block, or what its wire format or envelope holds. With `encode`
     text may be given as dictionaries (framework.record.rows.dictionary_text); with `scatter` rows of tables that are
-    alike may be given unsorted. Where tables follow their keys (`keyed`), `tables` and `shapes` have their second
+    alike may be given unsorted. Where tables are upserted (`keyed`), `tables` and `shapes` have their second
     targets too.
     """
 

@@ -1,6 +1,6 @@
 """The rows and deletes of one table as changes of its keys, and the records that have no whole key, or no order.
 
-In: rows that were converted, with their places in the block. Out: KeyedRows, and for rows without a value in a needed
+In: rows that were converted, with their places in the block. Out: UpsertRows, and for rows without a value in a needed
 column why they are refused. A key is looked at when it is converted, at one place for all ways that a record can take.
 """
 

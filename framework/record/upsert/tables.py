@@ -1,4 +1,4 @@
-"""Tables that follow their keys, as one block sees them: which records delete, where those that do go, and where all
+"""Upsert tables, as one block sees them: which records delete, where those that do go, and where all
 of them go as well.
 
 In: the plan and the tables of a block. Out: for each such table a second target, with the key columns and the one that
@@ -110,7 +110,7 @@ class UpsertTables:
 
 
 def upsert_tables(plan: Plan, tables: Mapping[str, TableTarget]) -> UpsertTables | None:
-    """None where no table may follow its keys."""
+    """None where no table may be an upsert table."""
     spec = plan.write.tables
     policies = (spec.defaults, *(policy for _, policy in spec.overrides), *(each.policy for each in tables.values()))
     writes = [policy.write for policy in policies if policy.write.is_upsert]

@@ -195,7 +195,7 @@ def _announcements(
 
 
 def upsert_changes(reports: Iterable[TaskReport], table: str, deletes: Deletes = Deletes.AUTO) -> UpsertChanges | None:
-    """What the batch does to a table that follows its keys, over all tasks; None for a table that is appended to."""
+    """What the batch does to an upsert table, over all tasks; None for a table that is appended to."""
     parts = [report.keyed[table] for report in reports if table in report.keyed]
     if not parts:
         return None
@@ -266,7 +266,7 @@ def _adds_up(line: Accounting) -> bool:
 
 def _check_files(scope: BatchScope, reports: list[TaskReport]) -> None:
     """The files of a table hold the rows that tasks counted for it: who counts a row need not be who writes it. Where
-    the table follows its keys, every change that was counted reached a writer, and the files hold its inserted and
+    it is an upsert table, every change that was counted reached a writer, and the files hold its inserted and
     updated keys."""
     reported: Counter[str] = Counter()
     held: Counter[str] = Counter()

@@ -37,7 +37,7 @@ def run_stage(
 
     Returns:
         The reports of the tasks that are done; the work of those that must be done again once the tables are changed,
-        which is all of it where tables follow their keys; and what the tables need.
+        which is all of it where tables are upserted; and what the tables need.
     """
     plan = context.plan
     numbers = session.range(0, len(work), 1, max(1, len(work)))

@@ -111,7 +111,7 @@ class PipelineRunStatus:
         self.awaits(batch)
 
     def awaits(self, batch: int) -> None:
-        """The newest batch of this run that is announced; where tables follow their keys, the next one waits for its
+        """The newest batch of this run that is announced; where tables are upserted, the next one waits for its
         commit."""
         self._announced_batch = batch
 
@@ -125,7 +125,7 @@ class PipelineRunStatus:
         """
         hold = self._hold(has_an_end)
         if hold is not None and self._awaited_s() < SILENT_FOR_S:
-            return hold  # between any two batches whose tables follow their keys
+            return hold  # between any two batches whose tables are upserted
         # Figures alone are no news.
         if (hold is not None) != (self._report.state == "held"):
             self._say(LogLine(f"reads nothing: {hold.reason}", Level.WARNING) if hold is not None else "reads on")

@@ -128,7 +128,7 @@ class TableTroubles:
 
         Raises:
             FloeError: an outage of a catalog or its store, or what is no matter of a table at all.
-            TableBlocked: FLOE-R144, it is the trouble of a table that follows its keys: the pipeline holds.
+            TableBlocked: FLOE-R144, it is the trouble of an upsert table: the pipeline holds.
         """
         self.is_undecided = False
         for catalog in sorted({catalog_of(name) for name in failed}):

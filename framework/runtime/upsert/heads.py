@@ -1,7 +1,7 @@
-"""Where the live rows of a pipeline's keyed tables are, looked at anew for each batch: its changes are found against
+"""Where the live rows of a pipeline's upsert tables are, looked at anew for each batch: its changes are found against
 that head.
 
-In: the tables as tasks are about to be given them. Out: by name a `KeyedTarget` for each that follows its keys: one
+In: the tables as tasks are about to be given them. Out: by name a `UpsertTarget` for each upsert table: one
 call of its catalog, and its manifests where the head has moved. Tables that are appended to cost nothing. Raises where
 rows of a table cannot be replaced by key, before anything is read: the pipeline holds, since a change that is left out
 cannot be made up for.
@@ -49,7 +49,7 @@ class UpsertHeads:
         self._loaded: list[tuple[TableTarget, UpsertTarget]] = []
 
     def load(self, targets: Mapping[str, TableTarget]) -> dict[str, UpsertTarget]:
-        """The keyed ones among these tables, at their heads now.
+        """The upsert tables among these tables, at their heads now.
 
         Raises:
             TableBlocked: FLOE-R144, rows of one of them cannot be replaced by key.

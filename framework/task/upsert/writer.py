@@ -1,4 +1,4 @@
-"""Changes of tables that follow their keys, written by the one task that has all changes of a key.
+"""Changes of upsert tables, written by the one task that has all changes of a key.
 
 In: changes as tasks sent them, and the live files of each table's base snapshot. Out: the newest row of each key in
 data files, with the id of the row that it replaces (invariant 16), and a file of the keys with where their live rows

@@ -1,6 +1,6 @@
 """Tells all who look when something has changed, from one look a second however many they are.
 
-In: a `Desk`. Out: server-sent events with the parts of a page that changed. The overview is asked for by one task, and
+In: a `Backend`. Out: server-sent events with the parts of a page that changed. The overview is asked for by one task, and
 only while somebody looks; what is rendered for a version is rendered once.
 """
 

@@ -1,6 +1,6 @@
 """Routes of what people look at: the document, its events, its two assets.
 
-In: a `Desk` and who may. Out: routes. With tokens the document holds no data: a browser cannot bring a token when it is
+In: a `Backend` and who may. Out: routes. With tokens the document holds no data: a browser cannot bring a token when it is
 led to an address, so that the page's own script asks for the events with it.
 """
 

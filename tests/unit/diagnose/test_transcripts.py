@@ -1,4 +1,4 @@
-"""What `floe explain` says of codes that no file alone can show: what a person sees, and what mends it."""
+"""What `floe explain` says of codes that no file alone can show: what a person sees, and how to repair it."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_lost_announcements_name_the_way_on() -> None:
 
 
 def test_a_code_s_page_shows_the_transcript(capsys: pytest.CaptureFixture[str]) -> None:
-    """`floe explain` prints what was typed, what was printed and what mends it."""
+    """`floe explain` prints what was typed, what was printed and how to repair it."""
     assert run_main(["explain", "R319"]) == 0
 
     shown = capsys.readouterr().out

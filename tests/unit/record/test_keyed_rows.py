@@ -1,4 +1,4 @@
-"""Records of tables that follow their keys become upserts and deletes by key, alike whichever way a record takes."""
+"""Records of upsert tables become upserts and deletes by key, alike whichever way a record takes."""
 
 from __future__ import annotations
 
@@ -611,7 +611,7 @@ def test_the_fold_of_changes_is_the_fold_of_documents(values: list[dict[str, Any
 
 
 def test_of_a_new_table_the_key_alone_is_required() -> None:
-    """What a schema says is always there may be missing where a table follows its keys: a row's image need not be
+    """What a schema says is always there may be missing where a table is an upsert table: a row's image need not be
     whole."""
     details = (("id", ColumnDetail("the key", True)), ("name", ColumnDetail("whose", True)))
     need = TableNeed("ns.t", (("id", "long"), ("name", "string")), details)

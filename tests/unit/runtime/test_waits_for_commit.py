@@ -1,4 +1,4 @@
-"""Invariant 17: where tables follow their keys, a run reads on when what it announced is committed, and not before."""
+"""Invariant 17: where tables are upserted, a run reads on when what it announced is committed, and not before."""
 
 from __future__ import annotations
 

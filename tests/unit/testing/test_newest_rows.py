@@ -1,4 +1,4 @@
-"""Tests of tables that follow their keys: what is expected is the newest row of each key."""
+"""Tests of upsert tables: what is expected is the newest row of each key."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_table_whose_keys_are_all_deleted_is_named_with_no_rows() -> None:
 
 
 def test_tables_beside_it_keep_every_record() -> None:
-    """In one file a table that is appended to has all records, and one that follows its keys the newest."""
+    """In one file a table that is appended to has all records, and one that is an upsert table the newest."""
     case = """\
   - name: a
     input: [{value: {id: 1, n: 1}}, {value: {id: 1, n: 2}}, {value: {id: 1, n: 3, log: y}}, {value: {id: 1, n: 4, log: y}}]

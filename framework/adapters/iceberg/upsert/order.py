@@ -1,4 +1,4 @@
-"""How a table that follows its keys says which record is newer, where a column of it does, and which deleted keys it
+"""How an upsert table says which record is newer, where a column of it does, and which deleted keys it
 remembers.
 
 In: a table's metadata and the policy. Out: a `RowOrder`, or None where the source's own order holds. The rule: a

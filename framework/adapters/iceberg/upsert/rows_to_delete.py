@@ -1,4 +1,4 @@
-"""Which rows go with a commit to a table that follows its keys, for the very head that it is conditional on.
+"""Which rows go with a commit to an upsert table, for the very head that it is conditional on.
 
 In: announcements of changed keys, and the live files of the head. Out: by data file the positions to delete. Keeps
 invariant 15: no positions are committed unless every live file was known at the snapshot that was searched, or is

@@ -1,7 +1,7 @@
-"""A table that follows its keys, as tasks must know it to find the live rows of keys: one snapshot, and where its rows
+"""An upsert table, as tasks must know it to find the live rows of keys: one snapshot, and where its rows
 are.
 
-In: a table as it was just loaded, and the target that tasks write by. Out: a `KeyedTarget`, small when pickled, or why
+In: a table as it was just loaded, and the target that tasks write by. Out: a `UpsertTarget`, small when pickled, or why
 rows of the table cannot be replaced by key, in words for people. Nothing is decided here of what becomes of such a
 table.
 """

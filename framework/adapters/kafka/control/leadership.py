@@ -1,8 +1,8 @@
 """Coordinator leadership: whoever owns the control topic's partition in the coordinators' group reads it and commits.
 
 In: a connection's settings, the group and the control topic. Out: LeadershipAssigned with the facts that invariant 6 needs,
-then committed events from the low-water mark on, LogEndReached whenever the log's end is reached, LeadershipRevoked when leadership
-is lost. The low-water mark is the group's offset, with the topic's id beside it (invariant 11).
+then committed events from the low-water mark on, LogEndReached whenever the log's end is reached, LeadershipRevoked when
+leadership is lost. The low-water mark is the group's offset, with the topic's id beside it (invariant 11).
 """
 
 from __future__ import annotations

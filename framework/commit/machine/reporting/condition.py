@@ -73,7 +73,7 @@ class TableFacts:
 
 
 def pipeline_condition(facts: PipelineFacts) -> Condition:
-    """The state of a pipeline. What a person must mend comes first, then what a person holds, then whether it runs."""
+    """The state of a pipeline. What a person must repair comes first, then what a person holds, then whether it runs."""
     name = argument(facts.name)
     reported = next((r for r in reversed(facts.reports) if not facts.live or r.by in facts.live), None)
     since_ms = reported.since_ms if reported is not None else None
@@ -147,7 +147,7 @@ def reading_hold(
 
 
 def commit_hold(waiting: PipelineBacklog, is_seen: bool) -> Condition | None:
-    """Why a live run whose tables follow their keys reads nothing for now: a batch of it is not committed yet
+    """Why a live run whose tables are upserted reads nothing for now: a batch of it is not committed yet
     (invariant 17). None: all are.
 
     Args:

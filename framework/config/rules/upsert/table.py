@@ -1,4 +1,4 @@
-"""Rules about tables whose rows follow their keys: the words of `write`, the key, and what says that a row is newer or
+"""Rules about upsert tables: the words of `write`, the key, and what says that a row is newer or
 gone.
 
 In: a pipeline's tree. Out: a diagnostic per violation. What a table's policy leaves out comes from the defaults, so

@@ -1,4 +1,4 @@
-"""FLOE-C450 to C462: the words of upsert tables, whose rows follow their keys."""
+"""FLOE-C450 to C462: the words of upsert tables."""
 
 # ruff: noqa: E501  (prose: one sentence is not cut by the width of a line)
 from __future__ import annotations

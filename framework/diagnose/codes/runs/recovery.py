@@ -18,7 +18,7 @@ ENTRIES = (
             "`floe status` says whether the table is blocked; if it was dropped, floe cannot tell which letters were replayed: restore it, or name another dead-letter table",
             (
                 "floe status -t prod",
-                "# Mend or restore the table, then:",
+                "# Repair or restore the table, then:",
                 "floe dlq replay orders.yaml -t prod",
             ),
         ),

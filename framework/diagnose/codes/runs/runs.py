@@ -200,7 +200,7 @@ ENTRIES = (
             "orders: BLOCKED for 2m 5s",
             "`floe status` says why those tables wait; reading resumes by itself once they are committed",
             (
-                "# Mend the table that the reason names. If nobody commits:",
+                "# Repair the table that the reason names. If nobody commits:",
                 "floe coordinator -t prod",
             ),
             ShownAs.STATUS,

@@ -7,7 +7,7 @@ from framework.diagnose.entry import CodeEntry as Code
 from framework.diagnose.entry import Transcript
 
 
-def _breaking(code: str, message: str, *mends: str, place: str = "pipeline orders") -> Transcript:
+def _breaking(code: str, message: str, *repairs: str, place: str = "pipeline orders") -> Transcript:
     """A run that does not begin, since nobody has allowed the change."""
     usual = ("# If it is meant:", f"floe run orders.yaml -t prod --allow {code}")
     return Transcript(
@@ -18,7 +18,7 @@ def _breaking(code: str, message: str, *mends: str, place: str = "pipeline order
         (
             "# Look at all changes; if this one is not meant, put the old words back into the file.",
             "floe plan orders.yaml -t prod",
-            *(mends or usual),
+            *(repairs or usual),
         ),
     )
 
@@ -41,7 +41,7 @@ ENTRIES = (
     ),
     Code(
         "FLOE-P002",
-        "`--allow` names no danger",
+        "`--allow` names no breaking change",
         "`--allow` takes the codes of dangerous changes, one by one. Nothing allows all of them at once.",
         transcript=Transcript(
             "run orders.yaml -t prod --allow all",
