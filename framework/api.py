@@ -39,7 +39,7 @@ def validate(
         variables, sets: what `--var NAME=VALUE` and `--set PATH=VALUE` give.
 
     Returns:
-        The findings in file order. `finding.is_error` tells errors from warnings; no finding means that all is well.
+        The findings in file order. `finding.is_error` distinguishes errors from warnings; no finding means that all is well.
     """
     from framework.adapters.project.files import find_files, no_files, real_world
     from framework.config.check_files import check_files

@@ -110,7 +110,7 @@ def _run_verb(arguments: list[str] | None) -> int:
         click.echo("interrupted", err=True)
         return 128 + signal.SIGINT
     except BrokenPipeError:
-        # The reader of our output went away; nothing is left to tell it.
+        # The reader of our output went away; nothing is left to report it to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     return result if isinstance(result, int) else 0

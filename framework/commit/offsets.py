@@ -1,6 +1,6 @@
 """Source positions: where a pipeline may start, what its next batch covers, and how the work is cut into tasks.
 
-In: facts as plain values (group offsets, topic facts, the chain in the control log). Out: positions and slices, or a
+In: facts as plain values (group offsets, topic facts, the chain in the control log). Out: positions and offset ranges, or a
 StateDisagreement that shows both values. Keeps invariant 2 (batches form an unbroken chain), invariant 11 (offsets are
 valid only for the topic id they came from) and the rule that a missing offset is never read as "new, from 0".
 """
@@ -138,8 +138,8 @@ def decide_start(
         facts: every partition of the pipeline's topics now.
         chain: ranges of the pipeline's newest DataComplete or Heartbeat in the control log; None when it has none.
         starting_offsets: `earliest` or `latest`; used only when the pipeline has never run.
-        on_data_loss: `skip_and_record`: a position in front of its log's start is no error; `find_gaps` tells of it.
-        given_up: where partitions ended that a person gave up, as the control log tells.
+        on_data_loss: `skip_and_record`: a position in front of its log's start is no error; `find_gaps` reports it.
+        given_up: where partitions ended that a person gave up, as the control log says.
 
     Raises:
         StateDisagreement: positions in different places do not fit.

@@ -29,7 +29,7 @@ class DeploymentHistory:
 
 
 def history_of(saved: SavedPlan) -> DeploymentHistory:
-    """A saved plan as if it were what was deployed; a bare hash tells nothing."""
+    """A saved plan as if it were what was deployed; a bare hash says nothing."""
     newest = {}
     for value in saved.pipelines or ():
         name = value["plan"]["pipeline"]  # type: ignore[index]

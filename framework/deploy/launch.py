@@ -102,7 +102,7 @@ def plan_application(
     """What would be submitted. Writes nothing.
 
     Args:
-        deployment: the name that the run tells with its plan.
+        deployment: the name that the run publishes with its plan.
         name: the application's name; the pipelines' names without it.
         lock: the packages to ship; None: those installed here.
         maintained: patterns of tables that are maintained, in place of a run of the pipelines.

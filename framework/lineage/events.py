@@ -124,7 +124,7 @@ def _event(kind: str, at_ms: int, pipeline: str, run: str, names: Names) -> Even
         "producer": PRODUCER,
         "schemaURL": _EVENT,
         "run": {
-            # The same for everybody who tells of the run: its driver, and whichever coordinator commits for it.
+            # The same for everybody who reports the run: its driver, and whichever coordinator commits for it.
             "runId": str(uuid5(NAMESPACE_URL, f"{names.jobs}/{pipeline}/{run}")),
             "facets": {"processing_engine": _facet("processing_engine", name="floe", version=__version__)},
         },

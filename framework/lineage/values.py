@@ -163,7 +163,7 @@ def column_sources(plan: Mapping[str, Any], columns: tuple[str, ...]) -> dict[st
     does not say, as with SQL. Columns that floe fills are left out.
 
     Args:
-        plan: as `framework.plan.canonical` tells it, perhaps of another version.
+        plan: as `framework.plan.canonical` says it, perhaps of another version.
     """
     try:
         if plan["transform"] is not None:

@@ -229,7 +229,7 @@ TAKEOVERS = _counter(
 )
 RECENT_TAKEOVERS = _gauge(
     "floe_coordinator_recent_takeovers",
-    f"How often who coordinates changed within {TAKEOVERS_MIN} minutes, by whichever processes, as the control topic tells.",
+    f"How often who coordinates changed within {TAKEOVERS_MIN} minutes, by whichever processes, as the control topic says.",
     Label.CONTROL_TOPIC,
     since=3,
 )

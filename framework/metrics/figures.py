@@ -136,7 +136,7 @@ class CoordinatorFigures:
     outcomes: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by catalog and outcome
     durations: Mapping[str, Histogram] = field(default_factory=dict)  # by catalog
     oldest_request_ms: Mapping[str, int] = field(default_factory=dict)  # by catalog
-    recent_takeovers: int = 0  # of any process, as the control log tells them
+    recent_takeovers: int = 0  # of any process, as the control log reports them
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The newest dead letters of a pipeline, for the page of `floe ops`: only of those that the target names.
 
-In: the target's list, what a run published that it runs, a catalog. Out: letters as documents, each text harmless to show.
+In: the target's list, what a run published that it runs, a catalog. Out: dead letters as documents, each text harmless to show.
 Invariant: what the list does not name is not read. Memory is bounded by a part of the table and the letters that are
 asked for.
 """

@@ -28,7 +28,7 @@ def is_uncompiled() -> bool:
 
 
 def has_compiled(package: str, name: str, interface: int) -> bool:
-    """Whether this process has the module, and uses it; `floe doctor` tells."""
+    """Whether this process has the module, and uses it; `floe doctor` says."""
     return not _uncompiled and _is_there(package, name, interface)
 
 

@@ -1,7 +1,7 @@
-"""Offsets of a slice at which no record was handed on, and which of these gaps are looked at once more.
+"""Offsets of a task range at which no record was handed on, and which of these gaps are looked at once more.
 
-In: the blocks of one slice, in order. Out: its holes, counted gap by gap, and pieces of gaps to be read again. Keeps
-invariant 8: a block that repeats an offset, leaves its slice, or has a value without an offset ends the batch, and a
+In: the blocks of one task range, in order. Out: its holes, counted gap by gap, and pieces of gaps to be read again. Keeps
+invariant 8: a block that repeats an offset, leaves its task range, or has a value without an offset ends the batch, and a
 gap is a hole only while another reader finds no record in it.
 """
 
@@ -49,7 +49,7 @@ class Tally:
         """Take in the next block.
 
         Raises:
-            AccountingError: its offsets do not ascend inside the slice, or are not as many as its records.
+            AccountingError: its offsets do not ascend inside the task range, or are not as many as its records.
         """
         if not len(block) == len(block.offsets) == len(block.timestamps_ms):
             raise _unsound(

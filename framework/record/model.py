@@ -49,7 +49,7 @@ class TaskRange:
 
 @dataclass
 class RecordBlock:
-    """Consecutive records of one slice, about 100,000 of them. All sequences are of one length.
+    """Consecutive records of one task range, about 100,000 of them. All sequences are of one length.
 
     `values` and `keys` are None where the record has none (a None value is a tombstone). `timestamps_ms` is -1 where
     the broker gives none. `values` may be a `framework.record.value_buffer.JoinedValues`; `keys` and `headers` may be
@@ -212,7 +212,7 @@ class UpsertPart:
 
 @dataclass(frozen=True)
 class TaskReport:
-    """What a task tells the driver about its slices; sent as one pickled value.
+    """What a task reports to the driver about its task ranges; sent as one pickled value.
 
     `files` maps a table's name to its data files, `targets` to the (table_uuid, schema_id) they were written for,
     `rows` to its rows. With `needs` the task must be done again once the tables are changed, and `files` is empty.

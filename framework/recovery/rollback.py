@@ -1,8 +1,8 @@
-"""Moves a table back to an older snapshot in one conditional commit, and notes what it then lacks.
+"""Rolls a table back to an older snapshot in one conditional commit, and records which data it lacks afterwards.
 
-In: a target's broker and catalog, a table, a snapshot or a time. Out: a `RollbackPlan`, and a new, empty snapshot on
-top of the older one that carries the table's progress on (invariant 3). Refuses while a pipeline that fills the table
-is live.
+In: a target's broker and catalog, a table, and a snapshot or a time. Out: a `RollbackPlan`, and an empty snapshot on top
+of the older one. The new snapshot keeps the table's progress (invariant 3). Refuses while a pipeline that writes the
+table is live.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ DOING = "floe rollback"
 
 
 def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay: bool) -> RollbackPlan:
-    """Look, and change nothing.
+    """Plan a rollback. Changes nothing.
 
     Raises:
-        SetupError: broker or catalog cannot be reached.
-        TableBlocked: no such table, or no such snapshot. StateDisagreement: what it gives up cannot be determined.
+        SetupError: the broker or the catalog cannot be reached.
+        TableBlocked: the table or the snapshot does not exist.
+        StateDisagreement: the data that the rollback gives up cannot be determined.
     """
     control = check_control_topic(KafkaAdmin(at.kafka), at.control_topic)
     facts = at.catalog.load_history(table, BRANCH, control.topic_id)
@@ -77,12 +78,12 @@ def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay
 
 
 def replays_of(gaps: Iterable[Gap]) -> list[str]:
-    """The names under which the gaps are read."""
+    """The pipelines that replay these gaps."""
     return [gap.replay_pipeline for gap in gaps]
 
 
 def _committed(at: ControlPlace, gap: Gap) -> OffsetRanges:
-    """What a replay of the gap has read by the word of its own group."""
+    """The offset ranges that a replay of the gap has read, according to its consumer group."""
     keys = [(r.topic, r.partition) for r in gap.ranges]
     stored = KafkaAdmin(at.kafka).group_offsets(group_id(at.prefix, gap.replay_pipeline), keys)
     safe = {key: own_offset(key, value) for key, value in stored.items()}
@@ -94,7 +95,7 @@ def _committed(at: ControlPlace, gap: Gap) -> OffsetRanges:
 
 
 def _announced(at: ControlPlace, table_uuid: str, log_start: int, plan: RollbackPlan) -> Announcements:
-    """From where the snapshot to go back to has everything; all there is where the table lacked something before."""
+    """The announcements that the target snapshot may lack; all of them if the table lacked data before."""
     reader = ControlReader(at.kafka, at.control_topic)
     try:
         end = reader.end_offset()
@@ -110,7 +111,7 @@ def _announced(at: ControlPlace, table_uuid: str, log_start: int, plan: Rollback
 
 
 def refuse_live_pipelines(at: ControlPlace, plan: RollbackPlan) -> None:
-    """Raises SetupError where a run of a pipeline is live that fills the table."""
+    """Raises SetupError if a run is live whose pipeline writes the table."""
     admin = KafkaAdmin(at.kafka)
     for pipeline in plan.pipelines:
         refuse_live(admin, at.prefix, pipeline, DOING)

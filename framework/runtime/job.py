@@ -310,7 +310,7 @@ class Job:
 
 
 def reported(pipeline: LoadedPipeline, deployment: str) -> Deployed:
-    """What a run tells of itself; the worker adds its run and the time."""
+    """What a run publishes of itself; the worker adds its run and the time."""
     value = canonical(pipeline)
     return Deployed(pipeline.spec.name, "", hash_of([value]), value, __version__, 0, deployment)
 

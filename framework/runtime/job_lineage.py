@@ -1,4 +1,4 @@
-"""What a driver tells of its runs as lineage events: that each begins, and how it ends.
+"""What a driver reports of its runs as lineage events: that each begins, and how it ends.
 
 In: workers, and how they ended. Out: values for the tellers of `runtime.lineage`, one for each Kafka connection, which the
 coordinators of the driver use, too. Without `lineage` in the target nothing is reported.
@@ -25,7 +25,7 @@ class JobLineage:
         self._open: set[str] = set()
 
     def of(self, connection: str, catalog: IcebergTables) -> LineageTeller | None:
-        """What tells of the runs and commits of a Kafka connection."""
+        """What reports the runs and commits of a Kafka connection."""
         if connection not in self._publishers:
             self._publishers[connection] = lineage_of(self._target, connection, catalog, self._say)
         return self._publishers[connection]

@@ -211,7 +211,7 @@ class LineageTeller:
 def lineage_of(
     target: TargetSpec, connection: str, catalog: IcebergTables, say: Callable[[str], None]
 ) -> LineageTeller | None:
-    """What tells of a target's runs and commits; None where it says nothing of lineage."""
+    """What reports a target's runs and commits; None where it says nothing of lineage."""
     spec = target.lineage
     if not spec.is_wanted:
         return None

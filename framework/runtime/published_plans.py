@@ -1,6 +1,6 @@
-"""What runs published that they run: looked up in the control topic, where their safe offsets point to it.
+"""Reads the plans that runs published in the control topic, at the offsets that their consumer groups point to.
 
-In: Kafka settings, a control topic and consumer groups. Out: Deployed events by pipeline. Nothing is written.
+In: Kafka settings, a control topic and consumer groups. Out: the newest Deployed event of each pipeline. Writes nothing.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def said(error: BaseException) -> str:
     return (named or lines or [type(error).__name__])[0 if not named else -1]
 
 
-# Errors of tasks that the driver tells from any other failed batch: what they need is an outage, or is refused.
+# Errors of tasks that the driver distinguishes from any other failed batch: what they need is an outage, or is refused.
 _OF_TASKS: dict[str, type[FloeError]] = {
     "FLOE-R108": AccountingError,
     "FLOE-R141": RetriableError,

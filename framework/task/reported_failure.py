@@ -2,7 +2,7 @@
 
 In: the function of a task. Out: the same function, whose errors of floe's own and of files and networks reach the
 driver as values. Errors cross Java as text, and Spark quotes values in it: a record that reads like an outage would be
-waited for without end. So what a task tells stands behind a word that only this driver and its tasks know.
+waited for without end. So what a task reports stands behind a word that only this driver and its tasks know.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ReportedFailure:
 
 
 def reporting(task: Task) -> Task:
-    """The task, which tells errors that are no matter of a record. Call it in the driver."""
+    """The task, which distinguishes errors that are no matter of a record. Call it in the driver."""
     word = _WORD
 
     def reported(batches: Any) -> Iterator[Any]:

@@ -16,7 +16,7 @@ from framework.web.documents import DeadLetterPage
 
 @dataclass(frozen=True)
 class SettingFinding:
-    """What is wrong with one setting; `is_error` tells it from a word of advice."""
+    """What is wrong with one setting; `is_error` distinguishes it from a word of advice."""
 
     key: str
     message: str

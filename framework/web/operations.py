@@ -39,7 +39,7 @@ class OperationRequest:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of the query. `most` is the greatest number, or the greatest length of a text."""
+    """A parameter of the query. `most` is the maximum of a number, or the maximum length of a text."""
 
     name: str
     about: str
@@ -51,7 +51,8 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Operation:
-    """`returns` None: the answer has no body. `cached`: the answer hangs on the overview alone."""
+    """One operation of the REST API. With `returns` None the response has no body. A `cached` response depends on nothing
+    but the overview."""
 
     method: str
     path: str

@@ -35,7 +35,7 @@ POINTS = (
 )
 RECOVERY_POINTS = (
     "table-recovered",  # a verb of recovery has changed one table, and not yet the next one or the offsets
-    "recovery-decided",  # a verb of recovery is about to tell the control log
+    "recovery-decided",  # a verb of recovery is about to write to the control log
     "recovery-told",  # it has
 )
 MAINTENANCE_POINTS = (

@@ -243,7 +243,7 @@ def alter(catalog: Catalog, commits: TableCommits, change: AlterTable) -> bool:
 def note_filled_from(
     catalog: Catalog, commits: TableCommits, table: str, table_uuid: str, topic_id: str, pipeline: str
 ) -> bool:
-    """Set the property that tells of a control topic. False when the table has changed meanwhile.
+    """Set the property that names a control topic. False when the table has changed meanwhile.
 
     Raises:
         FloeError: FLOE-R134 the catalog cannot be asked or could not do it; FLOE-R140 it refuses.

@@ -196,7 +196,7 @@ class IcebergTables:
         return ask_upsert(self._load(target.name), target, lambda loaded: upsert_target_of(loaded, target, known))
 
     def check_upsert(self, target: TableTarget) -> None:
-        """Find what keeps rows of the table from being replaced by key, as far as its metadata tells.
+        """Find what keeps rows of the table from being replaced by key, as far as its metadata says.
 
         Raises:
             FloeError, TableBlocked: as `load_keyed`.

@@ -1,10 +1,10 @@
-"""Fetches slices of partitions: one consumer a process, kept and re-assigned for each slice.
+"""Fetches task ranges: one consumer a process, kept and assigned anew for each range.
 
-In: a Slice. Out: RecordBlocks of committed records whose offsets all lie in the slice, and the number of holes
-(markers, aborted and compacted records) that invariant 8 needs. A slice ends when the consumer's position passes its
+In: a TaskRange. Out: RecordBlocks of committed records whose offsets all lie in the task range, and the number of holes
+(markers, aborted and compacted records) that invariant 8 needs. A task range ends when the consumer's position passes its
 end, never when a count is reached: holes make a counting reader hang or read over the end. Gaps are read once more, by
-a second reader, before they count as holes (framework.record.gaps). Invariant 11: a slice counts only if the topic
-still has the slice's id after it was read.
+a second reader, before they count as holes (framework.record.gaps). Invariant 11: a task range counts only if the topic
+still has the task range's id after it was read.
 """
 
 from __future__ import annotations
@@ -84,25 +84,25 @@ def _connection(settings: Mapping[str, str]) -> _Connection:
 
 
 class RangeFetcher:
-    """Reads slices one after another over the process's one consumer; one thread only. `holes` is the newest
-    slice's."""
+    """Reads task ranges one after another over the process's one consumer; one thread only. `holes` is the newest
+    task range's."""
 
     def __init__(self, settings: Mapping[str, str], stall_timeout_s: float = STALL_TIMEOUT_S) -> None:
         self._settings = dict(settings)
         self._stall_timeout_s = stall_timeout_s
         self.holes = 0
-        """Offsets of the newest slice that hold no committed record; right once its iteration has ended."""
+        """Offsets of the newest task range that hold no committed record; right once its iteration has ended."""
         self._seen = 0
 
     def fetch(self, task_range: TaskRange, block_records: int = 100_000) -> Iterator[RecordBlock]:
         """The committed records of [start, end), ascending, in blocks of about `block_records`.
 
         Raises:
-            DataLossError: the slice is no longer in the log; says the first offset that is.
-            StateDisagreement: the topic is not the one that the slice was planned for.
+            DataLossError: the task range is no longer in the log; says the first offset that is.
+            StateDisagreement: the topic is not the one that the task range was planned for.
             RetriableError: nothing came for `stall_timeout_s`.
             SetupError: the broker refuses us.
-            AccountingError: invariant 8, records of the slice were lost or repeated on the way.
+            AccountingError: invariant 8, records of the task range were lost or repeated on the way.
         """
         self.holes = 0
         if task_range.end <= task_range.start:
@@ -141,13 +141,13 @@ class RangeFetcher:
         try:
             yield from self._blocks(connection, reader, task_range, block_records)
         finally:
-            # What was fetched ahead for this slice is of no use to the next one.
+            # What was fetched ahead for this task range is of no use to the next one.
             reader.unassign()
 
     def _blocks(
         self, connection: _Connection, reader: PartitionReader, task_range: TaskRange, block_records: int
     ) -> Iterator[RecordBlock]:
-        """The records inside the slice, in blocks of about `block_records`, until the position is at or past the
+        """The records inside the task range, in blocks of about `block_records`, until the position is at or past the
         end."""
         position, held, met = task_range.start, 0, False
         progress_at = time.monotonic()

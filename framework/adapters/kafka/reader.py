@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 class Polled:
     """What one look at the consumer gave. `records` and `nbytes` are what is held now, `position` is one past the
     newest record seen (-1: none was seen), `events` are errors and ends of the partition, each with its offset. `seen`
-    counts the records below the end that the client gave since the slice was assigned, before anything was done with
+    counts the records below the end that the client gave since the task range was assigned, before anything was done with
     them."""
 
     records: int
@@ -60,7 +60,7 @@ class PartitionReader(Protocol):
     log: ClientLog
 
     def assign(self, task_range: TaskRange) -> None:
-        """Read from the start of the slice on."""
+        """Read from the start of the task range on."""
 
     def unassign(self) -> None:
         """Read nothing; what was fetched ahead is thrown away."""
@@ -114,8 +114,8 @@ def _config(settings: Mapping[str, str], log: ClientLog, **own: int) -> dict[str
         "fetch_min_bytes": 1,
         # TCP and the broker have checked the bytes already.
         "check_crcs": False,
-        # What is fetched past a slice's end is thrown away: with 8 MiB and 200,000 messages a slice of 1,000
-        # records costs 170 ms, with these 40 ms, and long slices are no slower.
+        # What is fetched past a task range's end is thrown away: with 8 MiB and 200,000 messages a task range of 1,000
+        # records costs 170 ms, with these 40 ms, and long task ranges are no slower.
         "max_partition_fetch_bytes": 1024 * 1024,
         "queued_max_messages_kbytes": 64 * 1024,
         "queued_min_messages": 20_000,
@@ -263,7 +263,7 @@ class PythonReader:
         events: list[tuple[KafkaError, int]] = []
         with _no_cycle_collection():
             got = self._consumer.consume(records, timeout_s)
-            # The common case first: all are records inside the slice, which the last one shows, since offsets ascend.
+            # The common case first: all are records inside the task range, which the last one shows, since offsets ascend.
             whole = bool(got) and not any(m.error() for m in got) and (got[-1].offset() or 0) < end
             self._seen += len(got) if whole else sum(not m.error() and (m.offset() or 0) < end for m in got)
             inside = got if whole else self._sort_out(got, end, events)

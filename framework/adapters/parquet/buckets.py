@@ -2,7 +2,7 @@
 
 In: a column and a number of buckets. Out: for each value its bucket, null for null. A row of a bucketed table is asked
 for its bucket twice, and PyIceberg's Rust takes 90 ns each time. For types that are not listed, and without floe's
-compiled module, PyIceberg is asked. Not needed any more once its own is as fast: `test_buckets_are_worth_it` tells.
+compiled module, PyIceberg is asked. Not needed any more once its own is as fast: `test_buckets_are_worth_it` shows it.
 """
 
 from __future__ import annotations

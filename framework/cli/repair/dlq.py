@@ -43,7 +43,7 @@ def dlq() -> None:
 
 
 def _read(pipeline: LoadedPipeline, selection: Selection, columns: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Letters as rows, newest first; timestamps in milliseconds."""
+    """Dead letters as rows, newest first; timestamps in milliseconds."""
     import pyarrow as pa
 
     from framework.plan.compile import compile_plan

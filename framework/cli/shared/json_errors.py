@@ -55,7 +55,7 @@ def asks_for_json(arguments: Sequence[str]) -> bool:
 
 
 def findings_of(error: FloeError | click.ClickException) -> tuple[Diagnostic, ...]:
-    """What an error tells, as findings."""
+    """What an error says, as findings."""
     if isinstance(error, ConfigError) and error.diagnostics:
         return error.diagnostics
     if isinstance(error, FloeError):

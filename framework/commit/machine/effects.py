@@ -171,7 +171,7 @@ class Assigned:
     `low_water_topic_id`, `chain_from`, `low_water_epoch` and `records_end` are what was stored with it; a low-water mark
     without a topic id is refused (invariant 11). `log_end` is where the log ends now, None when that is not known; `truncated`:
     the broker says that the log was cut off below the low-water mark and written anew (its leader epochs do not fit
-    those that were read). `framework.commit.machine.step.start_offset` tells where reading begins.
+    those that were read). `framework.commit.machine.step.start_offset` says where reading begins.
     """
 
     coordinator: str

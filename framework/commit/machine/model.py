@@ -237,7 +237,7 @@ class CoordinatorState:
     pipelines: dict[str, PipelineState] = field(default_factory=dict)
     requests: dict[str, CommitRequest] = field(default_factory=dict)
     last_commits: dict[str, CommitToTable] = field(default_factory=dict)  # as read from the log: information
-    committed: dict[str, int] = field(default_factory=dict)  # a table's uuid -> the highest P that the log tells of
+    committed: dict[str, int] = field(default_factory=dict)  # a table's uuid -> the highest P that the log reports
     reports: dict[str, StateChanged] = field(default_factory=dict)  # of tables, as read from the log: information
     pauses: Pauses = field(default_factory=dict)
     leader_epoch: int | None = None  # the newest of any record that was folded

@@ -277,7 +277,7 @@ def settle(
 
 
 def _given_up(p: PartitionPlaces) -> tuple[SourceRange, ...]:
-    """Where a partition that is not read any more ended, as far as its announcements tell."""
+    """Where a partition that is not read any more ended, as far as its announcements say."""
     if p.announced is None or p.announced_topic_id is None:
         return ()
     return (SourceRange(p.topic, p.announced_topic_id, p.partition, p.announced, p.announced),)

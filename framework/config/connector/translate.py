@@ -179,7 +179,7 @@ class _Import(SettingsReader):
         return routed
 
     def _report_case(self, routed: ConnectorRoutes, sql: str | None, defaults: Values) -> None:
-        """The sink tells upper from lower case everywhere but in the names of columns."""
+        """The sink distinguishes upper from lower case everywhere but in the names of columns."""
         looks = any("field" in rule.get("when", {}) for rule in routed.values["rules"])
         if defaults["case"] == "insensitive" and (looks or sql is not None):
             message = "the sink's transforms and rules find a field in one spelling only, and floe's then in any"

@@ -59,7 +59,7 @@ READER = Limits(pending_files=2**53, undrained_files=2**53)
 
 @dataclass
 class ControlLog:
-    """What the log says up to `end`. `by_word`: what it tells of commits is believed, and not looked for in the tables.
+    """What the log says up to `end`. `by_word`: what it reports of commits is believed, and not looked for in the tables.
     `links` holds the newest batch, heartbeat or settled offsets of each pipeline,
     good or not; `state.pipelines` the good chains; `deployed` what each pipeline's newest run published that it runs."""
 

@@ -1,7 +1,7 @@
 """Where everything stands, judged from the control log, from what the broker shows, and, if somebody looked, the tables.
 
 In: a folded `ControlLog`, `BrokerView`, and `StatusInput` or None, all as values; the time is an argument. Out: a `Status`. Pure:
-nothing is asked of anybody. Without a look at the tables the log's word counts: a commit that it does not tell of yet
+nothing is asked of anybody. Without a look at the tables the log counts: a commit that it does not report yet
 still waits, and a table is as the coordinator last said; `Status.word` and `PipelineStatus.word` say whose words those
 are and how old. The states are judged by the functions that the metrics use.
 """

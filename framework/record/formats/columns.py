@@ -51,7 +51,7 @@ class ColumnBuilder:
 
 
 class MinusZero(int):
-    """The whole number -0, which only columns of floats tell from 0."""
+    """The whole number -0, which only columns of floats distinguish from 0."""
 
 
 _WHOLE = frozenset({int, MinusZero})

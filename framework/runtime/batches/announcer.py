@@ -134,7 +134,7 @@ class Announcer:
     def publish_plan(self, deployed: Deployed) -> None:
         """Put on record what this run runs; `tell_plan_again` repeats it every few hours.
 
-        It goes through the transactional producer, so that a run that was fenced can never tell of its older plan.
+        It goes through the transactional producer, so that a run that was fenced can never publish its older plan.
         """
         self._deployed = replace(deployed, run=self._run_id)
         if len(encode(self._deployed)) > MAX_EVENT_BYTES:

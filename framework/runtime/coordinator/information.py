@@ -1,4 +1,4 @@
-"""What a coordinator tells the control topic: gathered during a turn, and appended at once at its end.
+"""What a coordinator publishes to the control topic: gathered during a turn, and appended at once at its end.
 
 In: information events. Out: records in the log, split where they would be too large. Information never ends a
 coordinator: what the broker refuses for good is said, and published anew by what follows.

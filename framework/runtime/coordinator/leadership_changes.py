@@ -2,7 +2,7 @@
 
 In: the control log: the part before where a new coordinator begins to read, looked through once by a thread of its own,
 and each event that it reads from there on. Out: when leadership was taken, by the rule that `floe status` and the page
-follow, so that all tell the same. What cannot be read counts as calm, and is read again later: nothing waits for it.
+follow, so that all report the same. What cannot be read counts as calm, and is read again later: nothing waits for it.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class Coordinator:
 
     @property
     def takeovers_ms(self) -> tuple[int, ...]:
-        """When who coordinates changed, as the control log tells it; what it knows while it coordinates itself."""
+        """When who coordinates changed, as the control log reports it; what it knows while it coordinates itself."""
         return self._history.takeovers_ms
 
     @property

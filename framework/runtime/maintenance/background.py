@@ -1,6 +1,6 @@
 """The coordinator's maintenance: rounds over tables in the gaps of ingestion, on threads of their own.
 
-In: what the coordinator commits, the plans that runs tell, and whether there is a gap now. Out: tables that stay
+In: what the coordinator commits, the plans that runs publish, and whether there is a gap now. Out: tables that stay
 healthy, a line for each round, and how healthy each table then is. A round begins only while this process owns the
 control topic and has nothing in flight; it ends early when that is over. Commits never wait for it: they are
 conditional on the head as ever (invariant 4), and what is rewritten meanwhile is tried again.
@@ -183,7 +183,7 @@ class TableKeeper:
         if name is None:
             return
         table = None
-        with contextlib.suppress(Exception):  # whatever it is, the table's first round tells it, and others go on
+        with contextlib.suppress(Exception):  # whatever it is, the table's first round reports it, and others go on
             table = self._care.look(name)
         with self._lock:
             if table is None:

@@ -309,7 +309,7 @@ def _key_names(target: TableTarget, key_ids: Sequence[int]) -> list[str]:
 
 
 def _mark_of(target: TableTarget) -> str:
-    """The name of the column that tells which winner a row is."""
+    """The name of the column that says which winner a row is."""
     from framework.table.schema.arrow import parse_schema, unused_name
 
     return unused_name(parse_schema(target.schema_json), _WINNER)

@@ -326,7 +326,7 @@ class TableCommits:
         cannot be asked."""
         try:
             return self._settled(effect, self._catalog.load_table(identifier_of(effect.table)).metadata, None)
-        except Exception as error:  # each catalog has exceptions of its own, and the first error is the one to tell
+        except Exception as error:  # each catalog has exceptions of its own, and the first error is the one to report
             log.info("table %s could not be looked at again: %s", effect.table, error)
             return None
 

@@ -1,8 +1,7 @@
-"""How an upsert table says which record is newer, where a column of it does, and which deleted keys it
-remembers.
+"""Reads an upsert table's order: the column that decides which record is newer, and the deleted keys to remember.
 
-In: a table's metadata and the policy. Out: a `RowOrder`, or None where the source's own order holds. The rule: a
-table that has lost what it remembered is not written, since older records would bring deleted keys back.
+In: a table's metadata and the policy. Out: a `RowOrder`, or None where the order of the source decides. Invariant: a
+table that has lost its deleted keys is not written, because older records would restore deleted rows.
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ def deleted_key_files_of(metadata: TableMetadata) -> tuple[str, ...] | None:
 
 
 def lost(table: str, reason: str) -> TableBlocked:
-    """The error for a table whose deleted keys are not all known any more."""
+    """The error for a table that has lost some of its deleted keys."""
     return TableBlocked(
         f"the deleted keys that table {table} remembers cannot be used: {reason}",
         code="FLOE-R146",

@@ -134,8 +134,8 @@ def ask_upsert(loaded: Table | None, target: TableTarget, read: Callable[[Table]
 
 
 def check_upsert(loaded: Table, target: TableTarget) -> None:
-    """Find what keeps rows from being replaced by key as far as the metadata tells; manifests are read only where it
-    tells of equality deletes.
+    """Find what keeps rows from being replaced by key as far as the metadata says; manifests are read only where it
+    reports equality deletes.
 
     Raises:
         TableBlocked, Exception: as `keyed_target_of`.

@@ -342,7 +342,7 @@ def mark_of(metadata: str) -> Mark:
 
 
 def holds_still(settings: Mapping[str, str], topic: str, offset: int, leader_epoch: int) -> bool:
-    """Whether the log still holds everything below `offset` that was read up to this leader epoch: the broker tells
+    """Whether the log still holds everything below `offset` that was read up to this leader epoch: the broker says
     where the records of an epoch end (KIP-320), and a consumer that begins with an epoch learns where they end
     earlier.
 

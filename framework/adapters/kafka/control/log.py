@@ -230,7 +230,7 @@ def _raw(message: Message) -> RawRecord:
 
 
 class ControlPublisher:
-    """Appends events at least once: what a coordinator tells, and requests. Kept open between calls."""
+    """Appends events at least once: what a coordinator publishes, and requests. Kept open between calls."""
 
     def __init__(self, settings: Mapping[str, str], topic: str, timeout_s: float = PUBLISH_TIMEOUT_S) -> None:
         self._settings = dict(settings)

@@ -27,7 +27,7 @@ _POLL_S = 0.2
 class Presence:
     """Membership of one run. Joins at once, leaves with `close`; serves itself in a thread of its own.
 
-    It only tells; it guards nothing. That one run alone can announce is kept by the transactional id (invariant 2), so
+    It only reports; it guards nothing. That one run alone can announce is kept by the transactional id (invariant 2), so
     a membership that could not be had, or was lost in an outage, does no harm and is taken up again by itself.
     """
 

@@ -248,7 +248,7 @@ class PipelineProducer:
                     raise self._unknown(error.str()) from raised
 
     def _cause(self, producer: Producer, error: KafkaError, positions: list[TopicPartition]) -> KafkaError:
-        """Events are purged when their transaction has failed for another reason; the next call on it tells that."""
+        """Events are purged when their transaction has failed for another reason; the next call on it reports that."""
         if error.code() != KafkaError._PURGE_QUEUE or not positions:
             return error
         try:

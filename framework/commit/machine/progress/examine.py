@@ -89,7 +89,7 @@ def is_cut_off(state: CoordinatorState, view: ExaminedTable) -> bool:
 
 
 def lacks_announced(state: CoordinatorState, view: ExaminedTable) -> bool:
-    """Whether the log tells of more that is in a table than the table records: of a commit, or in the next announcement
+    """Whether the log reports more that is in a table than the table records: of a commit, or in the next announcement
     that waits for it, which follows one that the table does not hold."""
     table = state.tables.get(state.queues.get(view.table_uuid, ""))
     reached = view.progress.control_offset if view.progress is not None else 0

@@ -1,4 +1,4 @@
-"""What to type when a table is blocked, by the reason that a coordinator tells.
+"""What to type when a table is blocked, by the reason that a coordinator reports.
 
 In: a table's name and the reason. Out: a remedy, which has a command for every reason. The reasons are floe's own
 sentences, and they stand in control logs of earlier versions, too: each is known by the words it is made with.

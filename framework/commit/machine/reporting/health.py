@@ -64,7 +64,7 @@ def report_states(turn: StepDraft) -> None:
 
 
 def next_report_ms(state: CoordinatorState) -> int | None:
-    """When `tell` has something to say that it may not say yet; None when it has not."""
+    """When `report_states` has something to say that it may not say yet; None when it has not."""
     if not state.caught_up or state.needs_proof is not None:
         return None
     times = []
