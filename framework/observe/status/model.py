@@ -166,7 +166,7 @@ class Status:
 
     def to_json(self) -> dict[str, object]:
         """The document that `floe status --json` prints."""
-        value = asdict(self)
+        value = {"dangers" if name == "risks" else name: part for name, part in asdict(self).items()}
         for table in value["tables"]:
             if table["health"] is None:
                 del table["health"]
