@@ -42,7 +42,7 @@ class OffsetsRead:
 @dataclass(frozen=True)
 class TableCommitted:
     """One commit of one table; `reads` are, by pipeline, the offsets up to which it moved the table. `replaced` counts the
-    rows that the keyed changes took away."""
+    rows that the upsert took away."""
 
     table: str
     branch: str

@@ -56,7 +56,7 @@ def recover_table(
 
 
 Recovered = Callable[[str, RecoverTable, Committed], None]
-"""Told of each table that a verb has changed: the verb, what was committed, and what came of it."""
+"""Called for each table that a verb has changed: the verb, what was committed, and what came of it."""
 
 
 def untold(verb: str, effect: RecoverTable, outcome: Committed) -> None:

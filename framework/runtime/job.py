@@ -231,7 +231,7 @@ class Job:
                 worker.run_status.report_state(Health.STOPPED, self._why_ended(worker))
                 self._lineage.ended(worker, RunEnd.COMPLETE)
             except (TableBlocked, DeadlinePassed) as error:
-                # Told to who asked; the other pipelines go on, and the end of the job asks again.
+                # Reported to who asked; the other pipelines go on, and the end of the job asks again.
                 self._report_uncommitted(worker, error)
             self._ended.add(name)
             worker.close()

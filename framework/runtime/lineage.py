@@ -1,4 +1,4 @@
-"""Tells of runs and commits, as lineage events, in a thread of its own: nothing waits for who listens.
+"""Reports runs and commits, as lineage events, in a thread of its own: nothing waits for who listens.
 
 In: values, from any thread. Out: events, sent one after another to the target's sink. What does not fit into the queue, or
 cannot be delivered, is dropped, counted, and said once. Invariant: no method blocks or raises, so that no run and no commit

@@ -390,7 +390,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Acted:
-    """Information: a person changes something, who it is, when, and why. Told before the act, or with it, of what has no
+    """Information: a person changes something, who it is, when, and why. Published before the act, or with it, of what has no
     such words of its own: offsets that are set, announcements that are discarded, a table that is rolled back.
 
     `subject` is the pipeline or the table, `why` what the person said ("" where nothing was), `detail` what is done.

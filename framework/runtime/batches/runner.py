@@ -68,7 +68,7 @@ class BatchRunner:
         self._announced = announced
         self._newest_announced = newest_announced
         self._handover = handover
-        self._keyed = UpsertHeads(plan, catalog, say)
+        self._upsert_heads = UpsertHeads(plan, catalog, say)
         self._isolation = PoisonIsolation(say)
         self._say = say
 
@@ -91,9 +91,11 @@ class BatchRunner:
         self._measures.job_group = session.sparkContext.getLocalProperty(JOB_GROUP) or ""
         self._measures.enter(RunPhase.TABLES)
         batch.tables_refreshed.result()
-        stage = StageOfBatch(session, scope, self._context(scope), self._tables, self._keyed, self._measures.enter)
+        stage = StageOfBatch(
+            session, scope, self._context(scope), self._tables, self._upsert_heads, self._measures.enter
+        )
         reports, rewrites = self._isolation.do(scope, stage.write, stage.look_for_deadly)
-        self._keyed.keep_indexes(session, reports)
+        self._upsert_heads.keep_indexes(session, reports)
         self._measures.enter(RunPhase.ANNOUNCING)
         failpoint("files-written")
         known = self._tables.targets.values()

@@ -158,7 +158,7 @@ class CoordinatorTurns:
                     update.records_end,
                 )
             )
-            # Told before the log is read: one that ends meanwhile, again and again, is seen as well.
+            # Published before the log is read: one that ends meanwhile, again and again, is seen as well.
             self._information.enqueue(CoordinatorAssigned(self._name, _now_ms(), self._reads_again))
             self._reads_again = False
             if self._history is not None:

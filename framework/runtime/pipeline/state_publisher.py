@@ -1,4 +1,4 @@
-"""Tells the control topic in which state this driver's pipelines are. Information: a word that cannot be said is
+"""Publishes to the control topic in which state this driver's pipelines are. Information: a word that cannot be said is
 dropped.
 
 In: states as the workers find them, as often as they like. Out: `StateChanged` events, when a state changes and, with

@@ -1,4 +1,4 @@
-"""Tells all who look when something has changed, from one look a second however many they are.
+"""Notifies all who look when something has changed, from one look a second however many they are.
 
 In: a `Backend`. Out: server-sent events with the parts of a page that changed. The overview is asked for by one task, and
 only while somebody looks; what is rendered for a version is rendered once.

@@ -132,9 +132,9 @@ def test_commands_of_a_transcript_exist(entry: CodeEntry, tmp_path: Path, monkey
 def test_lost_announcements_name_the_way_on() -> None:
     """A recreated topic is mended by `floe rebase`; the explanation names it, with the option for copied topics."""
     for code in ("FLOE-R316", "FLOE-R319"):
-        mends = "\n".join(repair_lines(CODES[code]))
-        assert "floe rebase" in mends
-        assert "--same-offsets" in mends
+        repairs = "\n".join(repair_lines(CODES[code]))
+        assert "floe rebase" in repairs
+        assert "--same-offsets" in repairs
         assert "--same-offsets" in CODES[code].text
 
 
