@@ -121,7 +121,7 @@ def test_nothing_in_trouble_is_said() -> None:
     """Who looks at a healthy system reads that in the first line, also of an empty log."""
     assert "Nothing is in trouble" in html(seen(()))
     assert "Nothing is in trouble" in html(seen(at_now(written("a.t", 1), committed("a.t", 1))))
-    assert "No pipeline has told anything" in html(seen(()))
+    assert "No pipeline has published anything" in html(seen(()))
 
 
 def test_a_broker_that_is_away_is_the_first_line() -> None:
