@@ -190,7 +190,7 @@ def test_what_only_connect_allows_is_refused_by_its_name(
 
 
 @pytest.mark.parametrize(
-    ("field", "told"),
+    ("field", "reported"),
     [
         ({"type": ["null", "int"], "default": None}, None),
         ({"type": ["null", "int"], "default": 7}, "default where the record has null"),

@@ -48,7 +48,7 @@ SOURCE = "  source: {kafka: {topics: [orders]}}\n"
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "reported"),
     [
         ('  trigger: {every: "${param.topic}"}', "often"),
         ('  trigger: {every: "{{ param.topic }}"}', "often"),
@@ -77,7 +77,7 @@ def test_a_wrong_parameter_of_an_included_part_is_told_where_it_is_given() -> No
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "reported"),
     [
         ("  trigger: {every: often}", "often"),
         ('  trigger: {every: "${param.pace}"}', '"${param.pace}"'),

@@ -68,7 +68,7 @@ def test_other_errors_of_tasks_stay_as_they_were() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "reported"),
     [
         (ValueError("a-secret"), "a batch failed: ValueError"),
         (RuntimeError(TRACE % "what: a-secret"), "a batch failed: org.apache.spark.api.python.PythonException"),
