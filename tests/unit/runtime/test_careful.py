@@ -56,7 +56,9 @@ def test_expressions_stay_apart_for_the_rest_of_the_run() -> None:
 
 def test_a_batch_that_fails_nevertheless_is_looked_into_again() -> None:
     """Who looks is told that expressions are apart already: another record may end the task."""
-    run = Batches(APART, works=Isolation((PoisonRecord("events", 0, 14, "SIGSEGV"),), is_uncompiled=True, is_sql_apart=True))
+    run = Batches(
+        APART, works=Isolation((PoisonRecord("events", 0, 14, "SIGSEGV"),), is_uncompiled=True, is_sql_apart=True)
+    )
     for _ in range(3):
         with pytest.raises(Unforeseen):
             run.attempt(1)

@@ -74,7 +74,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> dict[WriteMode, Run]:
         said: list[str] = []
         reported: list[Health] = []
         run_status = PipelineRunStatus(plan(mode), "run", WorkerReport("p"), said.append)
-        publisher = SimpleNamespace(report_state=lambda name, run, state, *more, reported=reported: reported.append(state))
+        publisher = SimpleNamespace(
+            report_state=lambda name, run, state, *more, reported=reported: reported.append(state)
+        )
         log = Log()
         run_status.attach(log, publisher)  # type: ignore[arg-type]
         runs[mode] = Run(run_status, log, clock, said, reported)
