@@ -16,11 +16,11 @@ from typing import Any
 
 from framework.cli.write.import_connector import check_text, pipeline_text
 from framework.cli.write.import_proof import load_text, proved
-from framework.config.connector.read import read_settings
-from framework.config.connector.translate import Imported, import_connector
+from framework.connector.sink.model import Unknown
+from framework.connector.sink.proof import Proof, proof
+from framework.connector.translation.read import read_settings
+from framework.connector.translation.translate import Imported, import_connector
 from framework.errors import ConfigError
-from framework.testing.connect.model import Unknown
-from framework.testing.connect.proof import Proof, proof
 from framework.testing.recorded import Taken
 from framework.testing.sql import SqlEngine
 from framework.testing.suite import run_file

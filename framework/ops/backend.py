@@ -14,9 +14,9 @@ from pathlib import Path
 
 from framework.adapters.secrets import hidden
 from framework.commit.events.event_types import Deployed, Holds, PauseChanged
-from framework.config.connector.translate import import_connector
 from framework.config.load import load_pipeline
 from framework.config.world import World
+from framework.connector.translation.translate import import_connector
 from framework.errors import ConfigError, FloeError
 from framework.observe.live.reader import LiveTarget, OverviewReader
 from framework.ops.shown_dead_letters import ShownDeadLetters

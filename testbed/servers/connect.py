@@ -18,7 +18,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
 from framework.adapters.host.java import find_java
-from framework.testing.connect.model import SinkRecord, Stops, Value
+from framework.connector.sink.model import SinkRecord, Stops, Value
 from testbed.servers.maven import JARS_OF_PYSPARK, dependency, jars
 
 KAFKA_VERSION = "4.3.1"

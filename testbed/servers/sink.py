@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JJavaError
 
-from framework.testing.connect.model import SinkRecord, Stops
+from framework.connector.sink.model import SinkRecord, Stops
 from testbed.servers.connect import ICEBERG_VERSION, Chain, Connect
 from testbed.servers.maven import JARS_OF_PYSPARK, dependency, jars
 

@@ -44,15 +44,15 @@ from pyiceberg.types import (
 
 from framework.cli.write.import_connector import pipeline_text
 from framework.cli.write.import_proof import load_text
-from framework.config.connector.avro_types import difference
-from framework.config.connector.java_regex import Differs, translated
-from framework.config.connector.translate import import_connector
 from framework.config.filled.build import table_policy
 from framework.config.names.patterns import compiled, unfit
 from framework.config.spec import FormatSpec, FormatType
+from framework.connector.sink.model import SinkRecord, Stops, Unknown
+from framework.connector.sink.sink import written
+from framework.connector.translation.avro_types import difference
+from framework.connector.translation.java_regex import Differs, translated
+from framework.connector.translation.translate import import_connector
 from framework.errors import ConfigError
-from framework.testing.connect.model import SinkRecord, Stops, Unknown
-from framework.testing.connect.sink import written
 from framework.testing.execute import CaseOutcome
 from framework.testing.suite import run_file
 from framework.testing.values import rows_of, shown

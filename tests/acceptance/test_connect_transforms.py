@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from framework.testing.connect.model import SinkRecord, Stops, Unknown, parsed
-from framework.testing.connect.transforms import transformed
+from framework.connector.sink.model import SinkRecord, Stops, Unknown, parsed
+from framework.connector.sink.transforms import transformed
 from testbed.servers.connect import BeyondPython, Connect
 from tests.sink_configurations import NAMES, configuration, like
 

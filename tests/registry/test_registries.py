@@ -13,8 +13,8 @@ import pytest
 from google.protobuf import descriptor_pb2
 
 from framework.adapters.registry import Registry
-from framework.config.connector.translate import import_connector
 from framework.config.spec import FormatSpec, FormatType
+from framework.connector.translation.translate import import_connector
 from framework.errors import RetriableError, SetupError
 from framework.ops.doctor import registry as doctor_registry
 from framework.record.formats.wire import UnknownSchema, WriterSchema

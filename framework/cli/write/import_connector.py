@@ -12,9 +12,6 @@ import yaml
 
 from framework.adapters.project.files import read_text
 from framework.cli.shared import complete
-from framework.config.connector.read import read_settings, with_worker
-from framework.config.connector.translate import Imported, import_connector
-from framework.config.connector.untranslatable import refused
 from framework.config.document import Files
 from framework.config.load import RULES
 from framework.config.rules.rules import Document
@@ -22,6 +19,9 @@ from framework.config.schema.document_schema import check
 from framework.config.text import SourceText
 from framework.config.tree import Mapping, parse, plain
 from framework.config.values.type_text import structure
+from framework.connector.translation.read import read_settings, with_worker
+from framework.connector.translation.translate import Imported, import_connector
+from framework.connector.translation.untranslatable import refused
 from framework.errors import ConfigError
 
 NO_SETTINGS: Mapped[str, str] = MappingProxyType({})

@@ -18,10 +18,10 @@ from framework.adapters.telemetry.safe_output import log_line
 from framework.cli.check.test_write import Recording, take
 from framework.config.load import LoadResult, load_pipelines
 from framework.config.spec import LoadedPipeline
+from framework.connector.sink.model import Unknown
+from framework.connector.sink.proof import Proof, proof
 from framework.diagnose.counted import counted
 from framework.errors import ConfigError
-from framework.testing.connect.model import Unknown
-from framework.testing.connect.proof import Proof, proof
 from framework.testing.recorded import Taken, checked
 from framework.testing.rewriting.emit import block, flow
 from framework.testing.sql import LocalSpark

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from framework.cli.main import run_main
 from framework.cli.write.import_connector import pipeline_text
-from framework.config.connector.read import read_settings
-from framework.config.connector.target.keys import NAMES, why_not
-from framework.config.connector.translate import import_connector
+from framework.connector.translation.read import read_settings
+from framework.connector.translation.target.keys import NAMES, why_not
+from framework.connector.translation.translate import import_connector
 from framework.errors import ConfigError
 from tests.unit.config.in_memory import TARGET
 

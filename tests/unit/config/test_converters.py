@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from framework.cli.main import run_main
-from framework.config.connector.avro_types import difference
-from framework.config.connector.converters import _DECIDE as DECIDE  # the list itself is what is tested
-from framework.config.connector.converters import converted, format_of, unreadable
-from framework.config.connector.read import with_worker
-from framework.config.connector.translate import import_connector
+from framework.connector.translation.avro_types import difference
+from framework.connector.translation.converters import _DECIDE as DECIDE  # the list itself is what is tested
+from framework.connector.translation.converters import converted, format_of, unreadable
+from framework.connector.translation.read import with_worker
+from framework.connector.translation.translate import import_connector
 from framework.errors import ConfigError
 
 KAFKA = "org.apache.kafka.connect."

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from framework.config.connector.java_regex import Differs, translated
 from framework.config.names.patterns import compiled
+from framework.connector.translation.java_regex import Differs, translated
 
 SAME = [
     "order",

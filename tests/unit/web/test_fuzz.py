@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from framework.cli.write.import_connector import pipeline_text
-from framework.config.connector.translate import import_connector
+from framework.connector.translation.translate import import_connector
 from framework.ops.backend import _of_file, _of_sink
 from framework.web.connect import SINKS
 from framework.web.openapi import describe

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from framework.config.connector.untranslatable import PARTIAL, Untranslatable
+from framework.connector.translation.untranslatable import PARTIAL, Untranslatable
 from framework.diagnose.suggest import did_you_mean
 
 KEY = "value.converter"

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from framework.config.connector.transforms.chain import ConnectTransform
-from framework.config.connector.transforms.record_shape import RecordShape
-from framework.config.connector.untranslatable import PARTIAL, Untranslatable, same_regex
 from framework.config.names.patterns import compiled
+from framework.connector.translation.transforms.chain import ConnectTransform
+from framework.connector.translation.transforms.record_shape import RecordShape
+from framework.connector.translation.untranslatable import PARTIAL, Untranslatable, same_regex
 
 
 def applies(step: ConnectTransform, shape: RecordShape) -> bool:

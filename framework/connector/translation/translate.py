@@ -12,21 +12,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from framework.config.connector.avro_types import difference
-from framework.config.connector.converters import KEY as CONVERTER
-from framework.config.connector.converters import format_of
-from framework.config.connector.policies import errors, policies
-from framework.config.connector.routes import ConnectorRoutes, routes_of
-from framework.config.connector.settings_reader import Note, SettingsReader
-from framework.config.connector.target.keys import NAMES, is_passed_over, why_not
-from framework.config.connector.target.target import target_of
-from framework.config.connector.transforms.chain import check_names, step_names, step_of
-from framework.config.connector.transforms.record_shape import RecordShape, select, shape_of
-from framework.config.connector.transforms.values import apply
-from framework.config.connector.untranslatable import PARTIAL, Untranslatable, refused, same_regex
-from framework.config.connector.whole_sinks import check_whole
-from framework.config.connector.writes import Unsayable, Writes, writes_of
 from framework.config.units import partition_field
+from framework.connector.translation.avro_types import difference
+from framework.connector.translation.converters import KEY as CONVERTER
+from framework.connector.translation.converters import format_of
+from framework.connector.translation.policies import errors, policies
+from framework.connector.translation.routes import ConnectorRoutes, routes_of
+from framework.connector.translation.settings_reader import Note, SettingsReader
+from framework.connector.translation.target.keys import NAMES, is_passed_over, why_not
+from framework.connector.translation.target.target import target_of
+from framework.connector.translation.transforms.chain import check_names, step_names, step_of
+from framework.connector.translation.transforms.record_shape import RecordShape, select, shape_of
+from framework.connector.translation.transforms.values import apply
+from framework.connector.translation.untranslatable import PARTIAL, Untranslatable, refused, same_regex
+from framework.connector.translation.whole_sinks import check_whole
+from framework.connector.translation.writes import Unsayable, Writes, writes_of
 from framework.diagnose.suggest import did_you_mean
 
 _TYPES_OF_SCHEMAS = (

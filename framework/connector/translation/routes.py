@@ -11,9 +11,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from framework.config.connector.transforms.record_shape import RecordShape, is_struct
-from framework.config.connector.untranslatable import Untranslatable, refused, same_regex
 from framework.config.names.patterns import compiled
+from framework.connector.translation.transforms.record_shape import RecordShape, is_struct
+from framework.connector.translation.untranslatable import Untranslatable, refused, same_regex
 
 TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)+\Z")
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)*\Z")

@@ -6,8 +6,8 @@ refuses the whole configuration or leaves a TODO at the place.
 
 from __future__ import annotations
 
-from framework.config.connector.java_regex import Differs, translated
 from framework.config.names.patterns import unfit
+from framework.connector.translation.java_regex import Differs, translated
 from framework.errors import ConfigError
 
 PARTIAL = "`--allow-partial` writes the file without it, and a TODO in its place"

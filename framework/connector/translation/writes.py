@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from framework.config.connector.untranslatable import Untranslatable
 from framework.config.units import COLUMN
+from framework.connector.translation.untranslatable import Untranslatable
 
 UPSERT_MODE = "iceberg.tables.upsert-mode-enabled"
 CHANGE_FIELDS = ("iceberg.tables.cdc-field", "iceberg.tables.cdc.field")

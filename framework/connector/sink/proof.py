@@ -12,9 +12,9 @@ from datetime import datetime
 from typing import Any
 
 from framework.config.spec import PipelineSpec
+from framework.connector.sink.model import SinkRecord, Value
+from framework.connector.sink.sink import column_type, columns, key_of, together, written
 from framework.table.policy.rules import may_create
-from framework.testing.connect.model import SinkRecord, Value
-from framework.testing.connect.sink import column_type, columns, key_of, together, written
 from framework.testing.recorded import Taken, as_input
 
 NAME = "as the sink writes these records"

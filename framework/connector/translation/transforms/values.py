@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from framework.config.connector.transforms.cdc import debezium, dms, new_record_state
-from framework.config.connector.transforms.chain import ConnectTransform
-from framework.config.connector.transforms.record_shape import (
+from framework.config.values.type_text import Structure
+from framework.connector.translation.transforms.cdc import debezium, dms, new_record_state
+from framework.connector.translation.transforms.chain import ConnectTransform
+from framework.connector.translation.transforms.record_shape import (
     RecordColumn,
     RecordShape,
     changed,
@@ -20,9 +21,14 @@ from framework.config.connector.transforms.record_shape import (
     literal,
     named,
 )
-from framework.config.connector.transforms.timestamps import timestamp
-from framework.config.connector.transforms.topics import applies, left_of, logical_table, regex_router, routed_by_time
-from framework.config.values.type_text import Structure
+from framework.connector.translation.transforms.timestamps import timestamp
+from framework.connector.translation.transforms.topics import (
+    applies,
+    left_of,
+    logical_table,
+    regex_router,
+    routed_by_time,
+)
 
 _NUMBERS = {"int": "0", "long": "0L", "float": "0F", "double": "0D"}
 _CASTS = {

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from framework.config.connector.converters import KEY as CONVERTER
-from framework.config.connector.converters import format_of, unreadable
-from framework.config.connector.untranslatable import refused
+from framework.connector.translation.converters import KEY as CONVERTER
+from framework.connector.translation.converters import format_of, unreadable
+from framework.connector.translation.untranslatable import refused
 
 _FLAGS = (
     "iceberg.tables.auto-create-enabled",

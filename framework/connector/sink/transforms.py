@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from itertools import zip_longest
 
-from framework.testing.connect.model import SinkRecord, Stops, Unknown, Value
+from framework.connector.sink.model import SinkRecord, Stops, Unknown, Value
 
 Options = Mapping[str, str]
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from framework.config.connector.settings_reader import SettingsReader
-from framework.config.connector.untranslatable import refused
 from framework.config.rules.permitted import is_property_allowed, never_a_property
 from framework.config.spec import PartitionFieldSpec
 from framework.config.units import COLUMN, partition_text
+from framework.connector.translation.settings_reader import SettingsReader
+from framework.connector.translation.untranslatable import refused
 
 Values = dict[str, Any]
 _CALL = re.compile(r"([A-Za-z0-9_]+)\((.+)\)")

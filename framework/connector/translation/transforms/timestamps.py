@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from framework.config.connector.transforms.chain import ConnectTransform
-from framework.config.connector.transforms.record_shape import RecordColumn, RecordShape, changed, quoted
 from framework.config.values.type_text import text_of
+from framework.connector.translation.transforms.chain import ConnectTransform
+from framework.connector.translation.transforms.record_shape import RecordColumn, RecordShape, changed, quoted
 
 _UNITS = {"seconds": "s", "milliseconds": "ms"}
 _TO_MOMENT = {

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
-from framework.config.connector.untranslatable import PARTIAL, Untranslatable, refused
+from framework.connector.translation.untranslatable import PARTIAL, Untranslatable, refused
 from framework.diagnose.suggest import did_you_mean
 
 _KAFKA = "org.apache.kafka.connect.transforms."

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from framework.testing.connect.model import SinkRecord, Stops, Unknown, Value, parsed
-from framework.testing.connect.transforms import transformed
+from framework.connector.sink.model import SinkRecord, Stops, Unknown, Value, parsed
+from framework.connector.sink.transforms import transformed
 
 # Without classes in classes, escapes of Java's own, flags, and what only looks around.
 _PLAIN_REGEX = re.compile(

@@ -2,7 +2,7 @@
 needs.
 
 In: a key. Out: a sentence, or nothing for a key that is not known, which is then refused. The list holds every key of
-Connect and of both sinks that `framework.config.connector.translate` does not carry over.
+Connect and of both sinks that `framework.connector.translation.translate` does not carry over.
 """
 
 from __future__ import annotations

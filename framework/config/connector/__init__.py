@@ -1,1 +1,0 @@
-"""A Kafka Connect sink's configuration as a pipeline file."""

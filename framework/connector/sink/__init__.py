@@ -1,0 +1,1 @@
+"""The sink, interpreted by itself: what its tables would hold."""

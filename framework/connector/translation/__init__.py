@@ -1,0 +1,1 @@
+"""Settings of a sink translated into a pipeline file and a target."""

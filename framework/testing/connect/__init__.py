@@ -1,1 +1,0 @@
-"""A small interpreter of Kafka Connect's Iceberg sink: what its tables hold for given records."""
