@@ -2,7 +2,7 @@
 
 Follow the folders in the order of a record's journey: `config` reads the pipeline file, `plan` compiles it, `record`
 decodes, routes and converts, `table` decides how tables change, `commit` is the protocol; all of them are pure.
-`adapters` touch the world, `runtime` joins the two, `cli` is one file a verb. Other programs use `framework.api`.
+`adapters` touch the world, `runtime` joins the two, `cli` has the verbs by task. Other programs use `framework.api`.
 """
 
 __all__ = ["__version__", "api", "errors"]

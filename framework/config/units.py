@@ -11,6 +11,7 @@ import re
 from functools import lru_cache
 
 from framework.config.spec import PartitionFieldSpec, SortFieldSpec
+from framework.config.values.transforms import TRANSFORMS
 
 _DURATION = re.compile(r"([1-9][0-9]{0,8})(ms|s|m|h|d)\Z")
 _MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -24,8 +25,6 @@ COLUMN = r"[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z_][A-Za-z0-9_-]*)*"
 _CALL = re.compile(r"([A-Za-z_]+)\(([^,()]*)(?:,([^,()]*))?\)\Z")
 _COLUMN = re.compile(COLUMN + r"\Z")
 _SORT = re.compile(r"(.+?)(?:(?<! ) +(asc|desc))?(?:(?<! ) +nulls +(first|last))?\Z")
-PLAIN_TRANSFORMS = ("identity", "year", "month", "day", "hour")
-NUMBERED_TRANSFORMS = ("bucket", "truncate")
 
 
 def setting_text(value: object) -> str:
@@ -63,9 +62,10 @@ def partition_field(text: str) -> PartitionFieldSpec | None:
     if match is None:
         return None
     transform, first, second = match[1], match[2].strip(" "), match[3] and match[3].strip(" ")
-    if transform in PLAIN_TRANSFORMS and second is None and _COLUMN.match(first):
+    known = TRANSFORMS.get(transform)
+    if known and not known.counts and second is None and _COLUMN.match(first):
         return PartitionFieldSpec(first, transform)
-    if transform in NUMBERED_TRANSFORMS and second is not None:
+    if known and known.counts and second is not None:
         number, column = (first, second) if first.isdecimal() else (second, first)
         if re.match(r"[1-9][0-9]{0,8}\Z", number) and _COLUMN.match(column):
             return PartitionFieldSpec(column, transform, int(number))

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import parse_transform
 from pyiceberg.types import (
     DoubleType,
     FloatType,
@@ -27,14 +26,16 @@ from pyiceberg.types import (
 )
 
 from framework.config.names.table_names import identifier_of
-from framework.config.spec import FieldHint, NameCase, PartitionFieldSpec, TablePolicy
+from framework.config.spec import FieldHint, NameCase, PartitionFieldSpec, TablePolicy, Case
+from framework.config.units import partition_text
+from framework.config.values.transforms import TRANSFORMS
 from framework.table.changes import CreateTable, Refusal
 from framework.table.columns.details import with_details
 from framework.table.columns.limit import CODE as TOO_WIDE
 from framework.table.columns.limit import too_wide, within
 from framework.table.columns.new_fields import FieldIds, build_type, children
 from framework.table.model import ColumnDetail, ObservedType, TableNeed
-from framework.table.partitions import order_of, spec_of
+from framework.table.partitions import order_of, spec_of, transform_of
 from framework.table.policy.admitted import admitted_fields, most_columns
 from framework.table.policy.metadata_columns import metadata_columns as filled_by_floe
 from framework.table.policy.names import keeps_to_iceberg, named, with_column_names
@@ -50,9 +51,6 @@ from framework.table.schema.types import (
     without_nanoseconds,
 )
 from framework.table.upsert.keys import unordered
-
-_TRANSFORMS = frozenset({"identity", "bucket", "truncate", "year", "month", "day", "hour"})
-_WITH_ARGUMENT = frozenset({"bucket", "truncate"})
 
 
 def plan_create(
@@ -268,22 +266,21 @@ def _transformed_field(
 ) -> PartitionFieldSpec | Refusal:
     """A partition or sort field with its column as the table spells it, or why the table cannot have it."""
     path = tuple(wanted.column.split("."))
-    if wanted.transform not in _TRANSFORMS or (wanted.argument is None) == (wanted.transform in _WITH_ARGUMENT):
-        return Refusal(table, path, f"{_field_text(wanted)} is not an Iceberg transform", "FLOE-T104")
+    known = TRANSFORMS.get(wanted.transform)
+    if known is None or (wanted.argument is None) == bool(known.counts):
+        return Refusal(table, path, f"{partition_text(wanted)} is not an Iceberg transform", "FLOE-T104")
     try:
         source = schema.find_field(wanted.column, case_sensitive=not insensitive)
     except ValueError:
         return Refusal(
             table,
             path,
-            f"the table is {made} by {_field_text(wanted)}, but no record so far has a value for {wanted.column}; "
+            f"the table is {made} by {partition_text(wanted)}, but no record so far has a value for {wanted.column}; "
             "declare its type under source.schema",
             "FLOE-T105",
         )
     name = as_made.find_column_name(source.field_id) or wanted.column
-    transform = parse_transform(
-        f"{wanted.transform}[{wanted.argument}]" if wanted.transform in _WITH_ARGUMENT else wanted.transform
-    )
+    transform = transform_of(wanted)
     # PyIceberg cannot read the manifests of a table that is partitioned by nanoseconds as they are.
     nanoseconds = isinstance(source.field_type, (TimestampNanoType, TimestamptzNanoType))
     unreadable = made == "partitioned" and wanted.transform == "identity" and nanoseconds
@@ -291,15 +288,8 @@ def _transformed_field(
         return Refusal(
             table,
             path,
-            f"{_field_text(wanted)} cannot take the type {source.field_type}; declare another type under source.schema "
+            f"{partition_text(wanted)} cannot take the type {source.field_type}; declare another type under source.schema "
             "or choose another transform",
             "FLOE-T106",
         )
     return PartitionFieldSpec(name, wanted.transform, wanted.argument)
-
-
-def _field_text(wanted: PartitionFieldSpec) -> str:
-    if wanted.transform == "identity":
-        return wanted.column
-    argument = "" if wanted.argument is None else f"{wanted.argument}, "
-    return f"{wanted.transform}({argument}{wanted.column})"

@@ -19,19 +19,8 @@ from pyiceberg.types import NestedField
 
 from framework.config.names.column_names import file_names
 from framework.config.spec import PartitionFieldSpec, SortFieldSpec
+from framework.config.values.transforms import TRANSFORMS
 from framework.table.model import TableTarget
-
-# Iceberg's standard names: column `id` gives `id` (identity), `id_bucket`, `id_trunc`, `id_year`, ...
-_SUFFIXES = {
-    "identity": "",
-    "bucket": "_bucket",
-    "truncate": "_trunc",
-    "year": "_year",
-    "month": "_month",
-    "day": "_day",
-    "hour": "_hour",
-}
-_WITH_ARGUMENT = ("bucket", "truncate")
 
 
 def spec_of(schema: Schema, partition_by: Sequence[PartitionFieldSpec]) -> PartitionSpec:
@@ -45,7 +34,7 @@ def spec_of(schema: Schema, partition_by: Sequence[PartitionFieldSpec]) -> Parti
     taken: set[str] = set()
     for position, each in enumerate(partition_by):
         source, transform = source_of(schema, each)
-        name = _free(each.column + _SUFFIXES[each.transform], columns, source.field_id, taken)
+        name = _free(each.column + TRANSFORMS[each.transform].suffix, columns, source.field_id, taken)
         taken |= file_names(name)
         fields.append(
             PartitionField(
@@ -88,11 +77,18 @@ def source_of(schema: Schema, each: PartitionFieldSpec) -> tuple[NestedField, Tr
         ValueError: a column that the schema lacks, or a transform that does not fit its type.
     """
     source = schema.find_field(each.column)
-    argument = f"[{each.argument}]" if each.transform in _WITH_ARGUMENT else ""
-    transform: Transform[Any, Any] = parse_transform(each.transform + argument)
+    transform = transform_of(each)
     if not transform.can_transform(source.field_type):
         raise ValueError(f"{transform} does not take {source.field_type}")
     return source, transform
+
+
+def transform_of(each: PartitionFieldSpec) -> Transform[Any, Any]:
+    """PyIceberg's transform."""
+    transform: Transform[Any, Any] = parse_transform(
+        each.transform if each.argument is None else f"{each.transform}[{each.argument}]"
+    )
+    return transform
 
 
 def specs(target: TableTarget) -> tuple[PartitionSpec, ...]:

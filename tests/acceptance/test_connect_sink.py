@@ -53,7 +53,7 @@ from framework.connector.translation.avro_types import difference
 from framework.connector.translation.java_regex import Differs, translated
 from framework.connector.translation.translate import import_connector
 from framework.errors import ConfigError
-from framework.testing.execute import CaseOutcome
+from framework.testing.execute import CaseOutcome, Outcome
 from framework.testing.suite import run_file
 from framework.testing.values import rows_of, shown
 from testbed.format_samples import TABLE, avro_bytes, avro_schema, framed, land, record_of, records

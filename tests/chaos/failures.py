@@ -1,4 +1,4 @@
-"""The failures that users of Kafka-to-Iceberg systems have reported, F01 to F47, and what answers each here.
+"""The failures that users of Kafka-to-Iceberg systems have reported, F01 to F52, and what answers each here.
 
 Plain data for `tests.chaos.report`. Tests carry `@pytest.mark.failure("F05")`, or are named here when they show it
 among other things: `path::test`, or a path alone for all its tests. A failure that cannot occur has a reason instead.
@@ -282,9 +282,9 @@ FAILURES: dict[str, Failure] = {
         ),
     ),
     "F34": Failure(
-        "deletes that carry only a key go to the wrong partition",
-        "",
-        reason="tables are only appended to; no delete is ever written, and no setting asks for one",
+        "deletes that carry only a key go to the wrong partition (databricks/iceberg-kafka-connect#318)",
+        "the row of a key is looked for in every partition, unless the key alone decides the partition",
+        ("tests/iceberg/test_keyed_tasks.py", "tests/spark/test_upsert.py"),
     ),
     "F35": Failure(
         "storage, catalog or token outages end the job or lose data",
@@ -385,6 +385,48 @@ FAILURES: dict[str, Failure] = {
         (
             "tests/unit/record/test_casts.py::test_decimals_keep_each_digit_or_are_refused",
             "tests/unit/record/test_casts.py::test_decimals_are_cast_in_one_place",
+        ),
+    ),
+    "F48": Failure(
+        "a column that only an old partition field used is dropped, and the table cannot be read or written any more "
+        "(apache/iceberg#4563, #10234, #11314)",
+        "a removed field is null, whether or not its column is there; manifests keep the schema that still had it",
+        (
+            "tests/iceberg/test_spark_reads.py::test_spark_sql_reads_a_table_whose_old_partition_column_is_gone",
+            "tests/unit/adapters/test_partition_order.py::test_a_removed_partition_field_whose_column_is_gone_is_null",
+            "tests/iceberg/test_manifests.py::test_a_spec_whose_column_is_gone_can_still_be_committed",
+        ),
+    ),
+    "F49": Failure(
+        "a coordinator that was replaced stores its old offset once more, and what was announced since is lost "
+        "(apache/iceberg#17551)",
+        "only the present coordinator stores an offset; progress stands in the tables and never moves back",
+        ("tests/kafka/test_seat.py::test_only_the_owner_stores_a_mark", COMMIT + "test_progress_never_moves_back"),
+    ),
+    "F50": Failure(
+        "a rebalance leaves two coordinators alive, since each asks an unstable group who leads (apache/iceberg#17637)",
+        "whoever lost the leadership learns it from its own group and from each refused commit, and stops",
+        (
+            "tests/kafka/test_seat.py::test_a_stopped_owner_wakes_up_without_the_seat",
+            "tests/chaos/test_coordinators.py::test_two_coordinators_one_stopped_across_a_rebalance",
+        ),
+    ),
+    "F51": Failure(
+        "an update that moves a row to another partition leaves the old row (memiiso/debezium-server-iceberg#630)",
+        "the old row is looked for in every partition, unless the key alone decides the partition",
+        (
+            "tests/iceberg/test_keyed_tasks.py",
+            "tests/iceberg/test_keyed_commits.py",
+            "tests/chaos/test_many_upserts.py",
+        ),
+    ),
+    "F52": Failure(
+        "the control topic is removed: files are written and no snapshot comes any more (databricks/iceberg-kafka-connect#187)",
+        "a run without its control topic, or with another of the same name, does not begin; `floe rebase` goes on from "
+        "what the tables hold",
+        (
+            "tests/chaos/test_start_checks.py::test_control_topic_recreated",
+            "tests/recovery/test_rebase.py::test_a_lost_control_topic_is_settled_from_the_tables",
         ),
     ),
 }

@@ -162,10 +162,16 @@ KEPT |= {"_change_type", "_change_ordinal", "_commit_snapshot_id", "__floe_offse
 def column_of(name: str, columns: Sequence[str], is_record: bool, insensitive: bool) -> str:
     """The column that has a field's values, or the field's own name where there is none."""
     here = {column.lower() if insensitive else column for column in columns}
-    if (name.lower() if insensitive else name) in here:
+    folded = name.lower() if insensitive else name
+    if folded in here:
         return name
-    found = renamed(name, columns, is_record)
-    return found if (found.lower() if insensitive else found) in here else name
+    for column in columns:
+        own = column
+        while own.endswith("_"):  # the field that this column would be called after, in any case
+            own = own[:-1]
+            if (own.lower() if insensitive else own) == folded and renamed(own, columns, is_record) == column:
+                return column
+    return name
 
 
 def renamed(name: str, columns: Sequence[str], is_record: bool, parts: Sequence[str] = ()) -> str:

@@ -37,11 +37,16 @@ def run(documents: int, seed: int, most: int = 1000, show: bool = False) -> Repo
         # What matters is how many tables there are as much as how many records stand beside each other.
         wide = most if number % 10 == 0 else min(most, 40)
         most_now, own = min(wide, documents - report.documents), seed + number
+        known = len(report.faults)
         if other := OTHERS.get(number % 20):
             report.add(other(own, most_now))
         else:
             report.add(check_block(Writer(own).block(most_now), own))
         number += 1
+        for what, its_seed, text in (
+            report.faults[known:] if show else ()
+        ):  # as soon as it is found: a run takes its time
+            print(f"--- {what}, seed {its_seed}\n{text}", flush=True)
         if show and time.monotonic() - reported > 10:
             reported = time.monotonic()
             print(
@@ -95,8 +100,6 @@ def main() -> int:
     given = parser.parse_args()
     began, head = time.monotonic(), commit()
     report = run(given.documents, given.seed, given.most, show=True)
-    for what, seed, text in report.faults[:40]:
-        print(f"--- {what}, seed {seed}\n{text}")
     print(
         f"{report.documents} documents, {time.monotonic() - began:.0f} s, wrong {report.wrong}, "
         f"disagreements {report.disagreements}, uncaught {report.uncaught}, "

@@ -6,6 +6,7 @@ import uuid
 from datetime import date, datetime, timezone
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform
@@ -22,10 +23,13 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from framework.adapters.parquet.files import TableWriter
+from framework.commit.events.event_types import DataFile
 from framework.commit.machine.effects import Committed
-from framework.config.spec import PartitionFieldSpec
+from framework.config.spec import PartitionFieldSpec, TablePolicy
 from testbed.servers.spark_reader import java_read
 from tests.iceberg.conftest import Lake
+from tests.iceberg.test_compaction import compact
 
 pytestmark = [pytest.mark.iceberg, pytest.mark.spark]
 
@@ -52,6 +56,15 @@ def row(number: int) -> dict[str, object]:
         "buyer": {"name": f"n{number}"},
         "tags": ["x", None],
     }
+
+
+def written(lake: Lake, name: str, number: int) -> tuple[DataFile, ...]:
+    """A file as a task of floe's writes it."""
+    target = lake.tables.load_target(name, TablePolicy())
+    assert target is not None
+    writer = TableWriter(lake.tables.io_properties(), "p", f"run{number}", 1, 1 << 28, 1 << 28)
+    writer.add(target, pa.table({"id": pa.array([number], pa.int64())}))
+    return tuple(writer.finish()[name])
 
 
 def commit(lake: Lake, name: str, ids: range, offset: int, branch: str = "main") -> None:
@@ -99,3 +112,35 @@ def test_spark_sql_reads_the_table(lake: Lake) -> None:
     assert audit == [{"n": 45}]
     assert [each["at"] for each in offsets] == ["1", "2", "3", "4", "9", "10"]
     assert files == [{"n": 42}]
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_spark_sql_reads_a_table_whose_old_partition_column_is_gone(lake: Lake, version: str) -> None:
+    """The column of an old partition field was dropped, as apache/iceberg#4563 and #11314 report: what floe appends,
+    merges and compacts then leaves a table that Spark reads, filters and plans with."""
+    schema = Schema(NestedField(1, "id", LongType(), required=False), NestedField(2, "day", DateType(), required=False))
+    properties = {"commit.manifest.min-count-to-merge": "2", "format_version": version}
+    name = lake.create("shop.days", schema, [PartitionFieldSpec("day")], **properties)
+    for number in range(1, 4):
+        rows = [{"id": number * 10 + each, "day": date(2024, 1, each + 1)} for each in range(2)]
+        assert isinstance(lake.tables.commit(lake.effect(name, lake.files(name, rows), number)), Committed)
+    with lake.plain(name).update_spec() as update:
+        update.remove_field("day")
+        update.add_field("id", BucketTransform(2), "id_bucket")
+    with lake.plain(name).update_schema() as update:
+        update.delete_column("day")
+    for number in range(4, 8):
+        assert isinstance(lake.tables.commit(lake.effect(name, written(lake, name, number * 10), number)), Committed)
+    compact(lake, name)
+    table = "`default`.shop.days"
+    queries = [
+        f"SELECT count(*) AS n, sum(id) AS ids FROM {table}",
+        f"SELECT id FROM {table} WHERE id = 21",
+        f"SELECT count(DISTINCT spec_id) AS specs, sum(record_count) AS n FROM {table}.files",
+        f"SELECT sum(record_count) AS n FROM {table}.partitions",
+    ]
+    totals, one, files, partitions = java_read(lake.settings, queries).rows
+    assert totals == [{"n": 10, "ids": 10 + 11 + 20 + 21 + 30 + 31 + 40 + 50 + 60 + 70}]
+    assert one == [{"id": 21}]
+    assert files[0]["n"] == 10
+    assert partitions == [{"n": 10}]

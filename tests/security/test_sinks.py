@@ -261,7 +261,7 @@ def test_sparks_log_holds_no_control_characters(tmp_path: Path) -> None:
     """Wanted: a message of the JVM with a record in it forges a line of `spark.log`, or writes to whoever prints it.
     Got: neither, and an exception is there once."""
     code = (
-        "import sys; from pathlib import Path; from framework.runtime import spark_query\n"
+        "import sys; from pathlib import Path; from framework.runtime.spark import query as spark_query\n"
         "spark = spark_query.start_session('t', 'local[1]', {}, Path(sys.argv[1]))\n"
         "jvm = spark.sparkContext._jvm\n"
         "log = jvm.org.apache.logging.log4j.LogManager.getLogger('floe.test')\n"

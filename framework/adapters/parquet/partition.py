@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import BucketTransform, IdentityTransform
+from pyiceberg.transforms import BucketTransform, IdentityTransform, VoidTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import (
     BinaryType,
@@ -60,19 +60,21 @@ def partitions(rows: pa.Table, spec: PartitionSpec, schema: Schema) -> Iterator[
     if spec.is_unpartitioned():
         yield PartitionRows(rows, (), None)
         return
-    columns = [transformed(rows, schema, field.source_id, field.transform) for field in spec.fields]
+    # A field that was removed from a table of version 1 stays as `void`: null, whether or not its column is still there.
+    is_void = [isinstance(field.transform, VoidTransform) for field in spec.fields]
+    in_use = PartitionSpec(*(field for field, void in zip(spec.fields, is_void, strict=True) if not void))
+    columns = [transformed(rows, schema, field.source_id, field.transform) for field in in_use.fields]
     order, bounds = rows_by_number(_row_codes(columns, len(rows)))
     count = len(bounds) - 1
     firsts = order[bounds[:-1]]
     taken = rows if count == 1 else rows.take(pa.array(order))
-    kinds = [field.field_type for field in spec.partition_type(schema).fields]
+    kinds = [field.field_type for field in in_use.partition_type(schema).fields]
     for code in np.argsort(firsts, kind="stable").tolist():
         first, end = int(bounds[code]), int(bounds[code + 1])
         values = [_plain(column[int(firsts[code])]) for column in columns]
-        path = short_path(spec.partition_to_path(Record(*values), schema))
-        yield PartitionRows(
-            taken.slice(first, end - first), tuple(_json(k, v) for k, v in zip(kinds, values, strict=True)), path
-        )
+        path = short_path(in_use.partition_to_path(Record(*values), schema)) if values else None
+        known = iter([_json(kind, value) for kind, value in zip(kinds, values, strict=True)])
+        yield PartitionRows(taken.slice(first, end - first), tuple(None if void else next(known) for void in is_void), path)
 
 
 def short_path(path: str) -> str:

@@ -13,16 +13,11 @@ from framework.config.rules.rules import Document, Rule, at, table_policies
 from framework.config.spec import KeySpec, PartitionFieldSpec
 from framework.config.tree import Node, Path, Scalar
 from framework.config.units import COLUMN, partition_field, partition_text, sort_field
+from framework.config.values.transforms import NESTED_TYPES, TRANSFORMS
 from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.suggest import did_you_mean, listed
 
 _NANOSECONDS = ("timestamp_ns", "timestamptz_ns")
-_TIMES = ("timestamp", "timestamptz", *_NANOSECONDS)
-_DATES = ("date", *_TIMES)
-_SOURCES = {"year": _DATES, "month": _DATES, "day": _DATES, "hour": _TIMES}
-_TRUNCATED = ("int", "long", "string", "binary", "decimal")
-_NESTED = ("list", "map", "struct")
-_NOT_BUCKETED = ("boolean", "float", "double", *_NESTED)
 _METADATA_TYPES = {metadata_column(name): str(metadata_type(name)) for name in NAMES}
 _CODECS = ("zstd", "snappy", "gzip", "lz4", "brotli", "uncompressed")
 _COUNTS = (
@@ -82,7 +77,7 @@ def partition_columns(document: Document) -> Iterator[Diagnostic]:
             if kind in ("float", "double"):
                 message = f"`{column}` is `{kind}`, and in Iceberg a float cannot identify rows"
                 yield at("FLOE-C415", message, item, path, "declare another type, or choose another column")
-            elif kind in _NESTED:
+            elif kind in NESTED_TYPES:
                 message = f"`{column}` is a `{kind}`, and in Iceberg only plain values can identify rows"
                 yield at("FLOE-C415", message, item, path, "choose another column")
 
@@ -92,7 +87,8 @@ def _transformed_column(document: Document, field: PartitionFieldSpec, item: Nod
     if missing:
         yield from missing
         return
-    kind, fits = column_kind(document, field.column), _SOURCES.get(field.transform)
+    kind, transform = column_kind(document, field.column), TRANSFORMS[field.transform]
+    fits = transform.takes if transform.is_of_time else ()
     if kind and fits and kind not in fits:
         message = f"`{field.transform}` needs {listed(fits)}, but `{field.column}` is `{kind}`"
         yield at("FLOE-C415", message, item, path, "declare another type, or choose another transform")
@@ -101,11 +97,7 @@ def _transformed_column(document: Document, field: PartitionFieldSpec, item: Nod
         message = f"`{field.transform}` needs {listed(fits)}, and `source.schema` declares no `{field.column}`"
         remedy = f"declare it: `source: {{schema: {{{field.column}: timestamptz}}}}`"
         yield at("FLOE-C414", message, item, path, remedy, _meant(document, field.column))
-    elif kind and (
-        (field.transform == "truncate" and kind not in _TRUNCATED)
-        or (field.transform == "bucket" and kind in _NOT_BUCKETED)
-        or kind in _NESTED
-    ):
+    elif kind and not transform.fits(kind):
         message = f"Iceberg cannot apply `{field.transform}` to `{kind}`"
         yield at("FLOE-C415", message, item, path, "choose another transform")
 

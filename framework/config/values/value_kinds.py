@@ -16,8 +16,9 @@ from framework.config.names.metadata import NAMES, PREFIX
 from framework.config.names.patterns import NOT_ONE, unfit
 from framework.config.spec import EvolveMode
 from framework.config.tree import ScalarValue
-from framework.config.units import COLUMN, NUMBERED_TRANSFORMS, PLAIN_TRANSFORMS, partition_field
+from framework.config.units import COLUMN, partition_field
 from framework.config.values.evolution import EVOLVE_SHORTHANDS
+from framework.config.values.transforms import TRANSFORMS
 from framework.config.values.type_text import structure
 from framework.diagnose.suggest import listed, nearest
 
@@ -91,7 +92,6 @@ def _size(value: ScalarValue) -> RefusedValue:
 
 def _partition(value: ScalarValue) -> RefusedValue:
     text = str(value)
-    known = (*PLAIN_TRANSFORMS, *NUMBERED_TRANSFORMS)
     call = re.match(r"\s*([A-Za-z_]+)\s*\((.*)\)\s*\Z", text)
     if call is None:
         return RefusedValue(
@@ -100,8 +100,8 @@ def _partition(value: ScalarValue) -> RefusedValue:
             "write a column, or a transform such as `day(ordered_at)` or `bucket(16, id)`",
         )
     name, inner = call[1], call[2].strip()
-    if name not in known:
-        guess = nearest(name, known)
+    if name not in TRANSFORMS:
+        guess = nearest(name, tuple(TRANSFORMS))
         hint = f"did you mean `{guess}({inner})`?" if guess else None
         return RefusedValue(
             "FLOE-C208",
@@ -109,8 +109,7 @@ def _partition(value: ScalarValue) -> RefusedValue:
             "use year, month, day, hour, bucket, truncate or identity",
             hint,
         )
-    if name in NUMBERED_TRANSFORMS:
-        meaning = "how many buckets" if name == "bucket" else "how many characters"
+    if meaning := TRANSFORMS[name].counts:
         return RefusedValue(
             "FLOE-C208",
             f"`{name}` needs a number, {meaning}, and a column",

@@ -12,7 +12,8 @@ from typing import Any
 from framework.config.rules.permitted import is_property_allowed, never_a_property
 from framework.config.spec import PartitionFieldSpec
 from framework.config.units import COLUMN, partition_text
-from framework.connector.translation.settings_reader import SettingsReader
+from framework.connector.translation.settings_reader import SettingsReader, Reader
+from framework.config.values.transforms import TRANSFORMS
 from framework.connector.translation.untranslatable import refused
 
 Values = dict[str, Any]
@@ -77,13 +78,13 @@ def _partition(reader: SettingsReader, key: str, creates: bool) -> list[str]:
     for part in re.findall(r"(?:\A|,)((?:[^,()]|\([^()]*\)?|\))*)", text):
         found = _partition_field(key, part.strip())
         # The names that Iceberg gives the fields; one column has one time at most.
-        is_time = found.transform in ("year", "month", "day", "hour")
+        is_time = TRANSFORMS[found.transform].is_of_time
         name = f"{found.column}_{'time' if is_time else found.transform}"
         if name in names:
             raise refused(key, f"{_MAKES_NONE} where `{found.column}` is used twice alike", "keep one of them")
         names.add(name)
         fields.append(partition_text(found))
-        if found.transform in ("year", "month", "day", "hour"):
+        if is_time:
             reason = f"`{found.column}` must be a date or a moment: declare its type under `source.schema`"
             reader.note(key, reason, lost=True)
     return fields
@@ -95,10 +96,11 @@ def _partition_field(key: str, part: str) -> PartitionFieldSpec:
     column, transform, number = part, "identity", None
     if call := _CALL.fullmatch(part):
         transform, column = re.sub(r"^(year|month|day|hour)s$", r"\1", call[1]), call[2]
-        if transform in ("bucket", "truncate"):
+        known = TRANSFORMS.get(transform)
+        if known and known.counts:
             column, _, width = (each.strip() for each in column.partition(","))
             number = int(width) if re.fullmatch(r"[1-9][0-9]{0,8}", width) else 0
-        elif transform not in ("year", "month", "day", "hour"):
+        elif known is None or not known.is_of_time:
             number = 0
     if number == 0 or re.fullmatch(COLUMN, column) is None:
         remedy = "write it as `day(column)`, `bucket(column, 16)` or `truncate(column, 16)`, or name a column"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from framework.config.names.patterns import compiled
-from framework.connector.translation.transforms.record_shape import RecordShape, is_struct
+from framework.connector.translation.transforms.record_shape import RecordShape, is_struct, Shape
 from framework.connector.translation.untranslatable import Untranslatable, refused, same_regex
 
 TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)+\Z")

@@ -17,12 +17,12 @@ from framework.connector.translation.avro_types import difference
 from framework.connector.translation.converters import KEY as CONVERTER
 from framework.connector.translation.converters import format_of
 from framework.connector.translation.policies import errors, policies
-from framework.connector.translation.routes import ConnectorRoutes, routes_of
-from framework.connector.translation.settings_reader import Note, SettingsReader
+from framework.connector.translation.routes import ConnectorRoutes, routes_of, Routed
+from framework.connector.translation.settings_reader import Note, SettingsReader, Reader
 from framework.connector.translation.target.keys import NAMES, is_passed_over, why_not
 from framework.connector.translation.target.target import target_of
 from framework.connector.translation.transforms.chain import check_names, step_names, step_of
-from framework.connector.translation.transforms.record_shape import RecordShape, select, shape_of
+from framework.connector.translation.transforms.record_shape import RecordShape, select, shape_of, Shape
 from framework.connector.translation.transforms.values import apply
 from framework.connector.translation.untranslatable import PARTIAL, Untranslatable, refused, same_regex
 from framework.connector.translation.whole_sinks import check_whole

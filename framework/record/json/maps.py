@@ -45,6 +45,7 @@ _VALUE = _TEXT + rb"|" + _balanced(rb"[{\[]", rb"[}\]]", _DEPTH - 1) + rb'|[^\s"
 _MEMBER = re.compile(
     rb"[{,]" + _SPACE + rb"(" + _TEXT + rb")" + _SPACE + rb":" + _SPACE + rb"(" + _VALUE + rb")" + _SPACE + rb"(?=[,}])"
 )
+_ANY_TEXT = re.compile(rb"(" + _TEXT + rb")" + _SPACE + rb"(:?)")  # whole texts in turn, so that each is read once
 _END = re.compile(rb"^\{?" + _SPACE + rb"\}$", re.MULTILINE)
 
 
@@ -81,6 +82,10 @@ def _by_their_text(
     """Each object of a field is taken out of the text, and their members are parsed for themselves."""
     if _TAKEN.encode() in framed.data:
         return [], framed.positions.tolist()
+    escaped = _with_escaped_keys(framed.data, maps)
+    left: list[int] = framed.positions[escaped].tolist()
+    if left:
+        framed = without(framed, record_starts(framed.data), escaped)
     data, objects = framed.data, {}
     for name in maps:
         data, objects[name] = _take_out(data, name)
@@ -89,7 +94,6 @@ def _by_their_text(
     # What is no object is left where it stood: it is wrong there, or says true or false; either way it is judged alone.
     fields = [field.with_type(pa.bool_()) if field.name in maps else field for field in schema]
     wanted = pa.schema([*fields, *(pa.field(_TAKEN + name, pa.int64()) for name in maps)])
-    left: list[int] = []
     while True:
         parts, alone = parse_framed(framed, wanted, True, leniency)
         found: list[ParsedRows] = []
@@ -103,6 +107,27 @@ def _by_their_text(
         # The others are parsed again: rows of inferred columns, which Arrow may make wrongly, are never copied.
         left += bad
         framed = without(framed, record_starts(framed.data), np.flatnonzero(np.isin(framed.positions, bad)))
+
+
+def _with_escaped_keys(data: bytes, maps: dict[str, pa.DataType]) -> Ints:
+    """The records in which a map's field has its name with escapes: beside the plain name it would not be seen as the
+    same key, where one of them is null."""
+    if b"\\" not in data:
+        return np.empty(0, np.int64)
+    rows = [
+        row
+        for row, record in enumerate(data.split(b"\n"))
+        if b"\\" in record
+        and any(key and b"\\" in text and _unescaped(text) in maps for text, key in _ANY_TEXT.findall(record))
+    ]
+    return np.array(rows, np.int64)
+
+
+def _unescaped(key: bytes) -> str | None:
+    try:
+        return str(json.loads(key))
+    except ValueError:
+        return None
 
 
 def _take_out(data: bytes, name: str) -> tuple[bytes, list[bytes]]:

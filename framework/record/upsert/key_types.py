@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from framework.config.spec import NameCase, TablePolicy
+from framework.config.spec import NameCase, TablePolicy, Case
+from framework.config.values.transforms import TRANSFORMS
 from framework.record.convert.nested import fold
 from framework.record.model import ObservedType
 
 _FLOATS = ("double", "float")
-_WITHOUT_FLOATS = ("bucket", "truncate")
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,8 @@ def key_paths(policy: TablePolicy) -> KeyPaths:
     has_floats = dict.fromkeys(exact_columns(policy), False)
     create = policy.create
     for by in (*create.partition_by, *(order.by for order in create.sort_by)):
-        fits = by.transform not in _WITHOUT_FLOATS
+        transform = TRANSFORMS[by.transform]
+        fits = transform.is_of_time or transform.fits("double")  # that a number is no moment is said of the table
         has_floats[by.column] = has_floats.get(by.column, True) and fits
     steps = {tuple(fold(step, insensitive) for step in path.split(".")): fits for path, fits in has_floats.items()}
     return KeyPaths(tuple(steps.items()), insensitive)

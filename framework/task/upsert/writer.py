@@ -271,10 +271,11 @@ def files_to_search(base: UpsertTarget, target: TableTarget, keys: pa.Table) -> 
 
     files = list(base.files.by_path.values())
     spec, schema = PartitionSpec.model_validate_json(target.spec_json), parse_schema(target.schema_json)
+    if not spec.fields or len(partition_of_key(spec, base.key_ids)) != len(spec.fields):
+        return files
     kinds = [each.field_type for each in spec.partition_type(schema).fields]
     # Values of other types may be spelled in several ways: a miss would leave two rows of one key.
-    is_uncompiled = all(isinstance(kind, (IntegerType, LongType, StringType)) for kind in kinds)
-    if not is_uncompiled or len(partition_of_key(spec, base.key_ids)) != len(spec.fields) or not spec.fields:
+    if not all(isinstance(kind, (IntegerType, LongType, StringType)) for kind in kinds):
         return files
     wanted = {partition.values for partition in partitions(keys, spec, schema)}
     return [file for file in files if file.spec_id != spec.spec_id or file.partition in wanted]

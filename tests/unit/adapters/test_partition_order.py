@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import BucketTransform, IdentityTransform
+from pyiceberg.transforms import BucketTransform, IdentityTransform, VoidTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
 from framework.adapters.parquet import partition
@@ -62,3 +62,13 @@ def test_each_row_is_in_the_partition_of_its_values(rows: list[tuple[int | None,
     assert sorted(number for each in found for number in each.rows.column("row").to_pylist()) == list(range(len(rows)))
     firsts = [each.rows.column("row")[0].as_py() for each in found]
     assert firsts == sorted(firsts)
+
+
+@pytest.mark.parametrize("others", [(), (PartitionField(1, 1001, IdentityTransform(), "a"),)])
+def test_a_removed_partition_field_whose_column_is_gone_is_null(others: tuple[PartitionField, ...]) -> None:
+    """A table of version 1 keeps a removed field as `void`; its column may be dropped since (apache/iceberg#4563)."""
+    spec = PartitionSpec(PartitionField(9, 1000, VoidTransform(), "gone"), *others)
+    rows = pa.table({"a": pa.array([1, 2, 1], pa.int64())})
+    schema = Schema(NestedField(1, "a", LongType(), required=False))
+    found = [(each.values, each.path, each.rows.column("a").to_pylist()) for each in partitions(rows, spec, schema)]
+    assert found == ([((None, 1), "a=1", [1, 1]), ((None, 2), "a=2", [2])] if others else [((None,), None, [1, 2, 1])])

@@ -277,6 +277,22 @@ def test_a_key_that_comes_twice_is_no_map(others: int) -> None:
     assert table.to_pylist() == [{"m": [(key, 1) for key in keys]}] * 2
 
 
+@pytest.mark.parametrize(
+    "values", [("null", "null"), ("null", '{"a": 1}'), ('{"a": 1}', "null"), ('{"a": 1}', '{"b": 2}')]
+)
+def test_a_map_whose_key_is_written_with_escapes_beside_its_plain_name_is_judged_alone(values: tuple[str, str]) -> None:
+    """`"m"` and `"\\u006d"` are one key: a record with both is left to the strict parser, also where one of them is
+    null, and its neighbours are not."""
+    schema = pa.schema([("m", pa.map_(pa.string(), pa.int64()))])
+    one, other = values
+    twice = [f'{{"\\u006d": {one}, "m": {other}}}', f'{{"m": {one}, "\\u006d": {other}}}']
+    sound = ['{"m": {"a": 1}}', '{"m": {"a\\u0062": 1}}']
+    framed = frame([text.encode() for text in (*sound, *twice)], np.arange(4))
+    parts, alone = json_maps.parse_with_maps(framed, schema, Leniency())
+    assert sorted(alone) == [2, 3]
+    assert sorted(position for part in parts for position in part.positions.tolist()) == [0, 1]
+
+
 ORDER = pa.schema(
     [
         ("id", pa.int64()),

@@ -14,7 +14,7 @@ from framework.config.rules.target.connections import is_clear_secret
 from framework.config.text import start_of
 from framework.config.tree import Scalar
 from framework.connector.translation.converters import converted
-from framework.connector.translation.target.catalog_properties import PropertyOutcome, property_of
+from framework.connector.translation.target.catalog_properties import PropertyOutcome, property_of, Fate
 from framework.connector.translation.target.keys import client_setting, passes_to_client
 from framework.connector.translation.untranslatable import PARTIAL, Untranslatable
 

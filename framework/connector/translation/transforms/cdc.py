@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from framework.config.values.type_text import Structure, text_of
-from framework.connector.translation.transforms.chain import ConnectTransform
-from framework.connector.translation.transforms.record_shape import RecordColumn, RecordShape, inside, is_struct
+from framework.connector.translation.transforms.chain import ConnectTransform, Step
+from framework.connector.translation.transforms.record_shape import RecordColumn, RecordShape, inside, is_struct, Column, Shape
 
 _CDC = "_cdc"
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from framework.config.values.type_text import Structure, structure
-from framework.connector.translation.transforms.chain import ConnectTransform
+from framework.connector.translation.transforms.chain import ConnectTransform, Step
 from framework.connector.translation.untranslatable import PARTIAL, Untranslatable
 
 Topics = Mapping[str, str | None]  # each topic that is read, and what transforms have made of its name

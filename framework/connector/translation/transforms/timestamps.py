@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from framework.config.values.type_text import text_of
-from framework.connector.translation.transforms.chain import ConnectTransform
-from framework.connector.translation.transforms.record_shape import RecordColumn, RecordShape, changed, quoted
+from framework.connector.translation.transforms.chain import ConnectTransform, Step
+from framework.connector.translation.transforms.record_shape import RecordColumn, RecordShape, changed, quoted, Column, Shape
 
 _UNITS = {"seconds": "s", "milliseconds": "ms"}
 _TO_MOMENT = {

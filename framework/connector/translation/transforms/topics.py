@@ -10,8 +10,8 @@ import re
 from dataclasses import replace
 
 from framework.config.names.patterns import compiled
-from framework.connector.translation.transforms.chain import ConnectTransform
-from framework.connector.translation.transforms.record_shape import RecordShape
+from framework.connector.translation.transforms.chain import ConnectTransform, Step
+from framework.connector.translation.transforms.record_shape import RecordShape, Shape
 from framework.connector.translation.untranslatable import PARTIAL, Untranslatable, same_regex
 
 
