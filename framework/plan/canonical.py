@@ -25,7 +25,7 @@ Canonical = dict[str, object]
 
 _TARGET = TypeAdapter(TargetSpec)
 # The name and the prefix are in the plan; where this machine keeps its state, and what a file might have said, changes
-# nothing of what runs. Nor does who is told of it. Limits of maintenance hold for coordinators, whichever pipelines they serve.
+# nothing of what runs. Nor does who is notified. Limits of maintenance hold for coordinators, whichever pipelines they serve.
 _NOT_SETTINGS = (
     "name",
     "prefix",

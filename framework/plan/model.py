@@ -12,7 +12,7 @@ from framework.config.names.metadata import HISTORY
 from framework.config.names.table_names import Catalogs
 from framework.config.spec import (
     MAX_RECORD_BYTES,
-    Distribution,
+    DistributionMode,
     ErrorPolicy,
     FieldHint,
     FormatSpec,
@@ -149,11 +149,11 @@ class Plan:
         """Whether any table may be written through the exchange."""
         tables = self.write.tables
         policies = (tables.defaults, *(policy for _, policy in tables.overrides))
-        return self.is_upserted or any(policy.distribution is Distribution.HASH for policy in policies)
+        return self.is_upserted or any(policy.distribution is DistributionMode.HASH for policy in policies)
 
     @property
     def is_upserted(self) -> bool:
-        """Whether any table's rows follow their keys; then one batch at a time is on its way to the tables (invariant
+        """Whether any table is upserted; then one batch at a time is on its way to the tables (invariant
         17): which rows the next one replaces is known when it has come there."""
         return self.write.tables.has_upserts
 

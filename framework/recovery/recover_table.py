@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from framework.adapters.host.failpoints import reach
+from framework.adapters.host.failpoints import failpoint
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.commit.machine.effects import (
     CommitConflict,
@@ -56,7 +56,7 @@ def recover_table(
 
 
 Recovered = Callable[[str, RecoverTable, Committed], None]
-"""Told of each table that a verb has changed: the verb, what was committed, and what came of it."""
+"""Called for each table that a verb has changed: the verb, what was committed, and what came of it."""
 
 
 def untold(verb: str, effect: RecoverTable, outcome: Committed) -> None:
@@ -68,9 +68,9 @@ def commit_recovery(
     table: str,
     control_topic_id: str,
     decide: Callable[[RecordedTable], RecoverTable | None],
-    told: Callable[[RecoverTable, Committed], None] | None = None,
+    reported: Callable[[RecoverTable, Committed], None] | None = None,
 ) -> Committed | None:
-    """One conditional commit, decided anew from the table as it is while others change it; None: nothing to do. `told`
+    """One conditional commit, decided anew from the table as it is while others change it; None: nothing to do. `reported`
     gets what was committed.
 
     Raises:
@@ -89,9 +89,9 @@ def commit_recovery(
             return None
         outcome = catalog.commit(effect)
         if isinstance(outcome, Committed):
-            if told is not None:
-                told(effect, outcome)
-            reach("table-recovered")
+            if reported is not None:
+                reported(effect, outcome)
+            failpoint("table-recovered")
             return outcome
         if not isinstance(outcome, CommitConflict):
             reason = outcome.reason if isinstance(outcome, CommitFailed) else "files of it are gone"

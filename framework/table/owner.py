@@ -47,7 +47,7 @@ class Owner:
     pipelines: tuple[str, ...]
 
 
-class Unreadable(ValueError):
+class UnreadableOwner(ValueError):
     """The property holds what floe never wrote."""
 
 
@@ -57,14 +57,14 @@ def owner_of(properties: Mapping[str, str]) -> Owner | None:
     if text is None:
         return None
     if len(text) > _MOST_CHARACTERS:
-        raise Unreadable
+        raise UnreadableOwner
     try:
         found = json.loads(text)
         owner = Owner(Use(found["mode"]), _texts(found.get("key", [])), _texts(found["pipelines"]))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise Unreadable from error
+        raise UnreadableOwner from error
     if not owner.pipelines:
-        raise Unreadable
+        raise UnreadableOwner
     return owner
 
 

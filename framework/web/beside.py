@@ -1,6 +1,6 @@
 """The page beside something else: served by a thread of a process whose work is another, to be read alone.
 
-In: a `Desk`, an address, perhaps a token. Out: a server in a thread of its own. Invariant: nobody acts through it, and
+In: a `Backend`, an address, perhaps a token. Out: a server in a thread of its own. Invariant: nobody acts through it, and
 off loopback nobody reads without the token.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from framework.errors import SetupError
 from framework.web.access.access import Access, Role, Token, needs_tokens, refused, token_of
 from framework.web.app import create_app
-from framework.web.backend import Desk
+from framework.web.backend import Backend
 from framework.web.serve import bind, server
 
 PORTS_TRIED = 100
@@ -44,8 +44,8 @@ class PageBeside:
         self._stop: Callable[[], None] = lambda: None
         self._thread: threading.Thread | None = None
 
-    def serve(self, begin: Callable[[], Desk | None]) -> None:
-        """In a thread: `begin` gives the desk, or None where it was closed before there was one."""
+    def serve(self, begin: Callable[[], Backend | None]) -> None:
+        """In a thread: `begin` gives the backend, or None where it was closed before there was one."""
         self._thread = threading.Thread(target=self._serve, args=(begin,), name="page", daemon=True)
         self._thread.start()
 
@@ -60,11 +60,11 @@ class PageBeside:
             self._thread.join(CLOSE_S)
         self._bound.close()
 
-    def _serve(self, begin: Callable[[], Desk | None]) -> None:
-        desk = begin()
-        if desk is None or self._closing.is_set():
+    def _serve(self, begin: Callable[[], Backend | None]) -> None:
+        backend = begin()
+        if backend is None or self._closing.is_set():
             return
-        running = server(create_app(desk, self._access))
+        running = server(create_app(backend, self._access))
 
         def stop() -> None:
             running.should_exit = True

@@ -15,10 +15,10 @@ from confluent_kafka import Producer
 
 from framework.adapters.kafka import fetch as kafka_fetch
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.kafka.fetch import SliceFetcher
+from framework.adapters.kafka.fetch import RangeFetcher
 from framework.adapters.kafka.reader import CompiledReader, PythonReader, compiled
-from framework.record.compiled import be_plain
-from framework.record.model import RecordBlock, Slice, Unread
+from framework.record.compiled import be_uncompiled
+from framework.record.model import RecordBlock, TaskRange, UnreadRecord
 from framework.task.blocks import BlockProcessor
 from framework.task.context import TaskContext
 from testbed.record_samples import plan
@@ -40,9 +40,9 @@ def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     kind = CompiledReader if name == "compiled" else PythonReader
     monkeypatch.setattr(kafka_fetch, "open_reader", kind)
     monkeypatch.setattr(kafka_fetch, "_connections", {})
-    be_plain(name == "with care")
+    be_uncompiled(name == "with care")
     yield name
-    be_plain(False)
+    be_uncompiled(False)
 
 
 def produce(broker: Broker, topic: str, values: list[bytes], key: bytes | None = None, together: bool = False) -> None:
@@ -65,14 +65,14 @@ def produce(broker: Broker, topic: str, values: list[bytes], key: bytes | None =
     assert producer.flush(60) == 0
 
 
-def whole(broker: Broker, topic: str) -> Slice:
+def whole(broker: Broker, topic: str) -> TaskRange:
     admin = KafkaAdmin({"bootstrap.servers": broker.bootstrap_servers})
     end = admin.end_offsets([(topic, 0)])[topic, 0]
-    return Slice(topic, admin.topics([topic])[topic].topic_id, 0, 0, end)
+    return TaskRange(topic, admin.topics([topic])[topic].topic_id, 0, 0, end)
 
 
 def read(broker: Broker, topic: str, most: int = 32 * MIB) -> list[RecordBlock]:
-    fetcher = SliceFetcher({"bootstrap.servers": broker.bootstrap_servers}, 20.0, most)
+    fetcher = RangeFetcher({"bootstrap.servers": broker.bootstrap_servers}, 20.0, most)
     blocks = list(fetcher.fetch(whole(broker, topic)))
     assert fetcher.holes == 0
     return blocks
@@ -114,7 +114,7 @@ def test_a_batch_that_cannot_be_decompressed_holds_up_nothing(broker: Broker, re
     blocks = read(broker, topic)
     unread = {offset: why for block in blocks for offset, why in block.unread.items()}
     wanted = [*range(2, 2 + count), *range(3 + count, 3 + 2 * count)]
-    assert unread == {offset: Unread(None, 32 * MIB) for offset in wanted}
+    assert unread == {offset: UnreadRecord(None, 32 * MIB) for offset in wanted}
     assert [offset for block in blocks for offset in block.offsets] == list(range(3 + 2 * count))
     context = TaskContext(plan(), {}, {}, {}, {}, "run", 1, is_plain=True)
     letters = [

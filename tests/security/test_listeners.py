@@ -25,14 +25,14 @@ import framework
 from framework.adapters.host.listener import MOST_CONNECTIONS
 from framework.adapters.telemetry import metrics_server
 from framework.adapters.telemetry.metrics_server import MetricsServer
-from framework.ops.backend import BrokerDesk
+from framework.ops.backend import BrokerBackend
 from framework.overview.values import Overview
 from framework.web import app, serve
 from framework.web.answers import MOST_BODY
-from framework.web.backend import Finding
+from framework.web.backend import SettingFinding
 from framework.web.beside import PageBeside
 from framework.web.connect import MOST_FINDINGS
-from tests.unit.web.desk import ACTOR, PlainDesk, served
+from tests.unit.web.backend import ACTOR, PlainDesk, served
 
 SOURCES = Path(framework.__file__).parent
 FLOOD = 1_200
@@ -177,11 +177,11 @@ class SlowDesk(PlainDesk):
     """Checks a configuration until it is let go."""
 
     def __init__(self) -> None:
-        super().__init__(findings=tuple(Finding("file", f"finding {number}") for number in range(5_000)))
+        super().__init__(findings=tuple(SettingFinding("file", f"finding {number}") for number in range(5_000)))
         self.go_on = threading.Event()
         self.checking = 0
 
-    def check(self, plugin: str, settings: Mapping[str, str]) -> tuple[Finding, ...]:
+    def check(self, plugin: str, settings: Mapping[str, str]) -> tuple[SettingFinding, ...]:
         self.checking += 1
         self.go_on.wait(20)
         return self.findings
@@ -190,24 +190,24 @@ class SlowDesk(PlainDesk):
 def test_acts_wait_behind_no_check() -> None:
     """Sixty configurations are being checked, or wait for it: two at a time take a thread, and who pauses, resumes or
     looks has an answer at once. Of many findings the first are told, and that there are more."""
-    desk = SlowDesk()
+    backend = SlowDesk()
     authorization = {"Authorization": f"Bearer {ACTOR}"}
-    with served(desk) as url, ThreadPoolExecutor(60) as pool:
+    with served(backend) as url, ThreadPoolExecutor(60) as pool:
         path = f"{url}/connector-plugins/floe/config/validate"
         checks = [
             pool.submit(requests.put, path, json={"file": "x"}, headers=authorization, timeout=30) for _ in range(60)
         ]
         deadline = time.monotonic() + 10
-        while desk.checking < 2 and time.monotonic() < deadline:
+        while backend.checking < 2 and time.monotonic() < deadline:
             time.sleep(0.05)
         for method, what in (("PUT", "pause"), ("PUT", "resume"), ("GET", "status")):
             answer = requests.request(method, f"{url}/connectors/orders/{what}", headers=authorization, timeout=3)
             assert answer.status_code < 300
-        assert [act[1] for act in desk.acts] == [True, False]
-        assert desk.checking == app.CHECKS_AT_ONCE
-        desk.go_on.set()
-        told = [check.result().json() for check in checks]
-    errors = [error for config in told[0]["configs"] for error in config["value"]["errors"]]
+        assert [act[1] for act in backend.acts] == [True, False]
+        assert backend.checking == app.CHECKS_AT_ONCE
+        backend.go_on.set()
+        reported = [check.result().json() for check in checks]
+    errors = [error for config in reported[0]["configs"] for error in config["value"]["errors"]]
     assert len(errors) == MOST_FINDINGS + 1
     assert errors[-1] == "4,800 more findings are not shown"
 
@@ -221,7 +221,7 @@ def test_checking_what_may_be_sent_takes_a_bounded_time() -> None:
     keys = "".join(f"k{number}: 1\n" for number in range(MOST_BODY // 9))
     for text in (head + rules, head + "    - {table: a.b}\n" + keys, "[" * MOST_BODY, "{" * MOST_BODY):
         began = time.process_time()
-        found = BrokerDesk.check(cast("Any", None), "floe", {"file": text[: MOST_BODY - 20]})
+        found = BrokerBackend.check(cast("Any", None), "floe", {"file": text[: MOST_BODY - 20]})
         assert found
         assert time.process_time() - began < 8.0
 
@@ -308,16 +308,16 @@ class Broken(PlainDesk):
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("desk", [Hung, Broken, None], ids=["hung", "broken", "dead"])
-def test_what_happens_to_the_page_is_none_of_the_runs_business(desk: type[PlainDesk] | None) -> None:
+def test_what_happens_to_the_page_is_none_of_the_runs_business(backend: type[PlainDesk] | None) -> None:
     """A page that hangs in every answer, that raises in every answer, or whose thread has died: the work beside it goes
     on, the process holds a bounded number of threads, and closing the page takes seconds."""
     threads = threading.active_count()
     page = PageBeside("127.0.0.1", 0, "")
 
     def begin() -> PlainDesk:
-        if desk is None:
+        if backend is None:
             raise ThreadDied
-        return desk()
+        return backend()
 
     page.serve(begin)
     host, _, port = page.address.rpartition(":")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyiceberg.table import Table
 
-from framework.config.spec import History, RouteRule, TablePolicy, WriteMode, WritePolicy
+from framework.config.spec import HistoryTable, RouteRule, TablePolicy, WriteMode, WritePolicy
 from framework.errors import FloeError
 from framework.ops.preview.decisions import holding_tables, preview_table
 from framework.ops.preview.model import Action
@@ -52,7 +52,7 @@ def run_of(lake: Lake, made: Plan) -> TableRegistry:
     return registry
 
 
-def letters_of(registry: TableRegistry, made: Plan) -> list[tuple[int, str, str]]:
+def dead_letters_of(registry: TableRegistry, made: Plan) -> list[tuple[int, str, str]]:
     """What becomes of a record that leads to the table, between two that lead elsewhere."""
     registry.satisfy([NEED, TableNeed("ns.orders", NEED.fields)])
     context = context_now(TaskContext(made, {}, {}, {}, {}, "run", 1), registry)
@@ -77,7 +77,7 @@ def test_a_record_that_leads_into_anothers_upsert_table_is_one_dead_letter(lake:
         other = replace(
             other, write=replace(other.write, tables=replace(other.write.tables, overrides=((TABLE, UPSERT),)))
         )
-    ((offset, code, message),) = letters_of(run_of(lake, other), other)
+    ((offset, code, message),) = dead_letters_of(run_of(lake, other), other)
     assert (offset, code) == (1, "FLOE-D206")
     assert "pipeline customers, which upserts it by id" in message
     assert recorded(lake) == {"mode": "upsert", "key": ["id"], "pipelines": ["customers"]}
@@ -93,7 +93,7 @@ def test_a_live_run_hears_of_an_owner_that_came_later(lake: Lake) -> None:
     run_of(lake, pipeline("customers", NAMED, UPSERT))
     registry.load(TABLE)
     assert TABLE not in registry.targets
-    assert [code for _, code, _ in letters_of(registry, other)] == ["FLOE-D206"]
+    assert [code for _, code, _ in dead_letters_of(registry, other)] == ["FLOE-D206"]
 
 
 @pytest.mark.parametrize("kind", ["history", "dead letters"])
@@ -101,13 +101,13 @@ def test_histories_and_dead_letters_are_owned_too(lake: Lake, kind: str) -> None
     """No record of another pipeline stands among the changes of a history, or among dead letters."""
     if kind == "history":
         owner = pipeline("customers", (RouteRule("ns.people"),), UPSERT)
-        tables = replace(owner.write.tables, histories=(History(TABLE, "ns.people"),))
+        tables = replace(owner.write.tables, histories=(HistoryTable(TABLE, "ns.people"),))
         owner = replace(owner, write=replace(owner.write, tables=tables))
     else:
         owner = pipeline("customers", (RouteRule("ns.people"),), dead_letter_table=TABLE)
     run_of(lake, owner).satisfy([NEED])
     other = pipeline("shop", TEMPLATE)
-    ((_, code, message),) = letters_of(run_of(lake, other), other)
+    ((_, code, message),) = dead_letters_of(run_of(lake, other), other)
     assert code == "FLOE-D206"
     assert f"pipeline customers, which keeps {'a history' if kind == 'history' else 'dead letters'} in it" in message
 
@@ -139,7 +139,7 @@ def test_appends_need_no_consent(lake: Lake) -> None:
     mode."""
     run_of(lake, pipeline("orders", NAMED)).satisfy([NEED, TableNeed("ns.dead_letters", ())])
     other = pipeline("shop", TEMPLATE)
-    assert letters_of(run_of(lake, other), other) == []
+    assert dead_letters_of(run_of(lake, other), other) == []
     assert recorded(lake)["pipelines"] == ["orders"]
     assert recorded(lake, "ns.dead_letters") == {"mode": "dead_letters", "pipelines": ["orders", "shop"]}
     run_of(lake, pipeline("orders", NAMED, UPSERT))
@@ -161,7 +161,7 @@ def test_an_owner_that_cannot_be_read_stops_that_table_alone(lake: Lake, text: s
     """Nobody knows whose such a table is: its records are dead letters, and the others are rows."""
     lake.create(TABLE, **{OWNER_PROPERTY: text})
     other = pipeline("shop", TEMPLATE)
-    ((_, code, message),) = letters_of(run_of(lake, other), other)
+    ((_, code, message),) = dead_letters_of(run_of(lake, other), other)
     assert (code, OWNER_PROPERTY in message) == ("FLOE-D206", True)
 
 

@@ -31,7 +31,7 @@ from framework.commit.machine.effects import CommitFailed
 from framework.config.rules.permitted import never_a_property
 from framework.errors import TableBlocked
 from framework.ops.doctor.catalog import examine
-from framework.ops.doctor.model import State
+from framework.ops.doctor.model import CheckState
 from framework.table.changes import CreateTable
 from testbed.record_samples import target as record_target
 from tests.iceberg.conftest import POLICY, SCHEMA, TOPIC, Lake
@@ -359,7 +359,7 @@ def test_the_list_of_doors_is_all_that_pyiceberg_offers() -> None:
     import pyiceberg.catalog.memory
 
     classes = {each.__name__ for each in _subclasses(Catalog)}
-    assert classes - {"FlatSqlCatalog", "BoundedRestCatalog", "MetastoreCatalog", "NoopCatalog"} <= OPENS
+    assert classes - {"FlatSqlCatalog", "TimeoutRestCatalog", "MetastoreCatalog", "NoopCatalog"} <= OPENS
 
 
 def _subclasses(kind: type) -> set[type]:
@@ -418,5 +418,5 @@ def test_doctor_asks_through_the_same_door(lake: Lake, tmp_path: Path, monkeypat
         lambda *given, **named: opened.append(given) or real(*given, **named),
     )
     found = list(examine("default", lambda: lake.settings))
-    assert [finding.state for finding in found if finding.state is not State.OK] == []
+    assert [finding.state for finding in found if finding.state is not CheckState.OK] == []
     assert opened

@@ -44,7 +44,7 @@ from framework.errors import FloeError, TableBlocked
 from framework.table.changes import AlterTable, CreateTable
 from framework.table.model import TableTarget
 from framework.table.partitions import order_of, source_of, spec_of
-from framework.table.readable import Definition, new_faults
+from framework.table.readable import TableDefinition, new_faults
 
 # For tables that we create, unless the pipeline file says otherwise. Iceberg's own defaults keep every metadata file,
 # and let a hundred manifests gather, which are then read and rewritten within one commit.
@@ -80,7 +80,7 @@ def create(catalog: Catalog, change: CreateTable) -> None:
     schema = Schema.model_validate_json(change.schema_json)
     spec = partition_spec(change.table, schema, change.partition_by)
     order = sort_order(change.table, schema, change.sort_by)
-    _check_readable(change.table, Definition(schema, (spec,), (order,), int(version)), None)
+    _check_readable(change.table, TableDefinition(schema, (spec,), (order,), int(version)), None)
     try:
         _ensure_namespace(catalog, Catalog.namespace_from(identifier_of(change.table)))
         catalog.create_table(
@@ -164,7 +164,7 @@ def _check_source(table: str, schema: Schema, each: PartitionFieldSpec, made: st
         ) from error
 
 
-def _check_readable(table: str, wanted: Definition, before: Definition | None) -> None:
+def _check_readable(table: str, wanted: TableDefinition, before: TableDefinition | None) -> None:
     """The last look at a definition before it is made, with all that the catalog knows of the table.
 
     Raises:

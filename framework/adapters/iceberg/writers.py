@@ -50,7 +50,7 @@ def _operation(snapshot: Snapshot) -> Operation | None:
 def _others(metadata: TableMetadata, pipeline: str) -> list[str]:
     try:
         names = pipelines_of(metadata.properties.get(PROGRESS_PROPERTY))
-    except StateDisagreement:  # told where progress is asked for
+    except StateDisagreement:  # reported where progress is asked for
         return []
     return sorted({shown(name.partition(".")[0]) for name in names} - {pipeline.partition(".")[0]})
 

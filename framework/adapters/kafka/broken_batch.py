@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from confluent_kafka import KafkaError
 
-from framework.adapters.kafka.reader import Reader
+from framework.adapters.kafka.reader import PartitionReader
 from framework.errors import RetriableError
-from framework.record.model import RecordBlock, Slice, Unread
+from framework.record.model import RecordBlock, TaskRange, UnreadRecord
 
 _POLL_WAIT_S = 0.1
 _POLL_BYTES = 1024 * 1024
@@ -29,7 +29,7 @@ def first_broken(events: Sequence[tuple[KafkaError, int]]) -> int | None:
 class BrokenBatch:
     """`first` is the offset of its first record, which may be in front of the slice."""
 
-    def __init__(self, reader: Reader, piece: Slice, first: int, stall_timeout_s: float) -> None:
+    def __init__(self, reader: PartitionReader, piece: TaskRange, first: int, stall_timeout_s: float) -> None:
         self._reader, self._piece, self._first = reader, piece, first
         self._stall_timeout_s = stall_timeout_s
 
@@ -72,7 +72,7 @@ class BrokenBatch:
         )
 
 
-def unread_blocks(piece: Slice, begin: int, end: int, block_records: int, most_bytes: int) -> Iterator[RecordBlock]:
+def unread_blocks(piece: TaskRange, begin: int, end: int, block_records: int, most_bytes: int) -> Iterator[RecordBlock]:
     """Records in place of those of [begin, end), in blocks."""
     for start in range(begin, end, block_records):
         offsets = range(start, min(start + block_records, end))
@@ -85,5 +85,5 @@ def unread_blocks(piece: Slice, begin: int, end: int, block_records: int, most_b
             timestamps_ms=[-1] * count,
             keys=[None] * count,
             headers=[None] * count,
-            unread=dict.fromkeys(offsets, Unread(None, most_bytes)),
+            unread=dict.fromkeys(offsets, UnreadRecord(None, most_bytes)),
         )

@@ -85,7 +85,7 @@ def plan_replay(
     Args:
         noted: what the table says it lacks, of all pipelines.
         named: what a person names instead; None: everything noted.
-        held: rows of the named ranges that the table holds; None where it cannot be told.
+        held: rows of the named ranges that the table holds; None where it cannot be determined.
 
     Raises:
         StateDisagreement: FLOE-R359, the table may hold these records; FLOE-R316, the topic is another one now.

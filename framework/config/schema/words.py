@@ -207,8 +207,8 @@ def _bad_leaf(node: Scalar, path: Path, schema: Any, keyword: str) -> Diagnostic
         return found("FLOE-C210", f"{where} must be {limit}, not {shown}", f"write a number of {limit}")
     kind = schema.get("x-floe-kind")
     if kind in EXPLAINERS and (keyword in ("pattern", "format", "minLength") or kind in _EXPLAINED_TYPES):
-        told = EXPLAINERS[kind](value)
-        return found(told.code, told.message, told.remedy, told.hint)
+        reported = EXPLAINERS[kind](value)
+        return found(reported.code, reported.message, reported.remedy, reported.hint)
     if keyword == "minLength":
         return found("FLOE-C203", f"{where} is empty", "give it a value, or remove the key")
     if keyword == "pattern":

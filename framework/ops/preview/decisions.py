@@ -17,7 +17,7 @@ from framework.adapters.iceberg.define import DEFAULT_PROPERTIES
 from framework.commit.events.event_types import DataComplete, Heartbeat
 from framework.commit.machine.progress.recorded import CREATED_PROPERTY
 from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset, check_announced, decide_start
-from framework.config.spec import Case, CreatePolicy, PartitionFieldSpec, WritePolicy
+from framework.config.spec import CreatePolicy, NameCase, PartitionFieldSpec, WritePolicy
 from framework.config.units import partition_text
 from framework.config.values.maintenance import MaintenanceMode, MaintenancePolicy
 from framework.errors import TableBlocked
@@ -162,7 +162,7 @@ def _existing(plan: Plan, table: str, found: TableTarget) -> TablePreview:
             columns.append(f"{'.'.join(each.path)} {each.type}")
         elif isinstance(each, WidenColumn):
             columns.append(f"{'.'.join(each.path)} {each.from_type} -> {each.to_type}")
-    notes += _other_types(declared, found, policy.case is Case.INSENSITIVE)
+    notes += _other_types(declared, found, policy.case is NameCase.INSENSITIVE)
     if columns:
         notes.insert(0, "when the first record with them comes")
     return TablePreview(table, Action.ALTER if columns else Action.KEEP, tuple(columns), notes=tuple(notes))
@@ -216,8 +216,8 @@ def _partition_fields(found: TableTarget) -> Iterable[PartitionFieldSpec]:
         yield PartitionFieldSpec(column, name, int(argument) if argument else None)
 
 
-def _folded(field: PartitionFieldSpec, case: Case) -> str:
-    return partition_text(replace(field, column=field.column.lower()) if case is Case.INSENSITIVE else field)
+def _folded(field: PartitionFieldSpec, case: NameCase) -> str:
+    return partition_text(replace(field, column=field.column.lower()) if case is NameCase.INSENSITIVE else field)
 
 
 def _other_types(declared: CreateTable, found: TableTarget, insensitive: bool) -> Iterable[str]:

@@ -17,7 +17,7 @@ from framework.table.owner import (
     OWNED,
     OWNER_PROPERTY,
     Claim,
-    Unreadable,
+    UnreadableOwner,
     Use,
     first_owner,
     owner_after,
@@ -76,7 +76,7 @@ def check_owner(plan: Plan, found: TableTarget) -> None:
     """
     try:
         reason = refusal(claim_of(plan, found.name), owner_of(found.properties))
-    except Unreadable:
+    except UnreadableOwner:
         reason = f"its property {OWNER_PROPERTY} cannot be read, so that nobody knows whose it is"
     if reason is not None:
         raise TableBlocked(reason, code=OWNED, place=found.name, remedy=remedy_for(found.name))
@@ -93,5 +93,5 @@ def remedy_for(table: str) -> str:
 def _pipelines(found: TableTarget) -> frozenset[str]:
     try:
         return pipelines_of(found.properties.get(PROGRESS_PROPERTY))
-    except StateDisagreement:  # told where progress is asked for
+    except StateDisagreement:  # reported where progress is asked for
         return frozenset()

@@ -2,7 +2,7 @@
 
 In: what tasks found missing (TableNeed). Out: tables created or altered through the catalog, as the pure functions of
 `framework.table` decided. Keeps invariant 4 (a change is made only to the schema it was decided from) and invariant 10:
-what is wrong with one table is told to `runtime.table_troubles`, and stops no other.
+what is wrong with one table is reported to `runtime.table_troubles`, and stops no other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.commit.machine.progress.recorded import FILLED_FROM_PROPERTY, filled_from
 from framework.config.names.table_names import identifier_of, template_glob
-from framework.diagnose.log_lines import Line
+from framework.diagnose.log_lines import LogLine
 from framework.errors import FloeError, TableBlocked
 from framework.plan.catalogs import used_catalogs
 from framework.plan.model import Plan
@@ -33,7 +33,7 @@ PRELOAD_AGAIN_S = 2.0
 
 
 class TableRegistry:
-    """Targets of one pipeline's tables, cached; `say` is told of every change that was made. Safe for threads: one of
+    """Targets of one pipeline's tables, cached; `say` is called with every change that was made. Safe for threads: one of
     them loads tables while another has them changed."""
 
     def __init__(self, plan: Plan, catalog: IcebergTables, say: Callable[[str], None]) -> None:
@@ -140,14 +140,14 @@ class TableRegistry:
             if found is None:
                 return found
             try:
-                told = dict(to_record(self._plan, found))
+                reported = dict(to_record(self._plan, found))
             except TableBlocked:
                 self._targets.pop(name, None)  # what was written before is committed; nothing is written any more
                 raise
             # Invariant 12: said before the first file is written, since nobody who removes orphans need know this topic.
             if self.control_topic_id and self.control_topic_id not in filled_from(found.properties):
-                told[FILLED_FROM_PROPERTY + self.control_topic_id] = self._plan.pipeline
-            if not told or self._catalog.note_properties(name, found, told):
+                reported[FILLED_FROM_PROPERTY + self.control_topic_id] = self._plan.pipeline
+            if not reported or self._catalog.note_properties(name, found, reported):
                 return found
         return found
 
@@ -247,7 +247,7 @@ class TableRegistry:
                 return
             if self._catalog.alter_table(change):
                 words = ", ".join(f"{type(c).__name__} {'.'.join(c.path)}" for c in change.changes)
-                self._say(Line(f"altered {need.table}: {words}", table=need.table))
+                self._say(LogLine(f"altered {need.table}: {words}", table=need.table))
             target = None
         raise TableBlocked(
             f"the definition of {need.table} changed {ATTEMPTS} times in a row during the change",

@@ -16,14 +16,14 @@ from collections.abc import Callable, Collection, Mapping
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.iceberg.upsert.target import blocked
 from framework.config.names.table_names import catalog_of
-from framework.diagnose.log_lines import Level, Line
+from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import FloeError, TableBlocked
 from framework.plan.model import Plan
 from framework.record.model import TableTarget
 from framework.runtime.retry_policy import is_outage
 from framework.runtime.tables.owner import claim_of
 from framework.table.owner import OWNED
-from framework.table.trouble import Failed, Verdict, frozen, judge, needs_probes
+from framework.table.trouble import Failed, FailureVerdict, frozen, judge, needs_probes
 
 REFUSED_FOR_S = 60.0
 # Of the tables that are known, so many are loaded to see whether the store can be read.
@@ -102,7 +102,7 @@ class TableTroubles:
         with self._lock:
             self._refused[table] = (time.monotonic(), reason)
             (self._foreign.add if is_foreign else self._foreign.discard)(table)
-        self._tell(table, f"{done} {table}: {reason}")
+        self._report(table, f"{done} {table}: {reason}")
 
     def freeze(self, table: str, reason: str) -> None:
         """Records that ask for a change of the table are dead letters, or what the policy says, for a while.
@@ -113,7 +113,7 @@ class TableTroubles:
         self._check_dispensable(table, reason)
         with self._lock:
             self._frozen[table] = (time.monotonic(), reason)
-        self._tell(table, f"{table} is not changed: {reason}")
+        self._report(table, f"{table} is not changed: {reason}")
 
     def is_frozen(self, table: str) -> bool:
         with self._lock:
@@ -143,7 +143,7 @@ class TableTroubles:
 
         Raises:
             FloeError: an outage of a catalog or its store, or what is no matter of a table at all.
-            TableBlocked: FLOE-R144, it is the trouble of a table that follows its keys: the pipeline holds.
+            TableBlocked: FLOE-R144, it is the trouble of an upsert table: the pipeline holds.
         """
         self.is_undecided = False
         for catalog in sorted({catalog_of(name) for name in failed}):
@@ -175,12 +175,12 @@ class TableTroubles:
         self.is_undecided = sound
         for name, verdict in judge(failed, sound, sound).items():
             error = own[name]
-            if verdict in (Verdict.OUTAGE, Verdict.WAIT):
+            if verdict in (FailureVerdict.OUTAGE, FailureVerdict.WAIT):
                 outage = outage or error
-            elif verdict is Verdict.AS_KNOWN:
+            elif verdict is FailureVerdict.AS_KNOWN:
                 with self._lock:
                     self._as_known[name] = error.message
-                self._tell(name, f"{name} is written as this run knew it: {error.message}")
+                self._report(name, f"{name} is written as this run knew it: {error.message}")
             elif error.code == OWNED and not self._holds_claim(name):
                 self.refuse(name, error.message, is_foreign=True)
             elif self._plan.write.tables.holds_pipeline(name):
@@ -236,9 +236,9 @@ class TableTroubles:
                 remedy="fix the table, or name another one in errors.dead_letter_table; nothing of the batch was announced",
             )
 
-    def _tell(self, table: str, text: str) -> None:
+    def _report(self, table: str, text: str) -> None:
         with self._lock:
             if self._said.get(table) == text:
                 return
             self._said[table] = text
-        self._say(Line(text, Level.WARNING, table=table))
+        self._say(LogLine(text, Level.WARNING, table=table))

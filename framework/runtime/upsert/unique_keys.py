@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from framework.adapters.file_io import file_io
 from framework.adapters.iceberg.project_by_id import NotProjected
 from framework.adapters.iceberg.upsert.duplicate_keys import double_keys
-from framework.adapters.iceberg.upsert.target import KeyedTarget, blocked
+from framework.adapters.iceberg.upsert.target import UpsertTarget, blocked
 from framework.adapters.secrets import first_line
 from framework.adapters.value_bytes import plain_type
 from framework.config.names.table_names import catalog_of
 from framework.diagnose.counted import counted
-from framework.diagnose.log_lines import Line
+from framework.diagnose.log_lines import LogLine
 from framework.errors import FloeError
 from framework.table.model import TableTarget
 from framework.table.schema.arrow import arrow_schema, parse_schema
@@ -39,7 +39,7 @@ class UniqueKeys:
         # By table, the key that it was asked for, while no batch by it is committed yet.
         self._asked: dict[str, tuple[int, ...]] = {}
 
-    def check(self, target: TableTarget, keyed: KeyedTarget) -> None:
+    def check(self, target: TableTarget, keyed: UpsertTarget) -> None:
         """Look through the table, unless that was done before.
 
         Raises:
@@ -63,7 +63,7 @@ class UniqueKeys:
                     files,
                     keyed.columns.of(keyed.key_ids),
                     kinds,
-                    lambda text: self._say(Line(f"{target.name}: {text}", table=target.name)),
+                    lambda text: self._say(LogLine(f"{target.name}: {text}", table=target.name)),
                 )
             except NotProjected as error:
                 raise blocked(

@@ -7,27 +7,27 @@ from framework.diagnose.entry import CodeEntry as Code
 from framework.diagnose.entry import Transcript
 
 _RUN = "floe run orders.yaml -t prod"
-# What helps where the record itself is wrong: no file and no replay can mend it.
+# What helps where the record itself is wrong: no file and no replay can repair it.
 _LETTER = (
-    "# The record itself cannot be mended. With `errors: {policy: dead_letter}` the run goes on without it:",
+    "# The record itself cannot be repaired. With `errors: {policy: dead_letter}` the run goes on without it:",
     _RUN,
     "floe dlq show orders.yaml orders-0@1042 -t prod",
 )
 
 
-def _stopped(stage: str, message: str, *mends: str) -> Transcript:
+def _stopped(stage: str, message: str, *repairs: str) -> Transcript:
     """A run that stops at the record, as `errors.policy: fail` says; the default keeps a dead letter instead."""
     return Transcript(
         "run orders.yaml -t prod",
         f"a record failed at stage {stage}: {message}",
         "orders-0 offset 1042",
         "fix the producer, or set errors.policy (or routes.unrouted) to dead_letter or drop; nothing of the batch was announced",
-        mends,
+        repairs,
     )
 
 
 def _again(code: str) -> tuple[str, ...]:
-    """What helps where the file or what is around it can be mended."""
+    """What helps where the file or what is around it can be repaired."""
     return (_RUN, "# If the record is a dead letter already:", f"floe dlq replay orders.yaml -t prod --code {code}")
 
 
@@ -281,7 +281,7 @@ ENTRIES = (
         transcript=_stopped(
             "route",
             "the table 'shop.orders' cannot be written now: routes.max_new_tables_per_hour is 10, and that many were created within the last hour",
-            "# Mend what the message names. floe tries again every minute. Then:",
+            "# Repair what the message names. floe tries again every minute. Then:",
             "floe status -t prod",
             *_again("FLOE-D205"),
         ),
