@@ -14,6 +14,7 @@ from pydantic import Field
 
 from framework.commit.events.event_types import Health
 from framework.overview.values import PipelineView
+from framework.web.backend import SettingFinding
 
 SINK = "sink"
 PLUGIN = "floe"

@@ -307,7 +307,7 @@ class Broken(PlainDesk):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-@pytest.mark.parametrize("desk", [Hung, Broken, None], ids=["hung", "broken", "dead"])
+@pytest.mark.parametrize("backend", [Hung, Broken, None], ids=["hung", "broken", "dead"])
 def test_what_happens_to_the_page_is_none_of_the_runs_business(backend: type[PlainDesk] | None) -> None:
     """A page that hangs in every answer, that raises in every answer, or whose thread has died: the work beside it goes
     on, the process holds a bounded number of threads, and closing the page takes seconds."""

@@ -206,7 +206,7 @@ class IcebergTables:
         return writers_beside(loaded.metadata, target.policy.commit.branch, pipeline) if loaded else ()
 
     def check_upsert(self, target: TableTarget) -> None:
-        """Find what keeps rows of the table from being replaced by key, as far as its metadata tells.
+        """Find what keeps rows of the table from being replaced by key, as far as its metadata says.
 
         Raises:
             FloeError, TableBlocked: as `load_keyed`.

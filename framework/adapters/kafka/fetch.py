@@ -36,7 +36,7 @@ BLOCK_BYTES = 64 * 1024 * 1024
 MOST_RECORD_BYTES = MAX_RECORD_BYTES
 # What an answer of the broker holds at most where a batch is done with care, beside its first batch of records: librdkafka
 # decompresses an answer as a whole.
-_CAREFUL_BYTES = 16 * 1024
+_ISOLATION_BYTES = 16 * 1024
 _POLL_RECORDS = 20_000
 _POLL_WAIT_S = 0.03
 
@@ -47,7 +47,7 @@ class _Connection:
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.reader: PartitionReader
         if is_uncompiled():
-            self.reader = PythonReader(settings, queued_min_messages=1, max_partition_fetch_bytes=_CAREFUL_BYTES)
+            self.reader = PythonReader(settings, queued_min_messages=1, max_partition_fetch_bytes=_ISOLATION_BYTES)
         else:
             self.reader = open_reader(settings)
         self.admin = KafkaAdmin(settings)
