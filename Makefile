@@ -76,15 +76,14 @@ format: setup  ## rewrite the code in the one style
 	@.venv/bin/ruff check --fix .
 	@.venv/bin/ruff format .
 
-build/tools: .ci/tools.txt
+build/tools: .ci/tools.lock
 	@python3 -m venv --clear $@
-	@$@/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@$@/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --requirement $<
 	@touch $@
 
 wheel: build/tools  ## build/dist: the source archive, and from it a wheel that needs no compiler where it is installed
 	@rm -rf build/dist build/lib build/temp.*
-	@PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt FLOE_REQUIRE_COMPILED=1 \
-	  build/tools/bin/python -m build --outdir build/dist . >build/wheel.log 2>&1 || { tail -n 40 build/wheel.log >&2; exit 1; }
+	@FLOE_REQUIRE_COMPILED=1 build/tools/bin/python -m build --no-isolation --outdir build/dist . >build/wheel.log 2>&1 || { tail -n 40 build/wheel.log >&2; exit 1; }
 	@ls build/dist/*
 
 sbom: setup build/tools  ## list every installed package with version and licence: build/sbom.json (CycloneDX)

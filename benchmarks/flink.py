@@ -66,7 +66,7 @@ def start(statements: Sequence[str], folder: Path, settings: Mapping[str, object
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.yaml").write_text(f"io.tmp.dirs: {folder}\n", encoding="utf-8")
     (folder / "log4j2.properties").write_text(_LOGS, encoding="utf-8")
-    home, told = libraries(), folder / "flink.log"
+    home, reported = libraries(), folder / "flink.log"
     kafka = dependency("org.apache.flink", "flink-sql-connector-kafka", KAFKA)
     iceberg = dependency("org.apache.iceberg", "iceberg-flink-runtime-2.0", ICEBERG)
     path = [
@@ -88,13 +88,13 @@ def start(statements: Sequence[str], folder: Path, settings: Mapping[str, object
         *_GATEWAY,
     ]
     env = {**os.environ, "FLINK_CONF_DIR": str(folder), "TZ": "UTC"}
-    with told.open("wb") as log:
+    with reported.open("wb") as log:
         # It ends with its standard input.
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, env=env, start_new_session=True
         )
     try:
-        _run(statements, settings, process, told)
+        _run(statements, settings, process, reported)
     except BaseException:
         process.kill()
         raise
@@ -102,11 +102,11 @@ def start(statements: Sequence[str], folder: Path, settings: Mapping[str, object
 
 
 def _run(
-    statements: Sequence[str], settings: Mapping[str, object], process: subprocess.Popen[bytes], told: Path
+    statements: Sequence[str], settings: Mapping[str, object], process: subprocess.Popen[bytes], reported: Path
 ) -> None:
-    while not (found := re.match(r"([0-9]+)\n", told.read_text())):
+    while not (found := re.match(r"([0-9]+)\n", reported.read_text())):
         if process.poll() is not None:
-            raise RuntimeError(f"Flink ended with {process.returncode}: {told}")
+            raise RuntimeError(f"Flink ended with {process.returncode}: {reported}")
         time.sleep(0.2)
     flink = JavaGateway(gateway_parameters=GatewayParameters(port=int(found[1]))).jvm.org.apache.flink.table.api
     tables = flink.TableEnvironment.create(flink.EnvironmentSettings.inStreamingMode())

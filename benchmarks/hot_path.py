@@ -30,7 +30,7 @@ from framework.adapters.host.memory import keep_large_blocks
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka import fetch as kafka_fetch
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.kafka.fetch import SliceFetcher
+from framework.adapters.kafka.fetch import RangeFetcher
 from framework.adapters.kafka.reader import CompiledReader, PythonReader, compiled
 from framework.adapters.parquet.files import TableWriter
 from framework.adapters.project.files import load_or_raise
@@ -38,7 +38,7 @@ from framework.local import stack
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
 from framework.record.json import compiled as compiled_json
-from framework.record.model import RecordBlock, Slice
+from framework.record.model import RecordBlock, TaskRange
 from framework.record.process import process_block, records_in_block
 from framework.record.rows.scatter import available
 from framework.runtime.tables.registry import TableRegistry
@@ -111,11 +111,11 @@ class Task:
         self.io = catalog.io_properties()
         admin = KafkaAdmin(self.kafka)
         end = admin.end_offsets([(topic, 0)])[topic, 0]
-        self.piece = Slice(topic, admin.topics([topic])[topic].topic_id, 0, 0, end)
+        self.piece = TaskRange(topic, admin.topics([topic])[topic].topic_id, 0, 0, end)
 
     def blocks(self) -> Iterator[RecordBlock]:
         records = records_in_block(self.plan.decode.block_records, len(self.registry.targets), available())
-        return SliceFetcher(self.kafka).fetch(self.piece, records)
+        return RangeFetcher(self.kafka).fetch(self.piece, records)
 
     def create_tables(self) -> None:
         for _ in range(4):

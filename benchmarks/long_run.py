@@ -210,7 +210,7 @@ def watch(
     driver: subprocess.Popen[bytes], coordinator: subprocess.Popen[bytes], duration_s: float, looks: Looks
 ) -> tuple[list[Sample], list[float]]:
     """All samples, and the JVM's live heap after each quarter."""
-    began = told = time.monotonic()
+    began = reported = time.monotonic()
     samples: list[Sample] = []
     heaps: list[float] = []
     while (at_s := time.monotonic() - began) < duration_s:
@@ -220,8 +220,8 @@ def watch(
         if at_s >= (len(heaps) + 1) * duration_s / 4:
             heaps.append(live_heap_mb(jvm_of(driver.pid)))
             print(f"{at_s / 60:5.1f} min: live heap of the JVM {heaps[-1]:.1f} MB", flush=True)
-        if time.monotonic() - told >= min(TELL_EVERY_S, duration_s / 4):
-            told += min(TELL_EVERY_S, duration_s / 4)
+        if time.monotonic() - reported >= min(TELL_EVERY_S, duration_s / 4):
+            reported += min(TELL_EVERY_S, duration_s / 4)
             one = samples[-1]
             share = (one.cpu_s - samples[0].cpu_s) / (one.at_s - samples[0].at_s)
             print(
@@ -289,8 +289,8 @@ def live_heap_mb(jvm: int) -> float:
     tool = Path(f"/proc/{jvm}/exe").resolve().parent / "jcmd"
     subprocess.run([str(tool), str(jvm), "GC.run"], check=True, capture_output=True)
     time.sleep(5.0)
-    told = subprocess.run([str(tool), str(jvm), "GC.class_histogram"], check=True, capture_output=True, text=True)
-    total = next(line for line in reversed(told.stdout.splitlines()) if line.startswith("Total"))
+    reported = subprocess.run([str(tool), str(jvm), "GC.class_histogram"], check=True, capture_output=True, text=True)
+    total = next(line for line in reversed(reported.stdout.splitlines()) if line.startswith("Total"))
     return round(int(total.split()[2]) / 2**20, 1)
 
 

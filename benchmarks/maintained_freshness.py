@@ -131,7 +131,7 @@ def run(folder: Path, given: argparse.Namespace, maintained: bool) -> Freshness:
     (folder / "pipelines" / "targets" / "bench.yaml").write_text(text)
     ensure_control_topic(KafkaAdmin(kafka), TOPIC)
     publisher = ControlPublisher(kafka, TOPIC)
-    publisher.publish((told(),))
+    publisher.publish((reported(),))
     words = [sys.executable, "-c", COORDINATOR, "coordinator", "--control-topic", TOPIC, "--target", "bench"]
     environment = {**os.environ, "PYTHONPATH": os.getcwd()}
     coordinator = subprocess.Popen(
@@ -183,7 +183,7 @@ def made(tables: IcebergTables, count: int) -> dict[str, TableTarget]:
     return targets
 
 
-def told() -> Deployed:
+def reported() -> Deployed:
     """The plan of a run whose tables are compacted and whose snapshots expire as soon as they may."""
     policy = MaintenancePolicy(
         MaintenanceMode.ALWAYS,

@@ -3,7 +3,7 @@
 In: nothing but options. Out: a table for people, and with `--json FILE` the same figures for machines. A real broker, a
 SQLite catalog and `floe run` as a process; records come steadily, the driver is killed with SIGKILL at a random moment
 of its interval, and a supervisor starts it again at once. `commit` is the time from the kill to the next snapshot of
-the table, `fresh` to the first snapshot that holds a record produced after the kill. `start`, `spark`, `seat` and
+the table, `fresh` to the first snapshot that holds a record produced after the kill. `start`, `spark`, `leader` and
 `batch` say when the new driver printed its first word, asked for Spark, owned the control topic and announced, all
 since the kill.
 
@@ -58,7 +58,7 @@ errors: {{policy: fail}}
 commit: {{control_topic: control-{interval}}}
 """
 # What the driver prints when it has come so far.
-MARKS = {"spark": "starting Spark", "seat": "coordinates", "batch": "announced in"}
+MARKS = {"spark": "starting Spark", "leader": "coordinates", "batch": "announced in"}
 PATIENCE_S = 240.0
 
 

@@ -29,17 +29,17 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.maintenance.tables import TableCare
-from framework.commit.events.event_types import KeyedChanges
+from framework.commit.events.event_types import UpsertChanges
 from framework.commit.machine.effects import CommitTable, Committed, TableProgress
 from framework.config.spec import PartitionFieldSpec, WriteMode, WritePolicy
 from framework.config.values.maintenance import ExpirePolicy, MaintenancePolicy
 from framework.runtime.maintenance.tables import expire_once
-from framework.runtime.upsert.heads import KeyedTables
+from framework.runtime.upsert.heads import UpsertHeads
 from framework.table.changes import CreateTable
 from framework.table.schema.arrow import arrow_schema, parse_schema
 from framework.task.context import TaskContext
 from framework.task.output import new_writer
-from framework.task.upsert.writer import UPSERT, KeyedWriter, with_positions
+from framework.task.upsert.writer import UPSERT, UpsertWriter, with_positions
 from testbed.record_samples import plan as sample_plan
 from testbed.record_samples import policy as sample_policy
 from testbed.servers.spark_reader import java_settings
@@ -82,7 +82,7 @@ class Table:
                       ("write.metadata.previous-versions-max", "10"))  # fmt: skip
         spec = (PartitionFieldSpec("id", "bucket", 4),)
         self.tables.create_table(CreateTable(NAME, SCHEMA.model_dump_json(), spec, properties))
-        self._keyed = KeyedTables(self._plan, self.tables)
+        self._keyed = UpsertHeads(self._plan, self.tables)
         self._number = 0
         self.newest = np.zeros(rows, np.int64)
         self.upsert(np.arange(rows))
@@ -106,11 +106,11 @@ class Table:
         with pa.ipc.new_stream(sink, sent.schema) as stream:
             stream.write_table(sent)
         writer = new_writer(context)
-        changes = KeyedWriter(context, writer)
+        changes = UpsertWriter(context, writer)
         changes.add(NAME, UPSERT, sink.getvalue().to_pybytes())
         part = changes.finish()[NAME]
         files = tuple(writer.finish()[NAME])
-        keys = KeyedChanges(
+        keys = UpsertChanges(
             part.base_snapshot_id, part.key_ids, (part.keys,), part.inserted, part.updated, part.deleted
         )
         view = self.tables.load_view(NAME, "main", "bench")

@@ -39,7 +39,7 @@ def validate(
         variables, sets: what `--var NAME=VALUE` and `--set PATH=VALUE` give.
 
     Returns:
-        The findings in file order. `finding.is_error` tells errors from warnings; no finding means that all is well.
+        The findings in file order. `finding.is_error` distinguishes errors from warnings; no finding means that all is well.
     """
     from framework.adapters.project.files import find_files, no_files, real_world
     from framework.config.check_files import check_files
@@ -82,10 +82,10 @@ def plan(pipelines: Sequence[LoadedPipeline], *, offline: bool = False) -> list[
         SetupError: the broker or the catalog cannot be asked.
     """
     if offline:
-        from framework.deploy.history import History
+        from framework.deploy.history import DeploymentHistory
         from framework.ops.preview.offline import preview_offline
 
-        return preview_offline(pipelines, History())
+        return preview_offline(pipelines, DeploymentHistory())
     from framework.ops.preview.facts import preview
 
     return preview(pipelines)
@@ -111,11 +111,11 @@ def run(
         ConfigError: a dangerous change is not allowed.
         FloeError: the first failure; the other pipelines are drained and committed before it is raised.
     """
-    from framework.deploy.risks import check_dangers
+    from framework.deploy.risks import check_breaking_changes
     from framework.plan.diff.consent import allowed_codes
     from framework.runtime.job import run_job
 
-    check_dangers(pipelines, allowed_codes(tuple(allow)))
+    check_breaking_changes(pipelines, allowed_codes(tuple(allow)))
     return run_job(pipelines, until_caught_up, say)
 
 

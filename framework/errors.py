@@ -34,7 +34,7 @@ class FloeError(Exception):
         place: what it is about: a file position, a topic-partition, a table, an address.
         remedy: one sentence that says what to do, with the command where there is one.
         quoted: lines of somebody else's that belong to it, such as the end of a log.
-        told: the message as it may stand in the control log and on pages, where it holds a record's text; else the same.
+        reported: the message as it may stand in the control log and on pages, where it holds a record's text; else the same.
     """
 
     exit_code = 1
@@ -48,7 +48,7 @@ class FloeError(Exception):
         place: str = "",
         remedy: str = "",
         quoted: tuple[str, ...] = (),
-        told: str | None = None,
+        reported: str | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -56,7 +56,7 @@ class FloeError(Exception):
         self.place = place
         self.remedy = remedy
         self.quoted = quoted
-        self.told = message if told is None else told
+        self.reported = message if reported is None else reported
 
     def __str__(self) -> str:
         place = f" ({self.place})" if self.place else ""

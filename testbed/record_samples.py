@@ -12,12 +12,12 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType, NestedField
 
 from framework.config.spec import (
-    Case,
     ErrorPolicy,
     EvolveMode,
     EvolvePolicy,
     FieldHint,
     FormatSpec,
+    NameCase,
     RouteMode,
     RouteRule,
     TablePolicy,
@@ -34,7 +34,9 @@ from framework.record.state.block_state import BlockState
 from framework.table.schema.types import primitive_type
 
 
-def policy(columns: EvolveMode = EvolveMode.EVOLVE, case: Case = Case.INSENSITIVE, **evolve: Any) -> TablePolicy:
+def policy(
+    columns: EvolveMode = EvolveMode.EVOLVE, case: NameCase = NameCase.INSENSITIVE, **evolve: Any
+) -> TablePolicy:
     return replace(TablePolicy(), evolve=replace(EvolvePolicy(), columns=columns, **evolve), case=case)
 
 

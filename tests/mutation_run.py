@@ -155,8 +155,8 @@ def prepare() -> tuple[str, Path]:
         beside = Path(pytest.__file__).parents[1]
         (found,) = (WORK / "environment" / "lib").glob("python*/site-packages")
         (found / "beside.pth").write_text(f"{beside}\n", encoding="utf-8")
-        install = [python, "-m", "pip", "install", "--quiet", "--requirement", ROOT / ".ci" / "mutation.txt"]
-        subprocess.run(install, check=True)
+        install = [python, "-m", "pip", "install", "--quiet", "--require-hashes", "--no-deps"]
+        subprocess.run([*install, "--requirement", ROOT / ".ci" / "mutation.lock"], check=True)
     return head, python
 
 

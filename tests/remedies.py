@@ -31,8 +31,8 @@ def by_machine(finding: Finding, text: str) -> Iterator[str]:
     if finding.get("line") is None or finding["line"] != finding["end_line"]:
         return
     for words in _WORDS:
-        for told in (finding.get("hint"), finding.get("remedy")):
-            if told and (found := re.search(words, told)):
+        for reported in (finding.get("hint"), finding.get("remedy")):
+            if reported and (found := re.search(words, reported)):
                 for written in (found[1], f'"{found[1]}"', f"'{found[1]}'"):
                     yield _put(text, finding, written)
 

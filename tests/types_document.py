@@ -94,7 +94,7 @@ support them. Nothing that version 3 adds is silently rounded or dropped:
 | `initial-default` of a column | read by every reader for files from before the column came |
 | `write-default` of a column | not used: a value that a record lacks is null, and an error if the column is required (FLOE-D305), since otherwise a value that was never sent would look like one that was. Other writers' rows keep theirs |
 | `variant`, `unknown`, `geometry`, `geography` | a table that has such a column is refused (FLOE-R131), and none can be declared; a `string` column accepts objects and arrays as their JSON text |
-| deletion vectors | those of other writers stay in effect; floe writes them for [upsert tables](concepts.md#tables-that-follow-their-keys), and elsewhere only adds rows |
+| deletion vectors | those of other writers stay in effect; floe writes them for [upsert tables](concepts.md#upsert-tables), and elsewhere only adds rows |
 | encrypted tables | refused (FLOE-R131) |
 """  # noqa: E501 (a row of a table is one line)
 

@@ -125,7 +125,7 @@ def from_server(sent: Mapping[str, Any] | None, own: Mapping[str, str]) -> dict[
     asked.
 
     The target's own value stands wherever the server's could name code. A value that is no plain text is how PyIceberg
-    is told to load classes (`auth`), so none is taken.
+    is asked to load classes (`auth`), so none is taken.
     """
     taken: dict[str, Any] = {}
     for key, value in (sent or {}).items():

@@ -24,8 +24,8 @@ from framework.record.formats.wire import SchemaRef, UnknownSchema, WriterSchema
 _PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 5.0
 _ATTEMPTS = 4
-DEFAULT_PATIENCE_MS = 2_000
-_PATIENCE = "unknown.schema.patience.ms"
+DEFAULT_RETRY_MS = 2_000
+_RETRY_SETTING = "unknown.schema.patience.ms"
 _ASK_AGAIN_S = 60.0
 # Of the schemas that are waited for so many are asked for again at once, and so many that are unknown are remembered.
 _MOST_ASKED_AGAIN = 100
@@ -42,14 +42,18 @@ def addresses_of(settings: Mapping[str, str]) -> list[str]:
     return [url.strip().rstrip("/") for url in settings.get("url", "").split(",") if url.strip()]
 
 
-def patience_of(settings: Mapping[str, str]) -> float:
+def retry_for_s_of(settings: Mapping[str, str]) -> float:
     """How long a schema that the registry does not have is waited for, in seconds."""
-    return int(settings.get(_PATIENCE, DEFAULT_PATIENCE_MS)) / 1000
+    return int(settings.get(_RETRY_SETTING, DEFAULT_RETRY_MS)) / 1000
 
 
-def less_patient(settings: Mapping[str, str], waited_s: float) -> dict[str, str]:
+def with_less_time(settings: Mapping[str, str], waited_s: float) -> dict[str, str]:
     """Settings for a batch's next try: what it has waited so far counts, whichever process waited."""
-    return {**settings, _PATIENCE: str(max(0, round((patience_of(settings) - waited_s) * 1000)))} if settings else {}
+    return (
+        {**settings, _RETRY_SETTING: str(max(0, round((retry_for_s_of(settings) - waited_s) * 1000)))}
+        if settings
+        else {}
+    )
 
 
 class Registry:
@@ -58,7 +62,7 @@ class Registry:
     def __init__(self, settings: Mapping[str, str]) -> None:
         self._urls = addresses_of(settings)
         self._timeout_s = int(settings.get("timeout.ms", 10_000)) / 1000
-        self.patience_s = patience_of(settings)
+        self.retry_for_s = retry_for_s_of(settings)
         self._settings = dict(settings)
         self._idle: list[requests.Session] = []  # a session is for one thread at a time
         self._known: dict[SchemaRef, WriterSchema] = {}
@@ -75,11 +79,13 @@ class Registry:
             SetupError: FLOE-E112, it refuses us.
         """
         now, refs = time.monotonic(), sorted(wanted, key=str)
-        told = {ref: missed[1] for ref in refs if (missed := self._unknown.get(ref)) is not None and missed[0] > now}
+        reported = {
+            ref: missed[1] for ref in refs if (missed := self._unknown.get(ref)) is not None and missed[0] > now
+        }
         asked_before = {ref for ref in refs if ref in self._unknown}
-        lacking = self._look([ref for ref in refs if ref not in self._known and ref not in told])
+        lacking = self._look([ref for ref in refs if ref not in self._known and ref not in reported])
         waits = lacking.keys() - asked_before if now >= self._in_vain_until else set()
-        give_up = now + self.patience_s
+        give_up = now + self.retry_for_s
         while waits and time.monotonic() < give_up:
             # A producer registers and writes at once; the registry's other nodes may learn of it a moment later.
             time.sleep(_PAUSE_S)
@@ -90,7 +96,7 @@ class Registry:
             if time.monotonic() >= give_up:
                 self._in_vain_until = time.monotonic() + _ASK_AGAIN_S
         self._keep(lacking)
-        return {ref: self._known.get(ref) or told.get(ref) or lacking[ref] for ref in refs}
+        return {ref: self._known.get(ref) or reported.get(ref) or lacking[ref] for ref in refs}
 
     def _look(self, refs: Iterable[SchemaRef]) -> dict[SchemaRef, UnknownSchema]:
         """Ask once for each; what the registry has is kept, and what it has not is returned."""
@@ -262,10 +268,10 @@ _registries: dict[tuple[int, frozenset[tuple[str, str]]], Registry] = {}
 
 
 def registry_of(settings: Mapping[str, str]) -> Registry:
-    """The process's one registry of these settings, as patient as they say; without settings one that is never
+    """The process's one registry of these settings, which retries as long as they say; without settings one that is never
     asked."""
-    key = (os.getpid(), frozenset(item for item in settings.items() if item[0] != _PATIENCE))
+    key = (os.getpid(), frozenset(item for item in settings.items() if item[0] != _RETRY_SETTING))
     if key not in _registries:
         _registries[key] = Registry(settings)
-    _registries[key].patience_s = patience_of(settings)
+    _registries[key].retry_for_s = retry_for_s_of(settings)
     return _registries[key]

@@ -92,7 +92,7 @@ def _from_package(key: str, secret: SecretRef) -> str:
         raise _refused(key, secret, "has an unknown scheme", remedy)
     try:
         found = point.load()(secret.name)
-    except Exception as error:  # somebody else's code: its words may hold the secret, so only its kind is told
+    except Exception as error:  # somebody else's code: its words may hold the secret, so only its kind is reported
         said = f"cannot be read: {point.value} failed with {type(error).__name__}"
         raise _refused(key, secret, said, "check the vault's address and this process's permissions") from None
     if not isinstance(found, str) or not found:

@@ -53,14 +53,16 @@ class VerbGroup(click.Group):
         """The verbs with their help, without importing any."""
         from click.shell_completion import CompletionItem
 
-        verbs = [CompletionItem(name, help=told) for name, (_, told) in VERBS.items() if name.startswith(incomplete)]
+        verbs = [
+            CompletionItem(name, help=reported) for name, (_, reported) in VERBS.items() if name.startswith(incomplete)
+        ]
         return verbs or click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         widest = max(map(len, VERBS))
         for title, verbs in GROUPS.items():
             with formatter.section(title):
-                formatter.write_dl([(name.ljust(widest), told) for name, (_, told) in verbs.items()])
+                formatter.write_dl([(name.ljust(widest), reported) for name, (_, reported) in verbs.items()])
 
 
 @click.group(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -87,7 +89,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def run_main(arguments: list[str] | None = None) -> int:
-    """Runs one verb and returns its exit code; what goes wrong is told on standard error."""
+    """Runs one verb and returns its exit code; what goes wrong is reported on standard error."""
     with guarded_streams():
         return _run_verb(arguments)
 
@@ -108,7 +110,7 @@ def _run_verb(arguments: list[str] | None) -> int:
         click.echo("interrupted", err=True)
         return 128 + signal.SIGINT
     except BrokenPipeError:
-        # The reader of our output went away; nothing is left to tell it.
+        # The reader of our output went away; nothing is left to report it to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     return result if isinstance(result, int) else 0

@@ -43,7 +43,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "framework.cli.check.readiness:readiness",
             "Answer a migration review live, with evidence: go or no go.",
         ),
-        "explain": ("framework.cli.check.explain:explain", "Explain an error code, and show what mends it."),
+        "explain": ("framework.cli.check.explain:explain", "Explain an error code, and show how to repair it."),
     },
     "Run": {
         "run": ("framework.cli.run.run:run", "Run pipelines."),
@@ -64,7 +64,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "resume": ("framework.cli.watch.pause:resume", "Resume what was paused."),
         "stop": ("framework.cli.watch.stop:stop", "Ask a pipeline's live run, wherever it is, to drain and end."),
     },
-    "Mend": {
+    "Repair": {
         "dlq": ("framework.cli.repair.dlq:dlq", "Look at dead letters, and replay them."),
         "maintain": (
             "framework.cli.repair.maintain:maintain",

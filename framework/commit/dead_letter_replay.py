@@ -39,7 +39,7 @@ def is_replay(pipeline: str) -> bool:
 
 
 def is_replay_topic(topic: str) -> bool:
-    """Whether a source range counts replayed letters, so that no broker knows its topic."""
+    """Whether a source range counts replayed dead letters, so that no broker knows its topic."""
     return topic.startswith(_TOPIC)
 
 
@@ -52,7 +52,7 @@ def replay_range(table: str, start: int, end: int) -> SourceRange:
 def replay_position(
     table: str, link: DataComplete | Heartbeat | None, recorded: Iterable[PipelineProgress | None]
 ) -> ReplayPosition:
-    """Where the next replay goes on: behind everything that the log or any table tells of earlier ones.
+    """Where the next replay goes on: behind everything that the log or any table reports of earlier ones.
 
     Either alone may be short of it: retention shortens the log, and a table holds only what was committed to it.
     """

@@ -13,12 +13,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from framework.commit.events.event_types import KeyedChanges, TombstoneFile
+from framework.commit.events.event_types import DeletedKeysFile, UpsertChanges
 from framework.errors import StateDisagreement
 
-TOMBSTONES_PROPERTY = "floe.tombstones"
+DELETED_KEYS_PROPERTY = "floe.tombstones"
 # In the summary of each snapshot whose table remembers deleted keys: `mark_of` what its property says.
-SUMMARY_TOMBSTONES = "floe.tombstones"
+SUMMARY_DELETED_KEYS = "floe.tombstones"
 # What a person sets the property to, so that the table forgets its deleted keys and begins anew.
 FORGET = "forget"
 FOLDER = "_floe_tombstones"
@@ -35,7 +35,7 @@ class Remembered:
 
     order_id: int
     key_ids: tuple[int, ...]
-    files: tuple[TombstoneFile, ...] = ()
+    files: tuple[DeletedKeysFile, ...] = ()
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -60,7 +60,7 @@ def parse(text: str | None) -> Remembered | None:
         if held["version"] != VERSION:
             raise ValueError(f"its version is {held['version']!r}")
         files = tuple(
-            TombstoneFile(
+            DeletedKeysFile(
                 str(each["path"]), int(each["record_count"]), int(each["file_size_bytes"]), int(each["newest_ms"])
             )
             for each in held["files"]
@@ -68,8 +68,8 @@ def parse(text: str | None) -> Remembered | None:
         return Remembered(int(held["order_id"]), tuple(map(int, held["key_ids"])), files)
     except (KeyError, TypeError, ValueError) as error:
         raise StateDisagreement(
-            f"property {TOMBSTONES_PROPERTY} cannot be read: {error}",
-            place=TOMBSTONES_PROPERTY,
+            f"property {DELETED_KEYS_PROPERTY} cannot be read: {error}",
+            place=DELETED_KEYS_PROPERTY,
             remedy=f"set it to what it was, or to '{FORGET}': older records then may bring deleted keys back",
         ) from error
 
@@ -99,7 +99,7 @@ def text_of(remembered: Remembered) -> str:
     return json.dumps(held, ensure_ascii=False, separators=(",", ":"))
 
 
-def after_commit(text: str | None, changes: Iterable[KeyedChanges]) -> Remembered | None:
+def after_commit(text: str | None, changes: Iterable[UpsertChanges]) -> Remembered | None:
     """What the table remembers once a batch is in it; None where the source's own order holds.
 
     Raises:
@@ -128,7 +128,7 @@ def after_commit(text: str | None, changes: Iterable[KeyedChanges]) -> Remembere
     return result
 
 
-def tombstones_summary(text: str | None, changes: Iterable[KeyedChanges], mark: str = "") -> dict[str, str]:
+def deleted_keys_summary(text: str | None, changes: Iterable[UpsertChanges], mark: str = "") -> dict[str, str]:
     """What the snapshot of a commit says of the deleted keys that its table remembers: also of one that has none. A commit
     by which nothing of them is decided hands `mark` on, that of the snapshot before it, where they are lost.
 
@@ -143,25 +143,25 @@ def tombstones_summary(text: str | None, changes: Iterable[KeyedChanges], mark: 
         except StateDisagreement:
             remembered = None
     mark = mark if remembered is None else mark_of(remembered)
-    return {SUMMARY_TOMBSTONES: mark} if mark else {}
+    return {SUMMARY_DELETED_KEYS: mark} if mark else {}
 
 
 def _changed(what: str) -> StateDisagreement:
     return StateDisagreement(
-        f"property {TOMBSTONES_PROPERTY} of the table was changed: {what}",
-        place=TOMBSTONES_PROPERTY,
+        f"property {DELETED_KEYS_PROPERTY} of the table was changed: {what}",
+        place=DELETED_KEYS_PROPERTY,
         remedy=f"set it to what it was, or to '{FORGET}': older records then may bring deleted keys back",
     )
 
 
-def expired(files: Iterable[TombstoneFile], before_ms: int) -> tuple[TombstoneFile, ...]:
+def expired(files: Iterable[DeletedKeysFile], before_ms: int) -> tuple[DeletedKeysFile, ...]:
     """Those that only hold keys which were deleted before a moment, and so are remembered no longer."""
     return tuple(file for file in files if file.newest_ms < before_ms)
 
 
-def groups_to_merge(files: Iterable[TombstoneFile]) -> list[tuple[TombstoneFile, ...]]:
+def groups_to_merge(files: Iterable[DeletedKeysFile]) -> list[tuple[DeletedKeysFile, ...]]:
     """Files that are to become one: of `FAN_OUT` or more of about one size all, as far as one file may be large."""
-    by_size: dict[int, list[TombstoneFile]] = defaultdict(list)
+    by_size: dict[int, list[DeletedKeysFile]] = defaultdict(list)
     for file in files:
         if file.record_count < MOST_KEYS // 2:
             by_size[_size_class(file.record_count)].append(file)
@@ -169,8 +169,8 @@ def groups_to_merge(files: Iterable[TombstoneFile]) -> list[tuple[TombstoneFile,
     return [part for group in full for part in _parts(group) if len(part) > 1]
 
 
-def _parts(files: Sequence[TombstoneFile]) -> Iterator[tuple[TombstoneFile, ...]]:
-    part: list[TombstoneFile] = []
+def _parts(files: Sequence[DeletedKeysFile]) -> Iterator[tuple[DeletedKeysFile, ...]]:
+    part: list[DeletedKeysFile] = []
     for file in files:
         if part and sum(each.record_count for each in part) + file.record_count > MOST_KEYS:
             yield tuple(part)

@@ -22,19 +22,19 @@ CLOCKS_APART_MS = 600_000
 
 
 @dataclass(frozen=True)
-class Moment:
+class ClockReading:
     """One moment by two clocks of this machine, in ms: the time of day, which may be set, and the time since the machine
     started, which counts the sleep of processes and of the machine."""
 
     wall_ms: int
     boot_ms: int
 
-    def elapsed_ms(self, now: Moment) -> int:
+    def elapsed_ms(self, now: ClockReading) -> int:
         """How long ago this was, by the clock that says the most. One that was set back says as much."""
         return max(abs(now.wall_ms - self.wall_ms), now.boot_ms - self.boot_ms)
 
 
-def stood_still(begun: Moment, now: Moment) -> bool:
+def stood_still(begun: ClockReading, now: ClockReading) -> bool:
     """Whether so long has passed by any clock that files which nobody named at `begun` may have gone as orphans."""
     return begun.elapsed_ms(now) >= YOUNG_MS
 
@@ -47,7 +47,7 @@ class Presence(str, Enum):
     UNSAFE = "unsafe"  # they may be removed at any moment, so that looking for them shows nothing
 
 
-def presence_of_unnamed(begun: Moment, now: Moment) -> Presence:
+def presence_of_unnamed(begun: ClockReading, now: ClockReading) -> Presence:
     """By how long ago, by any clock, the first of the files was begun."""
     if stood_still(begun, now):
         return Presence.UNSAFE
@@ -63,7 +63,7 @@ def now_for_orphans_ms(machine_ms: int, store_ms: int | None) -> int | None:
     return None if store_ms is None else min(machine_ms, store_ms)
 
 
-def may_be_gone(now_ms: int, after_ms: int | None, told_ms: int | None, begun_ms: int | None, most_ms: int) -> bool:
+def may_be_gone(now_ms: int, after_ms: int | None, reported_ms: int | None, begun_ms: int | None, most_ms: int) -> bool:
     """Whether announced files may be so old that somebody has removed them as orphans. No clock is compared with that
     of another machine: what is not known, or contradicts itself, counts as old.
 
@@ -72,9 +72,9 @@ def may_be_gone(now_ms: int, after_ms: int | None, told_ms: int | None, begun_ms
         told_ms, begun_ms: by the clock of whoever wrote: when the files were announced, and when they were begun.
         most_ms: what both together may take.
     """
-    if after_ms is None or told_ms is None or begun_ms is None:
+    if after_ms is None or reported_ms is None or begun_ms is None:
         return True
-    waited_ms, took_ms = now_ms - after_ms, told_ms - begun_ms
+    waited_ms, took_ms = now_ms - after_ms, reported_ms - begun_ms
     if min(waited_ms, took_ms) < -CLOCKS_APART_MS:
         return True
     return max(waited_ms, 0) + max(took_ms, 0) + CLOCKS_APART_MS >= most_ms

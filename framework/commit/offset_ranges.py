@@ -15,7 +15,7 @@ from itertools import zip_longest
 from framework.commit.events.event_types import SourceRange
 
 _Key = tuple[str, str, int]
-_Spans = list[tuple[int, int]]
+_Ranges = list[tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class OffsetRanges:
 
     @classmethod
     def of(cls, ranges: Iterable[SourceRange]) -> OffsetRanges:
-        spans: dict[_Key, _Spans] = defaultdict(list)
+        spans: dict[_Key, _Ranges] = defaultdict(list)
         for each in ranges:
             if each.start < each.end:
                 spans[each.topic, each.topic_id, each.partition].append((each.start, each.end))
@@ -69,8 +69,8 @@ class OffsetRanges:
             for layer in zip_longest(*by_partition):
                 yield tuple(each for each in layer if each is not None)
 
-    def _spans(self) -> dict[_Key, _Spans]:
-        spans: dict[_Key, _Spans] = defaultdict(list)
+    def _spans(self) -> dict[_Key, _Ranges]:
+        spans: dict[_Key, _Ranges] = defaultdict(list)
         for each in self.ranges:
             spans[each.topic, each.topic_id, each.partition].append((each.start, each.end))
         return spans
@@ -79,8 +79,8 @@ class OffsetRanges:
 NO_OFFSETS = OffsetRanges()
 
 
-def _joined(spans: _Spans) -> _Spans:
-    joined: _Spans = []
+def _joined(spans: _Ranges) -> _Ranges:
+    joined: _Ranges = []
     for start, end in sorted(spans):
         if joined and start <= joined[-1][1]:
             joined[-1] = joined[-1][0], max(joined[-1][1], end)
@@ -89,7 +89,7 @@ def _joined(spans: _Spans) -> _Spans:
     return joined
 
 
-def _left(each: SourceRange, taken: _Spans) -> Iterator[tuple[int, int]]:
+def _left(each: SourceRange, taken: _Ranges) -> Iterator[tuple[int, int]]:
     """What is left of a range without some that are disjoint and ascending."""
     start = each.start
     for first, past in taken:

@@ -1,6 +1,6 @@
 """Source positions: where a pipeline may start, what its next batch covers, and how the work is cut into tasks.
 
-In: facts as plain values (group offsets, topic facts, the chain in the control log). Out: positions and slices, or a
+In: facts as plain values (group offsets, topic facts, the chain in the control log). Out: positions and offset ranges, or a
 StateDisagreement that shows both values. Keeps invariant 2 (batches form an unbroken chain), invariant 11 (offsets are
 valid only for the topic id they came from) and the rule that a missing offset is never read as "new, from 0".
 """
@@ -29,7 +29,7 @@ MAX_GAPS = 32
 class SafeOffset:
     """One partition's committed source offset with what its metadata string says: topic id, run, batch, totals so far,
     the partition's newest gaps, under which batch number the offsets were last moved by hand (0: never), and the
-    control offset at which its run told what it runs."""
+    control offset at which its run published what it runs."""
 
     offset: int
     topic_id: str
@@ -138,8 +138,8 @@ def decide_start(
         facts: every partition of the pipeline's topics now.
         chain: ranges of the pipeline's newest DataComplete or Heartbeat in the control log; None when it has none.
         starting_offsets: `earliest` or `latest`; used only when the pipeline has never run.
-        on_data_loss: `skip_and_record`: a position in front of its log's start is no error; `find_gaps` tells of it.
-        given_up: where partitions ended that a person gave up, as the control log tells.
+        on_data_loss: `skip_and_record`: a position in front of its log's start is no error; `find_gaps` reports it.
+        given_up: where partitions ended that a person gave up, as the control log says.
 
     Raises:
         StateDisagreement: positions in different places do not fit.
@@ -338,7 +338,7 @@ def plan_ends(
 
 
 @dataclass(frozen=True)
-class Span:
+class OffsetRange:
     """Offsets [start, end) of one partition: the piece of a range that one task reads."""
 
     topic: str
@@ -349,7 +349,7 @@ class Span:
 
 def cut_tasks(
     start: Mapping[PartitionKey, int], end: Mapping[PartitionKey, int], tasks: int, min_records: int
-) -> list[list[Span]]:
+) -> list[list[OffsetRange]]:
     """Cut the ranges into at most `tasks` bundles of about equal size; parallelism is not bound by the partition count.
 
     No task gets less than about `min_records` while another could take it, since a task costs more than that to start.
@@ -360,7 +360,7 @@ def cut_tasks(
         return []
     tasks = max(1, min(tasks, -(-total // max(1, min_records))))
     goal = -(-total // tasks)
-    bundles: list[list[Span]] = [[]]
+    bundles: list[list[OffsetRange]] = [[]]
     room = goal
     for topic, partition in sorted(sizes):
         at, stop = start[topic, partition], end[topic, partition]
@@ -369,7 +369,7 @@ def cut_tasks(
                 bundles.append([])
                 room = goal
             take = min(room, stop - at)
-            bundles[-1].append(Span(topic, partition, at, at + take))
+            bundles[-1].append(OffsetRange(topic, partition, at, at + take))
             at += take
             room -= take
     return bundles

@@ -1,7 +1,7 @@
-"""What is not in trouble yet and will be: records that retention is about to take, and a seat that nobody keeps.
+"""What is not in trouble yet and will be: records that retention is about to take, and leadership that nobody keeps.
 
 In: what a broker says of partitions, and who says in the log that it coordinates, as values; the time is an argument.
-Out: a `Danger` or None. The alerts fire at the same bounds.
+Out: a `Risk` or None. The alerts fire at the same bounds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ A_WEEK_MS = 604_800_000
 
 
 @dataclass(frozen=True)
-class Danger:
+class Risk:
     """`kind` is `pipeline` or `coordinator`; `name` the pipeline's or the control topic's."""
 
     kind: str
@@ -40,7 +40,7 @@ class Danger:
 
 
 @dataclass(frozen=True)
-class SeatWord:
+class LeadershipClaim:
     """Somebody coordinates. `begins`: it says so of itself at its start; else something else shows it, which is all that
     coordinators of older versions tell."""
 
@@ -50,40 +50,40 @@ class SeatWord:
     reads_again: bool = False
 
 
-def seat_word(event: ControlEvent | None) -> SeatWord | None:
+def leadership_claim(event: ControlEvent | None) -> LeadershipClaim | None:
     """What an event says of who coordinates."""
     if isinstance(event, CoordinatorAssigned):
-        return SeatWord(event.coordinator, event.timestamp_ms, True, event.reads_again)
+        return LeadershipClaim(event.coordinator, event.timestamp_ms, True, event.reads_again)
     if isinstance(event, CommitComplete):
-        return SeatWord(event.coordinator, event.timestamp_ms)
+        return LeadershipClaim(event.coordinator, event.timestamp_ms)
     if isinstance(event, StateChanged) and event.subject is Subject.TABLE:
-        return SeatWord(event.by, event.timestamp_ms)
+        return LeadershipClaim(event.by, event.timestamp_ms)
     return None
 
 
 @dataclass(frozen=True)
-class Seats:
-    """Who coordinated, folded from the log in its order. The first one that is seen took the seat from nobody."""
+class LeadershipHistory:
+    """Who coordinated, folded from the log in its order. The first one that is seen took leadership from nobody."""
 
     owner: str = ""
     owner_ms: int = 0
     takeovers_ms: tuple[int, ...] = ()
     announced: tuple[str, ...] = ()
 
-    def after(self, word: SeatWord | None) -> Seats:
-        if word is None or not word.coordinator:
+    def after(self, claim: LeadershipClaim | None) -> LeadershipHistory:
+        if claim is None or not claim.coordinator:
             return self
-        who = word.coordinator
-        if word.begins:
-            is_new = bool(self.owner) and not (word.reads_again and who == self.owner)
+        who = claim.coordinator
+        if claim.begins:
+            is_new = bool(self.owner) and not (claim.reads_again and who == self.owner)
             announced = (*self.announced, who)[-TAKEOVERS_KEPT:]
         else:
-            # A late word of one before says nothing new, nor does anything of one that told when it began.
-            if who == self.owner or word.at_ms < self.owner_ms or who in self.announced:
+            # A late word of one before says nothing new, nor does anything of one that reported when it began.
+            if who == self.owner or claim.at_ms < self.owner_ms or who in self.announced:
                 return self
             is_new, announced = bool(self.owner), self.announced
-        taken = (*self.takeovers_ms, word.at_ms)[-TAKEOVERS_KEPT:] if is_new else self.takeovers_ms
-        return Seats(who, word.at_ms, taken, announced)
+        taken = (*self.takeovers_ms, claim.at_ms)[-TAKEOVERS_KEPT:] if is_new else self.takeovers_ms
+        return LeadershipHistory(who, claim.at_ms, taken, announced)
 
 
 @dataclass(frozen=True)
@@ -111,21 +111,21 @@ def retention_used(held: Iterable[Held]) -> float:
     return max((each.used for each in held), default=0.0)
 
 
-def in_danger(held: Iterable[Held]) -> Held | None:
+def nearest_to_retention(held: Iterable[Held]) -> Held | None:
     """The worst partition, if retention is near what is not announced of it."""
     worst = max(held, key=lambda each: each.used, default=None)
     return worst if worst is not None and worst.used > USED_MOST else None
 
 
-def retention_near(pipeline: str, held: Iterable[Held]) -> Danger | None:
+def retention_near(pipeline: str, held: Iterable[Held]) -> Risk | None:
     """Retention is about to remove records that were not read, or does so already."""
-    worst = in_danger(held)
+    worst = nearest_to_retention(held)
     if worst is None:
         return None
     where = f"{worst.topic}-{worst.partition}"
     lost = worst.log_start - worst.safe_offset
     gone = f"; {counted(lost, 'record')} that it had not read {'is' if lost == 1 else 'are'} gone" if lost > 0 else ""
-    return Danger(
+    return Risk(
         "pipeline",
         pipeline,
         f"retention is about to remove records that were not read: of the {worst.log_end - worst.log_start:,} that {where} "
@@ -143,18 +143,18 @@ def recent(takeovers_ms: Iterable[int], now_ms: int) -> list[int]:
     return [at_ms for at_ms in takeovers_ms if now_ms - at_ms <= TAKEOVERS_MIN * 60_000]
 
 
-def coordinator_flaps(control_topic: str, takeovers_ms: Iterable[int], now_ms: int) -> Danger | None:
+def coordinator_flaps(control_topic: str, takeovers_ms: Iterable[int], now_ms: int) -> Risk | None:
     """Who coordinates has changed too often lately."""
     lately = recent(takeovers_ms, now_ms)
     if len(lately) <= TAKEOVERS_MOST:
         return None
-    return Danger(
+    return Risk(
         "coordinator",
         control_topic,
         f"who coordinates changed {counted(len(lately), 'time')} in {TAKEOVERS_MIN} minutes, and each reads the log again before "
         "it commits",
         "`floe log --last 200` shows who; end drivers that start and fail, and look whether machines lack memory or the "
-        "broker is restarted; `floe coordinator` on a quiet machine keeps the seat",
+        "broker is restarted; `floe coordinator` on a quiet machine keeps leadership",
         COORDINATOR_FLAPS,
         min(lately),
     )

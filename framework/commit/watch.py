@@ -32,7 +32,7 @@ from framework.diagnose.counted import counted
 
 
 @dataclass(frozen=True)
-class Waiting:
+class PipelineBacklog:
     """What of one pipeline is announced and not known to be in its tables."""
 
     batches: int = 0
@@ -90,10 +90,10 @@ class _Queue:
         if not entries:
             self.tables.pop(table_uuid, None)
 
-    def waiting(self) -> Waiting:
+    def waiting(self) -> PipelineBacklog:
         first = [entries[0] for entries in self.tables.values() if entries]
         oldest = min(first, key=lambda entry: entry.offset, default=None)
-        return Waiting(
+        return PipelineBacklog(
             len(self.batches), self.bytes, self.files, len(first), oldest.table if oldest is not None else ""
         )
 
@@ -171,9 +171,9 @@ class Watch:
         """Whether a batch, or a later one, was seen to its end; so what of it waits is among `waiting`."""
         return self._complete.get(pipeline, 0) >= batch
 
-    def waiting(self, pipeline: str) -> Waiting:
+    def waiting(self, pipeline: str) -> PipelineBacklog:
         queue = self._queues.get(pipeline)
-        return queue.waiting() if queue is not None else Waiting()
+        return queue.waiting() if queue is not None else PipelineBacklog()
 
 
 def batch_before(newest: Newest | None, progress: PipelineProgress | None) -> int | None:
@@ -199,7 +199,7 @@ def _holds(progress: PipelineProgress, newest: Newest) -> bool:
     )
 
 
-def hold_reason(waiting: Waiting, max_batches: int, max_bytes: int) -> str | None:
+def hold_reason(waiting: PipelineBacklog, max_batches: int, max_bytes: int) -> str | None:
     """Back-pressure: why a pipeline that has so much waiting reads nothing more for now; None when it may."""
     if waiting.batches < max_batches and waiting.bytes < max_bytes:
         return None

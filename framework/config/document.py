@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from framework.config.rules.permitted import inside
-from framework.config.templates.given import Given
+from framework.config.templates.given import GivenValues
 from framework.config.templates.render import Rendered, is_template, render
 from framework.config.text import SourceText, start_of
 from framework.config.tree import Mapping, Node, parse
@@ -34,7 +34,7 @@ class Files:
 
     sources: dict[str, SourceText] = field(default_factory=dict)
     rendered: dict[str, Rendered] = field(default_factory=dict)
-    given: Given | None = None
+    given: GivenValues | None = None
     included: dict[str, dict[str, str]] = field(default_factory=dict)  # what each template includes, by name
 
     def add(self, source: SourceText | None) -> None:

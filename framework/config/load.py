@@ -147,7 +147,7 @@ class Loading:
         self.findings += found
         checked, document, found = check_document(resolved, "pipeline", unresolved)
         if isinstance(resolved, Mapping) and "template" in resolved.keys:
-            # The template could not be used, and why is told; what it would have given is not missing in this file.
+            # The template could not be used, and why is reported; what it would have given is not missing in this file.
             found = [finding for finding in found if not _template_may_give(finding)]
         self.findings += found
         assert isinstance(checked, Mapping)
@@ -186,7 +186,7 @@ class Loading:
             self.files.add(option)
             self.findings += found
         whole, found = without_additions(whole)
-        # What should lie below is not there without the template, and that is told already.
+        # What should lie below is not there without the template, and that is reported already.
         self.findings += found if use is None or body else []
         return whole
 
@@ -251,7 +251,7 @@ def _other_kind(tree: Mapping) -> Diagnostic | None:
 
 
 def with_findings_between(results: list[LoadResult], given: Mapped[str, str]) -> Iterable[LoadResult]:
-    """The results with what is wrong between files added to the file that can mend it."""
+    """The results with what is wrong between files added to the file that can repair it."""
     trees = [(result.tree, result.spec) for result in results]
     known = {name for result in results for name in result.known_variables}
     # A file that could not be read may declare the name, so nothing is said then.

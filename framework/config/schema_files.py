@@ -77,7 +77,7 @@ def _outside(path: Path, folder: Path, real_path: Callable[[Path], Path]) -> str
 
 
 def avro_fault(text: str) -> str | None:
-    """Why a text is no Avro schema, as far as its outermost type tells."""
+    """Why a text is no Avro schema, as far as its outermost type says."""
     try:
         schema = json.loads(text)
     except json.JSONDecodeError as error:

@@ -43,7 +43,7 @@ class EvolveMode(str, Enum):
     FAIL = "fail"
 
 
-class Case(str, Enum):
+class NameCase(str, Enum):
     SENSITIVE = "sensitive"
     INSENSITIVE = "insensitive"
 
@@ -69,7 +69,7 @@ class EmptyValues(str, Enum):
     REFUSE = "refuse"
 
 
-class Distribution(str, Enum):
+class DistributionMode(str, Enum):
     """How rows are shared out to writers; the words are those of Iceberg's `write.distribution-mode`."""
 
     NONE = "none"
@@ -134,6 +134,9 @@ class FieldHint:
     comment: str | None = None
 
 
+MAX_RECORD_BYTES = 32 * 1024**2
+
+
 @dataclass(frozen=True)
 class KafkaSourceSpec:
     connection: str
@@ -141,6 +144,7 @@ class KafkaSourceSpec:
     topic_pattern: str | None = None
     starting_offsets: str = "earliest"  # earliest | latest; used only if the pipeline has never run
     on_data_loss: str = "fail"
+    max_record_bytes: int = MAX_RECORD_BYTES
 
     def reads(self, topic: str) -> bool:
         """Whether a topic is one of the source's."""
@@ -207,7 +211,7 @@ class SourceSpec:
 
 
 @dataclass(frozen=True)
-class Condition:
+class RouteCondition:
     """Either a test of a record's field (dotted path; `equals` or `matches`, a regular expression for the whole value)
     or a test of the topic's name (`topic`, a regular expression searched in it)."""
 
@@ -222,7 +226,7 @@ class RouteRule:
     """`table` is `namespace.name`, perhaps with `{field}` behind a literal prefix; `when` None matches every record."""
 
     table: str
-    when: Condition | None = None
+    when: RouteCondition | None = None
 
 
 @dataclass(frozen=True)
@@ -343,17 +347,17 @@ class TablePolicy:
     create: CreatePolicy = field(default_factory=CreatePolicy)
     evolve: EvolvePolicy = field(default_factory=EvolvePolicy)
     commit: CommitPolicy = field(default_factory=CommitPolicy)
-    case: Case = Case.INSENSITIVE
+    case: NameCase = NameCase.INSENSITIVE
     catalog: str = DEFAULT_CATALOG
-    distribution: Distribution = Distribution.NONE
+    distribution: DistributionMode = DistributionMode.NONE
     values: ValuesPolicy = field(default_factory=ValuesPolicy)
     write: WritePolicy = field(default_factory=WritePolicy)
     maintenance: MaintenancePolicy = field(default_factory=MaintenancePolicy)
 
 
 @dataclass(frozen=True)
-class History:
-    """Every change of the table `of`, which follows its keys, is appended to `table` as well; both are identifiers."""
+class HistoryTable:
+    """Every change of the table `of`, which is an upsert table, is appended to `table` as well; both are identifiers."""
 
     table: str
     of: str
@@ -370,7 +374,7 @@ class TablesSpec:
     defaults: TablePolicy = field(default_factory=TablePolicy)
     overrides: tuple[tuple[str, TablePolicy], ...] = ()
     append_only: tuple[str, ...] = ()
-    histories: tuple[History, ...] = ()
+    histories: tuple[HistoryTable, ...] = ()
 
     def policy_for(self, table: str) -> TablePolicy:
         """The policy of one table, by its name with or without its catalog."""
@@ -387,7 +391,7 @@ class TablesSpec:
     def _override(self, folded: str) -> TablePolicy | None:
         return next((policy for glob, policy in self.overrides if matches_glob(folded, self.fold(glob))), None)
 
-    def _history(self, folded: str) -> History | None:
+    def _history(self, folded: str) -> HistoryTable | None:
         return next((each for each in self.histories if self.fold(each.table) == folded), None)
 
     def history_of(self, table: str) -> str | None:
@@ -411,7 +415,7 @@ class TablesSpec:
 
     def fold(self, name: str) -> str:
         """A name as names and patterns are compared: the case policy of the defaults holds of them."""
-        return name.lower() if self.defaults.case is Case.INSENSITIVE else name
+        return name.lower() if self.defaults.case is NameCase.INSENSITIVE else name
 
     @property
     def catalogs(self) -> Catalogs:
@@ -486,7 +490,7 @@ SettingValue = str | SecretRef
 @dataclass(frozen=True)
 class MonitoringSpec:
     """How a target's drivers and coordinators are watched. `listen` (metrics) and `page`: `host:port`, "" for no server;
-    `textfile` and `pushgateway`: "" for none. Off loopback there is a `token`."""
+    `textfile` and `pushgateway`: "" for none. Off loopback there is a `token`. `names`: of the host, beside the machine's own."""
 
     listen: str = ""
     page: str = ""
@@ -495,6 +499,7 @@ class MonitoringSpec:
     pushgateway: str = ""
     max_tables: int = 200
     stalled_after_ms: int = 600_000
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

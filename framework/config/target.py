@@ -201,6 +201,7 @@ def _monitoring(found: dict[str, Any]) -> MonitoringSpec:
         token=SecretRef(*token) if token else "",
         textfile=str(found.get("textfile", MonitoringSpec.textfile)),
         pushgateway=str(found.get("pushgateway", MonitoringSpec.pushgateway)),
+        names=tuple(map(str, found.get("names", ()))),
         max_tables=int(found.get("max_tables", MonitoringSpec.max_tables)),
         stalled_after_ms=int(found.get("stalled_after_ms", MonitoringSpec.stalled_after_ms)),
     )

@@ -30,7 +30,7 @@ _NOT_FINITE = frozenset(
 _WORD = frozenset("abcdeghijklmopqrsuvwxyzABCDEGHIJKLMOPQRSUVWXYZ_$/*")  # without `false`, `null`, `true` and no text
 _MAX_NODES = 50_000
 _MAX_DEPTH = 100
-_SAFE_DEPTH = 500  # levels that the C library composes without a doubt; `_Reader` counts them exactly
+_SAFE_DEPTH = 500  # levels that the C library composes without a doubt; `_TreeReader` counts them exactly
 
 
 class Scalar(NamedTuple):
@@ -103,7 +103,7 @@ def parse(source: SourceText, only: frozenset[str] | None = None) -> tuple[Node 
         only: for a template's head before it is rendered: the top keys whose values are wanted. Duplicate keys are then
             no fault, since a `#%` line may stand between them.
     """
-    reader = _Reader(source, only)
+    reader = _TreeReader(source, only)
     try:
         _check_depth(source.text)
         documents = list(yaml.compose_all(source.text, Loader=_Loader))
@@ -140,7 +140,7 @@ def _check_depth(text: str) -> None:
             depth -= 1
 
 
-class _Reader:
+class _TreeReader:
     def __init__(self, source: SourceText, only: frozenset[str] | None) -> None:
         self.source = source
         self.file = source.file

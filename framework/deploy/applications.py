@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from framework.adapters.host.private_files import private_dir, remove_private, touch_private, write_private
-from framework.adapters.host.process import end_group, python, python_environment, running_pid, spawn, tell
+from framework.adapters.host.process import end_group, python, python_environment, running_pid, send_signal, spawn
 from framework.deploy.launch import STOP_FILE, Application, LaunchState
 from framework.deploy.log_pump import shift
 from framework.errors import FloeError
@@ -129,19 +129,19 @@ class Applications:
         spawn(command, home / PID, home / LOG, application.folder, python_environment())
         return _look(home)
 
-    def stop(self, application: DeployedApplication, patience_s: float) -> int | None:
+    def stop(self, application: DeployedApplication, timeout_s: float) -> int | None:
         """Drain it, wait until it has ended, and return its exit code; one that does not end in time is ended hard.
 
         What it had not announced by then is read again by the next run.
         """
         home, folder = application.home, Path(application.record.folder)
-        asked = tell(home / PID, _mark(home), signal.SIGTERM)
+        asked = send_signal(home / PID, _mark(home), signal.SIGTERM)
         if not asked:  # no supervisor: the driver may be there without it, and looks for the stop file itself
             touch_private(folder / STOP_FILE)
-        if not _wait(lambda: not _lives(home, folder), patience_s):
-            tell(home / PID, _mark(home), signal.SIGTERM)  # asked twice, it leaves at once
+        if not _wait(lambda: not _lives(home, folder), timeout_s):
+            send_signal(home / PID, _mark(home), signal.SIGTERM)  # asked twice, it leaves at once
             if not _wait(lambda: not _lives(home, folder), LEAVE_S):
-                tell(home / PID, _mark(home), signal.SIGKILL)
+                send_signal(home / PID, _mark(home), signal.SIGKILL)
         end_group(_driver_pid(home), str(folder / DRIVER))
         remove_private(home / PID)
         return _look(home).exit_code
@@ -210,8 +210,8 @@ def _lives(home: Path, folder: Path) -> bool:
     return driver or running_pid(home / PID, _mark(home)) is not None
 
 
-def _wait(condition: Callable[[], bool], patience_s: float) -> bool:
-    deadline = time.monotonic() + patience_s
+def _wait(condition: Callable[[], bool], timeout_s: float) -> bool:
+    deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:
             return False

@@ -1,6 +1,6 @@
 """What was deployed last, as values, and what differs from it.
 
-In: what runs have told, or a saved plan. Out: a History, and the changes since. Reads nothing itself:
+In: what runs have published, or a saved plan. Out: a History, and the changes since. Reads nothing itself:
 `framework.deploy.last_deployed` does that.
 """
 
@@ -17,8 +17,8 @@ from framework.plan.diff.diff import PlanChange, changes_of_new, diff
 
 
 @dataclass(frozen=True)
-class History:
-    """`newest` is what each pipeline told last, where that is still known; `has_run` names those that have
+class DeploymentHistory:
+    """`newest` is what each pipeline published last, where that is still known; `has_run` names those that have
     positions."""
 
     newest: Mapping[str, Deployed] = field(default_factory=dict)
@@ -28,17 +28,17 @@ class History:
         return self.newest.get(pipeline)
 
 
-def history_of(saved: SavedPlan) -> History:
-    """A saved plan as if it were what was deployed; a bare hash tells nothing."""
+def history_of(saved: SavedPlan) -> DeploymentHistory:
+    """A saved plan as if it were what was deployed; a bare hash says nothing."""
     newest = {}
     for value in saved.pipelines or ():
         name = value["plan"]["pipeline"]  # type: ignore[index]
         newest[name] = Deployed(name, "", hash_of([value]), value, "", 0)
-    return History(newest, frozenset(newest))
+    return DeploymentHistory(newest, frozenset(newest))
 
 
 def changes_since(
-    pipeline: LoadedPipeline, history: History, held: Collection[str] = ()
+    pipeline: LoadedPipeline, history: DeploymentHistory, held: Collection[str] = ()
 ) -> tuple[PlanChange, ...] | None:
     """What differs from what was deployed; None where that is not known. A pipeline that never ran may be a renamed
     one.
@@ -47,10 +47,10 @@ def changes_since(
         held: the names of the pipelines that the files hold.
     """
     name = pipeline.spec.name
-    told = history.of(name)
-    if told is not None and told.plan:
-        return diff(told.plan, canonical(pipeline), name in history.has_run)
-    if name in history.has_run or told is not None:
+    reported = history.of(name)
+    if reported is not None and reported.plan:
+        return diff(reported.plan, canonical(pipeline), name in history.has_run)
+    if name in history.has_run or reported is not None:
         return None
     others = [other.plan for other in history.newest.values() if other.plan]
     return changes_of_new(canonical(pipeline), others, held)

@@ -13,13 +13,13 @@ from framework.adapters.secrets import resolve
 from framework.commit.events.event_types import Deployed
 from framework.commit.offsets import decode_metadata
 from framework.config.spec import LoadedPipeline
-from framework.deploy.history import History
+from framework.deploy.history import DeploymentHistory
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
-from framework.runtime.published_plans import told_at
+from framework.runtime.published_plans import published_at
 
 
-def read_histories(pipelines: Sequence[LoadedPipeline]) -> History:
+def read_histories(pipelines: Sequence[LoadedPipeline]) -> DeploymentHistory:
     """The history of all pipelines of one target, each on its own control topic.
 
     Raises:
@@ -34,11 +34,11 @@ def read_histories(pipelines: Sequence[LoadedPipeline]) -> History:
         found = read_history(resolve(pipelines[0].target.kafka[connection]), topic, plans)
         newest.update(found.newest)
         has_run |= found.has_run
-    return History(newest, frozenset(has_run))
+    return DeploymentHistory(newest, frozenset(has_run))
 
 
-def read_history(kafka: dict[str, str], control_topic: str, plans: Iterable[Plan]) -> History:
-    """What is known on one control topic of these pipelines, and of others that told something lately."""
+def read_history(kafka: dict[str, str], control_topic: str, plans: Iterable[Plan]) -> DeploymentHistory:
+    """What is known on one control topic of these pipelines, and of others that reported something lately."""
     admin = KafkaAdmin(kafka)
     pointers: dict[str, int | None] = {}
     for plan in plans:
@@ -48,5 +48,5 @@ def read_history(kafka: dict[str, str], control_topic: str, plans: Iterable[Plan
         if newest is not None:
             pointers[plan.pipeline] = newest.deployed_at
     if control_topic not in admin.topics([control_topic]):
-        return History(has_run=frozenset(pointers))
-    return History(told_at(kafka, control_topic, pointers), frozenset(pointers))
+        return DeploymentHistory(has_run=frozenset(pointers))
+    return DeploymentHistory(published_at(kafka, control_topic, pointers), frozenset(pointers))

@@ -55,7 +55,7 @@ from framework.plan.deploy.submit import (
 STOP_FILE = "stop"
 LOG_CONFIG = "log4j2.properties"
 POLL_S = 0.2
-LAST_WORDS_S = 2.0
+LAST_OUTPUT_S = 2.0
 SHARED = 0o644
 SOUND_AFTER_S = 600.0  # an application that ran for so long has not failed "again" when it fails
 Say = Callable[[str], None]
@@ -102,7 +102,7 @@ def plan_application(
     """What would be submitted. Writes nothing.
 
     Args:
-        deployment: the name that the run tells with its plan.
+        deployment: the name that the run publishes with its plan.
         name: the application's name; the pipelines' names without it.
         lock: the packages to ship; None: those installed here.
         maintained: patterns of tables that are maintained, in place of a run of the pipelines.
@@ -217,7 +217,7 @@ class LaunchState:
 
 
 @dataclass
-class _Run:
+class _ApplicationRun:
     application: Application
     process: subprocess.Popen[bytes] | None = None
     pump: subprocess.Popen[bytes] | None = None
@@ -267,7 +267,7 @@ class Launcher:
         change. `log`: the file for the drivers' output, which is kept small; None: it goes where ours goes."""
         self._log = log
         self._notice = notice
-        self._runs = [_Run(application) for application in applications]
+        self._runs = [_ApplicationRun(application) for application in applications]
         self._most_restarts = most_restarts
         self._say = say
         self._asked = 0
@@ -289,33 +289,33 @@ class Launcher:
                     run.process.wait()
         return next((run.exit_code for run in self._runs if run.exit_code), 0)
 
-    def _advance(self, run: _Run) -> None:
+    def _advance(self, run: _ApplicationRun) -> None:
         if run.exit_code is not None:
             return
         if run.process is None:
             if self._asked:
                 run.exit_code = 0
-                self._tell(run, "ended")
+                self._report(run, "ended")
             elif time.monotonic() >= run.start_at:
                 remove_private(run.application.stop_file)
                 # A session of its own: Ctrl-C must reach the driver as a wish to drain, not end the JVM under it.
                 run.process, run.pump = _start(run.application, self._log)
                 run.started_at = time.monotonic()
-                self._tell(run, "running")
+                self._report(run, "running")
             return
         ended = run.process.poll()
         if ended is None:
             return
         if run.pump is not None:
             with suppress(subprocess.TimeoutExpired):  # something that the driver started may hold its output open
-                run.pump.wait(LAST_WORDS_S)
+                run.pump.wait(LAST_OUTPUT_S)
         code = 128 - ended if ended < 0 else ended
         if time.monotonic() - run.started_at >= SOUND_AFTER_S:
             run.restarts = 0
         wait_s = None if self._asked else restart_after(code, run.restarts, self._most_restarts)
         if wait_s is None:
             run.exit_code = code
-            self._tell(run, "ended")
+            self._report(run, "ended")
             return
         run.restarts += 1
         run.process, run.start_at = None, time.monotonic() + wait_s
@@ -323,9 +323,9 @@ class Launcher:
             f"{run.application.name}: ended with {code}; restarts in {wait_s:.0f} s "
             f"({run.restarts} of {self._most_restarts})"
         )
-        self._tell(run, "waiting", code)
+        self._report(run, "waiting", code)
 
-    def _tell(self, run: _Run, state: str, exit_code: int | None = None) -> None:
+    def _report(self, run: _ApplicationRun, state: str, exit_code: int | None = None) -> None:
         pid = run.process.pid if run.process is not None and state == "running" else None
         code = run.exit_code if exit_code is None else exit_code
         self._notice(LaunchState(run.application.name, state, pid, code, run.restarts))

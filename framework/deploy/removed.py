@@ -11,7 +11,7 @@ from pathlib import Path
 
 from framework.config.spec import LoadedPipeline
 from framework.deploy.applications import Applications
-from framework.deploy.history import History
+from framework.deploy.history import DeploymentHistory
 from framework.plan.deploy.removed import RemovedPipeline, removed_pipelines
 
 
@@ -35,10 +35,10 @@ def deployed_here(folders: Sequence[Path], pipelines: Sequence[LoadedPipeline]) 
 
 
 def removed_since(
-    folders: Sequence[Path], pipelines: Sequence[LoadedPipeline], saved: History
+    folders: Sequence[Path], pipelines: Sequence[LoadedPipeline], saved: DeploymentHistory
 ) -> tuple[RemovedPipeline, ...]:
     """The pipelines of a saved plan that no file holds."""
-    deployed = {name: (told.hash, told.deployment) for name, told in saved.newest.items()}
+    deployed = {name: (reported.hash, reported.deployment) for name, reported in saved.newest.items()}
     return removed_pipelines(deployed, names(pipelines)) if folders else ()
 
 

@@ -13,7 +13,7 @@ from framework.deploy.last_deployed import read_histories
 from framework.plan.diff.consent import check_consent
 
 
-def check_dangers(pipelines: Sequence[LoadedPipeline], allowed: frozenset[str]) -> None:
+def check_breaking_changes(pipelines: Sequence[LoadedPipeline], allowed: frozenset[str]) -> None:
     """Compare with what was deployed.
 
     Raises:

@@ -14,7 +14,7 @@ from functools import partial
 
 from framework.config.spec import LoadedPipeline
 from framework.deploy.applications import Applications, DeployedApplication, last_lines
-from framework.deploy.history import History
+from framework.deploy.history import DeploymentHistory
 from framework.deploy.last_deployed import read_histories
 from framework.deploy.launch import Application
 from framework.errors import FloeError
@@ -72,7 +72,7 @@ def stop_all(
         if one.alive:
             say(f"{one.record.name}: draining")
     with ThreadPoolExecutor(len(ending)) as pool:
-        codes = list(pool.map(partial(applications.stop, patience_s=drain_s), ending))
+        codes = list(pool.map(partial(applications.stop, timeout_s=drain_s), ending))
     return {one.record.name: code for one, code in zip(ending, codes, strict=True)}
 
 
@@ -80,21 +80,23 @@ def wait_until_running(
     started: Sequence[DeployedApplication],
     ready: Mapping[str, Ready],
     look: Callable[[str], DeployedApplication],
-    patience_s: float,
+    timeout_s: float,
     say: Say,
 ) -> None:
-    """Until every pipeline that was started has told its plan on the control topic.
+    """Until every pipeline that was started has published its plan on the control topic.
 
     Raises:
         FloeError: an application ended first, or time passed; the end of its log is in the message.
     """
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + timeout_s
     waiting = {one.record.name: one for one in started}
     while waiting:
         # One look for all: each asks the broker through clients of its own.
         history = read_histories([pipeline for name in waiting for pipeline in ready[name].pipelines])
-        told = [n for n, one in waiting.items() if _all_told(ready[n].pipelines, history, one.record.started_ms)]
-        for name in told:
+        reported = [
+            n for n, one in waiting.items() if _all_reported(ready[n].pipelines, history, one.record.started_ms)
+        ]
+        for name in reported:
             say(f"{name}: runs")
             del waiting[name]
         for name in waiting:
@@ -102,14 +104,14 @@ def wait_until_running(
             if not now.alive:
                 raise _not_running(now, f"ended with {now.exit_code} before it ran")
             if time.monotonic() > deadline:
-                raise _not_running(now, f"does not run after {patience_s:.0f} s; it is {now.state}")
+                raise _not_running(now, f"does not run after {timeout_s:.0f} s; it is {now.state}")
         time.sleep(POLL_S if waiting else 0)
 
 
-def _all_told(pipelines: Iterable[LoadedPipeline], history: History, since_ms: int) -> bool:
+def _all_reported(pipelines: Iterable[LoadedPipeline], history: DeploymentHistory, since_ms: int) -> bool:
     for pipeline in pipelines:
-        told = history.of(pipeline.spec.name)
-        if told is None or told.timestamp_ms < since_ms or told.hash != plan_hash([pipeline]):
+        reported = history.of(pipeline.spec.name)
+        if reported is None or reported.timestamp_ms < since_ms or reported.hash != plan_hash([pipeline]):
             return False
     return True
 

@@ -1,4 +1,4 @@
-"""What floe tells people about their files, as values: a place, a stable code, one sentence, a suggestion and a remedy.
+"""What floe finds in people's files, as values: a place, a stable code, one sentence, a suggestion and a remedy.
 
 In: findings of the loader. Out: frozen `Diagnostic` values, which carry the line they are about so that showing them
 needs no file. `framework.diagnose.render` turns them into text, JSON, SARIF and the rest.
@@ -45,7 +45,7 @@ class Diagnostic:
     """One finding.
 
     Args:
-        code: stable identifier; `floe explain CODE` tells more.
+        code: stable identifier; `floe explain CODE` says more.
         message: one sentence without a final full stop.
         span: where, or None when the finding is about no file (a wrong option of the command line).
         path: dotted path of the value in the file (`tables.overrides[0].commit.interval`), "" for the whole.

@@ -18,7 +18,7 @@ class ShownAs(str, Enum):
 
 @dataclass(frozen=True)
 class Transcript:
-    """What a person ran and saw, and what mends it.
+    """What a person ran and saw, and how to repair it.
 
     Args:
         command: arguments of `floe` that ended with the code.
@@ -26,7 +26,7 @@ class Transcript:
         place: what it is about. For findings `FILE:LINE:COLUMN`, for `floe status` the subject, its state and for how
             long.
         remedy: the remedy that floe shows; "" for none.
-        mends: lines for a shell. A line that begins with `#` says when the lines below it are meant.
+        repairs: lines for a shell. A line that begins with `#` says when the lines below it are meant.
         shown_as: the form in which it is shown.
         printed: the code that is shown, where it is another one: a table's refusal reaches people as that of a record.
     """
@@ -35,7 +35,7 @@ class Transcript:
     message: str
     place: str
     remedy: str
-    mends: tuple[str, ...]
+    repairs: tuple[str, ...]
     shown_as: ShownAs = ShownAs.ERROR
     printed: str = ""
 
@@ -48,7 +48,7 @@ class CodeEntry:
         title: a few words without a full stop.
         text: when it appears, why it is refused and what to do.
         wrong: an example that gives the code: keys of a file of the kind `about`, or arguments of `floe`.
-        right: the same, mended. A test loads both.
+        right: the same, repaired. A test loads both.
         about: `pipeline`, `target`, `template` or `command`. The keys of an example replace those of a small whole
             file; a line `# file: NAME` begins another file beside it.
         transcript: for what no file alone can show.

@@ -1,7 +1,7 @@
 """The lines of drivers and coordinators: what is said, how grave it is, and what it is about.
 
 In: a sentence with its level, pipeline, batch, table and commit id, as far as it is about them. Out: one line of text or
-of JSON. A `Line` is text, so that whoever only passes sentences on need not know of it. Pure: the time is an argument.
+of JSON. A `LogLine` is text, so that whoever only passes sentences on need not know of it. Pure: the time is an argument.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class LogFormat(str, Enum):
     JSON = "json"
 
 
-class Line(str):
+class LogLine(str):
     """A sentence that knows what it is about; "" and None: nothing of the kind."""
 
     level: Level
@@ -42,7 +42,7 @@ class Line(str):
         batch: int | None = None,
         table: str = "",
         commit: str = "",
-    ) -> Line:
+    ) -> LogLine:
         line = super().__new__(cls, text)
         line.level, line.pipeline, line.batch, line.table, line.commit = level, pipeline, batch, table, commit
         return line
@@ -53,10 +53,10 @@ class Line(str):
         return {key: value for key, value in found.items() if value not in ("", None)}
 
 
-def under(name: str, text: str, pipeline: str = "") -> Line:
+def under(name: str, text: str, pipeline: str = "") -> LogLine:
     """The sentence behind a name, about what it was about, and about a pipeline."""
-    line = text if isinstance(text, Line) else Line(text)
-    return Line(
+    line = text if isinstance(text, LogLine) else LogLine(text)
+    return LogLine(
         f"{name}: {text}",
         line.level,
         pipeline=pipeline or line.pipeline,
@@ -71,7 +71,7 @@ def rendered(text: str, now_s: float, log_format: LogFormat, **further: str) -> 
 
     The text must be harmless to show already: nothing is escaped for a terminal here.
     """
-    line = text if isinstance(text, Line) else Line(text)
+    line = text if isinstance(text, LogLine) else LogLine(text)
     time = moment(now_s)
     if log_format is LogFormat.JSON:
         document = {"time": time, "level": line.level.value, **line.fields(), "message": str(line), **further}

@@ -172,8 +172,8 @@ def code_quality(diagnostics: Sequence[Diagnostic]) -> str:
 def _fingerprint(finding: Diagnostic) -> str:
     """The same while the finding is, so that GitLab can tell new ones from old ones when lines above it change."""
     file = finding.span.file if finding.span else ""
-    told = "\0".join((finding.code, file, finding.path, finding.message, finding.excerpt or ""))
-    return hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()
+    reported = "\0".join((finding.code, file, finding.path, finding.message, finding.excerpt or ""))
+    return hashlib.sha256(reported.encode("utf-8", "replace")).hexdigest()
 
 
 def github(finding: Diagnostic) -> str:
@@ -232,11 +232,7 @@ def _sarif(diagnostics: Sequence[Diagnostic]) -> str:
                 "locations": [location],
             }
         )
-    driver = {
-        "name": "floe",
-        "informationUri": "https://github.com/floe-pipelines/floe",
-        "rules": [{"id": code} for code in rules],
-    }
+    driver = {"name": "floe", "rules": [{"id": code} for code in rules]}
     document = {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -255,14 +251,14 @@ def _junit(diagnostics: Sequence[Diagnostic], files: Sequence[str]) -> str:
         mine = [finding for finding in diagnostics if (finding.span.file if finding.span else "command line") == place]
         lines.append(f'  <testcase classname="floe validate" name={_attribute(place)}>')
         for finding in mine:
-            told = _xml(text_of(finding))
+            reported = _xml(text_of(finding))
             if finding.is_error:
                 failures += 1
                 lines.append(
-                    f"    <failure type={_attribute(finding.code)} message={_attribute(finding.message)}>{told}</failure>"
+                    f"    <failure type={_attribute(finding.code)} message={_attribute(finding.message)}>{reported}</failure>"
                 )
             else:
-                lines.append(f"    <system-out>{told}</system-out>")
+                lines.append(f"    <system-out>{reported}</system-out>")
         lines.append("  </testcase>")
     counts = f'tests="{len(places)}" failures="{failures}" errors="0"'
     head = f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuite name="floe validate" {counts}>'

@@ -132,7 +132,7 @@ def is_secret_setting(key: str, value: str) -> bool:
 
 
 def redacted(text: str) -> str:
-    """A text of any origin without the secrets that can be told by their shape or by the name before them."""
+    """A text of any origin without the secrets that can be recognized by their shape or by the name before them."""
     text = _USER_IN_URL.sub(lambda found: f"{found[1] or ''}//{HIDDEN}@", text)
     text = _SHAPES.sub(HIDDEN, text)
     return _with_values(text, _hidden)

@@ -1,6 +1,6 @@
 """The transcript of a code as lines of a terminal.
 
-In: an entry with a transcript. Out: what its command printed, and what mends it. Invariant: the lines come from the
+In: an entry with a transcript. Out: what its command printed, and how to repair it. Invariant: the lines come from the
 functions that print real troubles, so that a transcript cannot look different from them.
 """
 
@@ -19,10 +19,10 @@ def seen_lines(entry: CodeEntry) -> list[str]:
     return [f"$ floe {entry.transcript.command}", *_printed(entry.code, entry.transcript)]
 
 
-def mending_lines(entry: CodeEntry) -> list[str]:
+def repair_lines(entry: CodeEntry) -> list[str]:
     """The lines to type, with remarks between them. What an example shows is checked by loading the file again."""
     if entry.transcript is not None:
-        return [line if line.startswith("#") else f"$ {line}" for line in entry.transcript.mends]
+        return [line if line.startswith("#") else f"$ {line}" for line in entry.transcript.repairs]
     target = " --target TARGET" if entry.about == "target" else ""
     return [f"$ floe validate FILE{target}"] if entry.right and entry.about != "command" else []
 

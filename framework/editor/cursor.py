@@ -31,7 +31,7 @@ _NAME, _PARAMETERS = ("template", "name"), ("template", "parameters")
 
 
 @dataclass(frozen=True)
-class Explained:
+class Hover:
     """`text` is Markdown; `span` is what it explains."""
 
     text: str
@@ -40,20 +40,20 @@ class Explained:
 
 def explained_at(
     source: SourceText, line: int, column: int, findings: Sequence[Diagnostic], world: World
-) -> Explained | None:
+) -> Hover | None:
     """What is known of a place: the code that stands there, or the key, and the codes of what is wrong there."""
     for found in _CODE.finditer(source.line(line)):
         if found.start() < column <= found.end() and (entry := lookup(found[0])) is not None:
             span = source.at(line, found.start() + 1, len(found[0]))
-            return Explained(_as_text(explanation(entry)), span)
+            return Hover(_as_text(explanation(entry)), span)
     here = [finding for finding in findings if finding.span and _covers(finding.span, line, column)]
     parts = [_as_text(explanation(entry)) for finding in here if (entry := lookup(finding.code)) is not None]
     path, at = _path_at(_tree(source), line, column)
-    if path and (told := _key_told(source, path, world)):
-        parts.insert(0, told)
+    if path and (reported := _key_explained(source, path, world)):
+        parts.insert(0, reported)
     if not parts:
         return None
-    return Explained("\n\n---\n\n".join(dict.fromkeys(parts)), at or here[0].span or start_of(source.file))
+    return Hover("\n\n---\n\n".join(dict.fromkeys(parts)), at or here[0].span or start_of(source.file))
 
 
 def definition_at(source: SourceText, line: int, column: int, world: World) -> Span | None:
@@ -111,7 +111,7 @@ def _inside(part: str | int, value: Node, line: int, column: int) -> tuple[TreeP
 # ---- keys ------------------------------------------------------------------------------------------------------------
 
 
-def _key_told(source: SourceText, path: TreePath, world: World) -> str | None:
+def _key_explained(source: SourceText, path: TreePath, world: World) -> str | None:
     """What a key means: by the template that it is a parameter of, or by the schema of its file."""
     kind = kind_in(source.text).lower()
     if path[:2] == _PARAMETERS and len(path) > 2 and kind == "pipeline":
@@ -122,7 +122,7 @@ def _key_told(source: SourceText, path: TreePath, world: World) -> str | None:
             default = f"\n\nDefault: `{json.dumps(declared.default)}`" if declared.has_default else ""
             return f"**{declared.name}** ({declared.type})\n\n{declared.description}{default}"
     schema = next(_schemas(published(kind), path), None)
-    return _schema_told(schema, path) if schema else None
+    return _schema_explained(schema, path) if schema else None
 
 
 def _schemas(schema: Any, path: TreePath) -> Iterator[Any]:
@@ -149,7 +149,7 @@ def _schemas(schema: Any, path: TreePath) -> Iterator[Any]:
         yield from _schemas(each, rest)
 
 
-def _schema_told(schema: Any, path: TreePath) -> str:
+def _schema_explained(schema: Any, path: TreePath) -> str:
     words = [f"**{dotted(path)}**", str(schema["description"])]
     if values := [value for value in schema.get("enum", ()) if value is not None]:
         words.append("One of " + ", ".join(f"`{value}`" for value in values) + ".")

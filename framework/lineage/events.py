@@ -28,10 +28,10 @@ from framework.lineage.values import (
     column_sources,
 )
 
-PRODUCER = f"https://floe-pipelines.dev/{__version__}"
+PRODUCER = f"urn:floe:{__version__}"
 _SPEC = "https://openlineage.io/spec"
 _EVENT = f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"
-_OWN = "https://floe-pipelines.dev/schemas/lineage-facets.v1.schema.json#/$defs"
+_OWN = "urn:floe:schemas:lineage-facets.v1#/$defs"
 _FACETS = {
     "schema": f"{_SPEC}/facets/1-2-0/SchemaDatasetFacet.json#/$defs/SchemaDatasetFacet",
     "version": f"{_SPEC}/facets/1-0-1/DatasetVersionDatasetFacet.json#/$defs/DatasetVersionDatasetFacet",
@@ -92,7 +92,7 @@ def table_committed(
 
     Args:
         runs: the newest run of each pipeline; of one that is not known, the commit stands for a run.
-        plans: what runs told that they run, by pipeline.
+        plans: what runs published that they run, by pipeline.
         schema: the table as it was found, if it has the schema of the commit.
     """
     found = []
@@ -106,10 +106,10 @@ def table_committed(
     return found
 
 
-def table_recovered(told: TableRecovered, schema: TableSchema | None, names: Names) -> Event:
+def table_recovered(reported: TableRecovered, schema: TableSchema | None, names: Names) -> Event:
     """COMPLETE of a job that bears the verb's name: the table has another state, and no records came."""
-    commit = told.commit
-    event = _event("COMPLETE", commit.at_ms, f"floe.{told.verb}", commit.commit_id, names)
+    commit = reported.commit
+    event = _event("COMPLETE", commit.at_ms, f"floe.{reported.verb}", commit.commit_id, names)
     event["job"]["facets"]["jobType"] = _facet(
         "jobType", processingType="BATCH", integration="FLOE", jobType="RECOVERY"
     )
@@ -124,7 +124,7 @@ def _event(kind: str, at_ms: int, pipeline: str, run: str, names: Names) -> Even
         "producer": PRODUCER,
         "schemaURL": _EVENT,
         "run": {
-            # The same for everybody who tells of the run: its driver, and whichever coordinator commits for it.
+            # The same for everybody who reports the run: its driver, and whichever coordinator commits for it.
             "runId": str(uuid5(NAMESPACE_URL, f"{names.jobs}/{pipeline}/{run}")),
             "facets": {"processing_engine": _facet("processing_engine", name="floe", version=__version__)},
         },
@@ -183,7 +183,7 @@ def _output(
         if sources is not None:
             facets["columnLineage"] = _facet("columnLineage", fields=_column_lineage(sources, topics, names))
     output_facets = {"floe_commit": _commit_facet(commit, plan)}
-    if len(commit.reads) == 1:  # whose rows they are is not told of a commit of several pipelines
+    if len(commit.reads) == 1:  # whose rows they are is not reported for a commit of several pipelines
         output_facets["outputStatistics"] = _facet(
             "outputStatistics", rowCount=commit.rows, size=commit.bytes, fileCount=commit.files
         )

@@ -42,7 +42,7 @@ class OffsetsRead:
 @dataclass(frozen=True)
 class TableCommitted:
     """One commit of one table; `reads` are, by pipeline, the offsets up to which it moved the table. `replaced` counts the
-    rows that the keyed changes took away."""
+    rows that the upsert took away."""
 
     table: str
     branch: str
@@ -163,7 +163,7 @@ def column_sources(plan: Mapping[str, Any], columns: tuple[str, ...]) -> dict[st
     does not say, as with SQL. Columns that floe fills are left out.
 
     Args:
-        plan: as `framework.plan.canonical` tells it, perhaps of another version.
+        plan: as `framework.plan.canonical` says it, perhaps of another version.
     """
     try:
         if plan["transform"] is not None:

@@ -25,7 +25,7 @@ from framework.errors import SetupError
 from framework.local.state import LocalPaths
 
 HOST = "127.0.0.1"
-START_PATIENCE_S = 60.0
+START_TIMEOUT_S = 60.0
 _JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Djava.awt.headless=true")
 
 # One node, so every internal topic has one replica; one partition each, since every partition costs start-up time.
@@ -110,7 +110,7 @@ def format_storage(java: str, jars: Path, paths: LocalPaths) -> str:
     answer = subprocess.run(command, capture_output=True, text=True, check=False, umask=UMASK)
     if answer.returncode != 0:
         raise SetupError(
-            f"the broker's data directory cannot be formatted{_telling_line(answer.stdout + answer.stderr)}",
+            f"the broker's data directory cannot be formatted{_reporting_line(answer.stdout + answer.stderr)}",
             code="FLOE-E024",
             place=str(paths.broker_data),
             remedy="floe local down --wipe && floe local up",
@@ -153,14 +153,14 @@ def start(java: str, jars: Path, paths: LocalPaths, cluster_id: str, port: int) 
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], paths: LocalPaths, port: int) -> None:
-    deadline = time.monotonic() + START_PATIENCE_S
+    deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise _start_error(f"the broker ended with exit code {process.returncode}", paths)
         if answers(port, timeout_s=2.0):
             return
         time.sleep(0.1)
-    raise _start_error(f"the broker did not answer within {START_PATIENCE_S:.0f} s", paths)
+    raise _start_error(f"the broker did not answer within {START_TIMEOUT_S:.0f} s", paths)
 
 
 def answers(port: int, timeout_s: float) -> bool:
@@ -179,16 +179,16 @@ def answers(port: int, timeout_s: float) -> bool:
 
 
 def _start_error(message: str, paths: LocalPaths) -> SetupError:
-    detail = _telling_line(paths.broker_log.read_text(encoding="utf-8", errors="replace"))
+    detail = _reporting_line(paths.broker_log.read_text(encoding="utf-8", errors="replace"))
     return SetupError(
         f"{message}{detail}", code="FLOE-E024", place=str(paths.broker_log), remedy=f"read {paths.broker_log}"
     )
 
 
-def _telling_line(log: str) -> str:
+def _reporting_line(log: str) -> str:
     """The first line that names an exception, to follow a sentence; empty when there is none."""
-    telling = [line.strip() for line in log.splitlines() if "Exception" in line]
-    return f": {telling[0][:300]}" if telling else ""
+    reporting = [line.strip() for line in log.splitlines() if "Exception" in line]
+    return f": {reporting[0][:300]}" if reporting else ""
 
 
 def stop_broker(paths: LocalPaths, cluster_id: str) -> bool:

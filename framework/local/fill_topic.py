@@ -81,7 +81,7 @@ def replay(
 
     Args:
         records: gives the whole sequence; called only when something is missing.
-        advance: told how many records more are done, those that were there already included.
+        advance: called with how many records more are done, those that were there already included.
 
     Returns:
         How many records were written now.

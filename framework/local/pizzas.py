@@ -36,12 +36,12 @@ def order(dice: random.Random, moment: datetime) -> bytes:
 
 
 def produce(
-    bootstrap_servers: str, rate: float, seconds: float | None, told: Callable[[int], None], dice: random.Random
+    bootstrap_servers: str, rate: float, seconds: float | None, reported: Callable[[int], None], dice: random.Random
 ) -> int:
     """Writes `rate` orders a second for `seconds`, or until Ctrl-C; returns how many the broker has.
 
     Args:
-        told: called about once a second with the number of orders so far.
+        reported: called about once a second with the number of orders so far.
     """
     quiet = {"log_level": 3}  # a broker that has just started answers "load in progress" first, which is no news
     producer = Producer({"bootstrap.servers": bootstrap_servers, "enable.idempotence": True, "linger.ms": 20, **quiet})
@@ -56,10 +56,10 @@ def produce(
             sent = due
             if time.monotonic() - began >= shown:
                 shown += 1
-                told(sent)
+                reported(sent)
             time.sleep(min(0.05, 1 / rate))
     except KeyboardInterrupt:
-        told(sent)  # Ctrl-C is how a person ends it
+        reported(sent)  # Ctrl-C is how a person ends it
     finally:
         left = producer.flush(30)
     return sent - left

@@ -25,7 +25,7 @@ from framework.local.broker import HOST, free_port, port_is_free
 from framework.local.state import LocalPaths
 
 MASTER_PORT = 7077
-START_PATIENCE_S = 90.0
+START_TIMEOUT_S = 90.0
 MASTER_CLASS, WORKER_CLASS = (f"org.apache.spark.deploy.{name}" for name in ("master.Master", "worker.Worker"))
 # Two daemons that mostly wait: little memory, a quick start.
 _DAEMON_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -138,7 +138,7 @@ def _spawn(root: Path, name: str, words: tuple[str, ...]) -> None:
 
 
 def _wait(root: Path, name: str, condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + START_PATIENCE_S
+    deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
         try:
             if condition():
@@ -147,7 +147,7 @@ def _wait(root: Path, name: str, condition: Callable[[], bool]) -> None:
             pass  # it does not listen yet
         time.sleep(0.2)
     raise SetupError(
-        f"Spark's {name} did not come up within {START_PATIENCE_S:.0f} s",
+        f"Spark's {name} did not come up within {START_TIMEOUT_S:.0f} s",
         code="FLOE-E031",
         place=str(root / f"{name}.log"),
         remedy="the log says why; `floe local down` and try again",

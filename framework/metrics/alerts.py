@@ -1,4 +1,4 @@
-"""The alerts: what an on-call engineer is told of, from the metrics alone, and where the runbook says what to do.
+"""The alerts: what an on-call engineer is notified of, from the metrics alone, and where the runbook says what to do.
 
 In: the metrics' definitions. Out: rules as Prometheus reads them, each with an example that makes it fire. Every
 expression is made of names from `framework.metrics.definitions`.
@@ -18,7 +18,7 @@ RUNBOOK = "docs/operations.md"
 _ARGUMENT = """'{{ reReplaceAll "'" "'\\\\''" $labels.table }}'"""
 
 
-class Severity(str, Enum):
+class AlertSeverity(str, Enum):
     PAGE = "page"  # somebody must act now: data waits, and does not get on by itself
     TICKET = "ticket"  # somebody must act this day
 
@@ -36,7 +36,7 @@ class Alert:
     """One rule. `example` makes it fire `fires_at_min` minutes after its beginning, with `labels` among its labels."""
 
     name: str
-    severity: Severity
+    severity: AlertSeverity
     expression: str
     for_min: int
     summary: str
@@ -73,7 +73,7 @@ def _state_of_table(state: str) -> tuple[Series, ...]:
     return (Series(f'{d.TABLE_STATE.name}{{control_topic="control",table="shop.orders",state="{state}"}}', "0 1x60"),)
 
 
-_PAGE, _TICKET = Severity.PAGE, Severity.TICKET
+_PAGE, _TICKET = AlertSeverity.PAGE, AlertSeverity.TICKET
 _OF_PIPELINE = (("pipeline", "orders"),)
 _OF_TABLE = (("table", "shop.orders"),)
 _OF_TOPIC = (("control_topic", "control"),)
@@ -99,7 +99,7 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         "FloePipelineBlocked", _PAGE, _pipeline("BLOCKED"), 2,
-        "Pipeline {{ $labels.pipeline }} reads nothing until somebody mends something",
+        "Pipeline {{ $labels.pipeline }} reads nothing until somebody repairs something",
         "`floe status` says what, and the command for it.",
         _state_of_pipeline("BLOCKED"), 5, _OF_PIPELINE,
     ),
@@ -138,7 +138,7 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         "FloeTableBlocked", _PAGE, _table("BLOCKED"), 2,
-        "Table {{ $labels.table }} takes no commit until somebody mends it",
+        "Table {{ $labels.table }} takes no commit until somebody repairs it",
         "What is announced for it waits. `floe status` says why, and the command for it.",
         _state_of_table("BLOCKED"), 5, _OF_TABLE,
     ),
@@ -157,7 +157,7 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         "FloeTableNeedsMaintenance", _TICKET, f"{d.NEEDS.name} > 0", 60,
         "Table {{ $labels.table }} decays: {{ $labels.reason }}",
-        f"Its readers and its commits pay for that. `floe maintain {_ARGUMENT}` mends it.",
+        f"Its readers and its commits pay for that. `floe maintain {_ARGUMENT}` repairs it.",
         (
             Series(
                 f'{d.NEEDS.name}{{control_topic="control",table="shop.orders",reason="small_files"}}', "0 1x120"

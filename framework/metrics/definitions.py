@@ -18,7 +18,7 @@ CONTRACT_VERSION = 3
 OTHERS = "(others)"
 
 
-class Kind(str, Enum):
+class MetricKind(str, Enum):
     GAUGE = "gauge"
     COUNTER = "counter"
     HISTOGRAM = "histogram"
@@ -79,7 +79,7 @@ class Metric:
     histogram."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     help: str
     labels: tuple[Label, ...]
     unit: str
@@ -88,11 +88,11 @@ class Metric:
 
 
 def _gauge(name: str, help_: str, *labels: Label, unit: str = "", since: int = 1) -> Metric:
-    return Metric(name, Kind.GAUGE, help_, labels, unit, since)
+    return Metric(name, MetricKind.GAUGE, help_, labels, unit, since)
 
 
 def _counter(name: str, help_: str, *labels: Label, unit: str = "") -> Metric:
-    return Metric(name, Kind.COUNTER, help_, labels, unit)
+    return Metric(name, MetricKind.COUNTER, help_, labels, unit)
 
 
 _PARTITION = (Label.PIPELINE, Label.TOPIC, Label.PARTITION)
@@ -172,7 +172,7 @@ BATCH = _gauge("floe_batch_number", "The newest batch that is announced.", Label
 BATCHES = _counter("floe_batches_total", "Batches of this run: `announced` or `failed`.", Label.PIPELINE, Label.OUTCOME)
 BATCH_SECONDS = Metric(
     "floe_batch_duration_seconds",
-    Kind.HISTOGRAM,
+    MetricKind.HISTOGRAM,
     "How long announced batches took, from the offer to the announcement.",
     (Label.PIPELINE,),
     "seconds",
@@ -229,7 +229,7 @@ TAKEOVERS = _counter(
 )
 RECENT_TAKEOVERS = _gauge(
     "floe_coordinator_recent_takeovers",
-    f"How often who coordinates changed within {TAKEOVERS_MIN} minutes, by whichever processes, as the control topic tells.",
+    f"How often who coordinates changed within {TAKEOVERS_MIN} minutes, by whichever processes, as the control topic says.",
     Label.CONTROL_TOPIC,
     since=3,
 )
@@ -285,7 +285,7 @@ COMMITS = _counter(
 )
 COMMIT_SECONDS = Metric(
     "floe_commit_duration_seconds",
-    Kind.HISTOGRAM,
+    MetricKind.HISTOGRAM,
     "How long commits took, whatever came of them.",
     (Label.CATALOG,),
     "seconds",

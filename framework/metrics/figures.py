@@ -15,7 +15,7 @@ from framework.commit.events.event_types import Accounting, Health
 from framework.commit.maintenance.health import Need, TableHealth
 
 
-class Phase(str, Enum):
+class RunPhase(str, Enum):
     """What a run is at."""
 
     STARTING = "starting"  # Spark is being started
@@ -39,14 +39,14 @@ class Service(str, Enum):
 
 
 @dataclass(frozen=True)
-class Distribution:
+class Histogram:
     """Durations as a histogram counts them: `counts` has one entry for each bound and one for what is longer."""
 
     bounds_s: tuple[float, ...]
     counts: tuple[int, ...] = ()
     sum_s: float = 0.0
 
-    def with_one(self, seconds: float) -> Distribution:
+    def with_one(self, seconds: float) -> Histogram:
         counts = list(self.counts or (0,) * (len(self.bounds_s) + 1))
         counts[bisect_left(self.bounds_s, seconds)] += 1
         return replace(self, counts=tuple(counts), sum_s=self.sum_s + seconds)
@@ -60,7 +60,7 @@ class Distribution:
 class Stall:
     """No progress since then, in that phase."""
 
-    phase: Phase
+    phase: RunPhase
     since_ms: int
 
 
@@ -90,11 +90,11 @@ class PipelineFigures:
     batch: int
     totals: Accounting
     partitions: tuple[PartitionFigures, ...]
-    phase: Phase
+    phase: RunPhase
     progress_ms: int
     stall: Stall | None
-    phase_seconds: Mapping[Phase, float]
-    durations: Distribution
+    phase_seconds: Mapping[RunPhase, float]
+    durations: Histogram
     announced: int
     failed: int
     waiting_batches: int
@@ -134,9 +134,9 @@ class CoordinatorFigures:
     position: int | None = None
     tables: tuple[TableFigures, ...] = ()
     outcomes: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by catalog and outcome
-    durations: Mapping[str, Distribution] = field(default_factory=dict)  # by catalog
+    durations: Mapping[str, Histogram] = field(default_factory=dict)  # by catalog
     oldest_request_ms: Mapping[str, int] = field(default_factory=dict)  # by catalog
-    recent_takeovers: int = 0  # of any process, as the control log tells them
+    recent_takeovers: int = 0  # of any process, as the control log reports them
 
 
 @dataclass(frozen=True)

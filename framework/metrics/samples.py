@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
 
-from framework.commit import risks as dangers
+from framework.commit import risks as risks
 from framework.commit.events.event_types import Health
 from framework.commit.maintenance.health import SIZES, Need, TableHealth, united
 from framework.commit.risks import Held
@@ -21,11 +21,11 @@ from framework.metrics import definitions as d
 from framework.metrics.definitions import OTHERS, Metric
 from framework.metrics.figures import (
     CoordinatorFigures,
-    Distribution,
     Figures,
+    Histogram,
     PartitionFigures,
-    Phase,
     PipelineFigures,
+    RunPhase,
     Service,
     TableFigures,
 )
@@ -43,15 +43,15 @@ _WORST_FIRST = (
 
 
 @dataclass(frozen=True)
-class Sample:
+class MetricSample:
     """One series now. The labels stand in the order of the metric's."""
 
     metric: Metric
     labels: tuple[str, ...]
-    value: float | Distribution
+    value: float | Histogram
 
 
-def samples(figures: Figures, max_tables: int = MAX_TABLES) -> tuple[Sample, ...]:
+def samples(figures: Figures, max_tables: int = MAX_TABLES) -> tuple[MetricSample, ...]:
     """Everything that a process shows."""
     found = list(
         chain(
@@ -73,111 +73,111 @@ def lag_seconds(partitions: Iterable[PartitionFigures], at_ms: int) -> float:
 
 def retention_used(partitions: Iterable[PartitionFigures]) -> float:
     """The largest part of what a partition still holds that is not announced; 0 where nothing was removed yet."""
-    return dangers.retention_used(
+    return risks.retention_used(
         Held(each.topic, each.partition, each.log_start, each.log_end, each.safe_offset) for each in partitions
     )
 
 
-def _of_process(figures: Figures) -> Iterator[Sample]:
-    yield Sample(d.INFO, (figures.version, figures.target), 1)
-    yield Sample(d.CONTRACT, (), d.CONTRACT_VERSION)
+def _of_process(figures: Figures) -> Iterator[MetricSample]:
+    yield MetricSample(d.INFO, (figures.version, figures.target), 1)
+    yield MetricSample(d.CONTRACT, (), d.CONTRACT_VERSION)
     for process, resident in sorted(figures.memory_bytes.items()):
-        yield Sample(d.MEMORY, (process,), resident)
+        yield MetricSample(d.MEMORY, (process,), resident)
     for service, is_up in sorted(figures.services.items()):
-        yield Sample(d.SERVICE_UP, (service.value,), int(is_up))
+        yield MetricSample(d.SERVICE_UP, (service.value,), int(is_up))
     for each in Service:
-        yield Sample(d.RETRIES, (each.value,), figures.retries.get(each, 0))
-    yield Sample(d.LINEAGE_DROPPED, (), figures.lineage_dropped)
+        yield MetricSample(d.RETRIES, (each.value,), figures.retries.get(each, 0))
+    yield MetricSample(d.LINEAGE_DROPPED, (), figures.lineage_dropped)
 
 
-def _of_pipeline(pipeline: PipelineFigures, at_ms: int) -> Iterator[Sample]:
+def _of_pipeline(pipeline: PipelineFigures, at_ms: int) -> Iterator[MetricSample]:
     name = pipeline.pipeline
     for state in Health:
-        yield Sample(d.PIPELINE_STATE, (name, state.value), int(state is pipeline.state))
+        yield MetricSample(d.PIPELINE_STATE, (name, state.value), int(state is pipeline.state))
     if pipeline.since_ms is not None:
-        yield Sample(d.PIPELINE_SINCE, (name,), pipeline.since_ms / 1000)
-    yield Sample(d.LAG_RECORDS, (name,), sum(each.lag for each in pipeline.partitions))
-    yield Sample(d.LAG_SECONDS, (name,), lag_seconds(pipeline.partitions, at_ms))
-    yield Sample(d.RETENTION_USED, (name,), retention_used(pipeline.partitions))
+        yield MetricSample(d.PIPELINE_SINCE, (name,), pipeline.since_ms / 1000)
+    yield MetricSample(d.LAG_RECORDS, (name,), sum(each.lag for each in pipeline.partitions))
+    yield MetricSample(d.LAG_SECONDS, (name,), lag_seconds(pipeline.partitions, at_ms))
+    yield MetricSample(d.RETENTION_USED, (name,), retention_used(pipeline.partitions))
     for each in _named_partitions(pipeline):
         labels = (name, each.topic, str(each.partition))
-        yield Sample(d.SAFE_OFFSET, labels, each.safe_offset)
-        yield Sample(d.LOG_END, labels, each.log_end)
+        yield MetricSample(d.SAFE_OFFSET, labels, each.safe_offset)
+        yield MetricSample(d.LOG_END, labels, each.log_end)
     for outcome in ("written", "filtered", "dead_lettered", "dropped", "holes", "lost"):
-        yield Sample(d.RECORDS, (name, outcome), getattr(pipeline.totals, outcome))
+        yield MetricSample(d.RECORDS, (name, outcome), getattr(pipeline.totals, outcome))
     for (stage, code), count in _bounded(pipeline.dead_letters, (OTHERS, OTHERS)):
-        yield Sample(d.DEAD_LETTERS, (name, stage, code), count)
+        yield MetricSample(d.DEAD_LETTERS, (name, stage, code), count)
     for reason, count in _bounded(pipeline.dropped, OTHERS):
-        yield Sample(d.DROPPED, (name, reason), count)
-    yield Sample(d.BATCH, (name,), pipeline.batch)
-    yield Sample(d.BATCHES, (name, "announced"), pipeline.announced)
-    yield Sample(d.BATCHES, (name, "failed"), pipeline.failed)
-    yield Sample(d.BATCH_SECONDS, (name,), pipeline.durations)
-    for phase in Phase:
-        if phase is not Phase.ENDED:
-            yield Sample(d.PHASE_SECONDS, (name, phase.value), pipeline.phase_seconds.get(phase, 0.0))
-        yield Sample(d.PHASE, (name, phase.value), int(phase is pipeline.phase))
-    yield Sample(d.PROGRESS, (name,), pipeline.progress_ms / 1000)
+        yield MetricSample(d.DROPPED, (name, reason), count)
+    yield MetricSample(d.BATCH, (name,), pipeline.batch)
+    yield MetricSample(d.BATCHES, (name, "announced"), pipeline.announced)
+    yield MetricSample(d.BATCHES, (name, "failed"), pipeline.failed)
+    yield MetricSample(d.BATCH_SECONDS, (name,), pipeline.durations)
+    for phase in RunPhase:
+        if phase is not RunPhase.ENDED:
+            yield MetricSample(d.PHASE_SECONDS, (name, phase.value), pipeline.phase_seconds.get(phase, 0.0))
+        yield MetricSample(d.PHASE, (name, phase.value), int(phase is pipeline.phase))
+    yield MetricSample(d.PROGRESS, (name,), pipeline.progress_ms / 1000)
     stall = pipeline.stall
-    yield Sample(d.STALLED, (name, (stall.phase if stall else pipeline.phase).value), int(stall is not None))
-    yield Sample(d.WAITING_BATCHES, (name,), pipeline.waiting_batches)
-    yield Sample(d.WAITING_BYTES, (name,), pipeline.waiting_bytes)
+    yield MetricSample(d.STALLED, (name, (stall.phase if stall else pipeline.phase).value), int(stall is not None))
+    yield MetricSample(d.WAITING_BATCHES, (name,), pipeline.waiting_batches)
+    yield MetricSample(d.WAITING_BYTES, (name,), pipeline.waiting_bytes)
 
 
-def _of_coordinator(coordinator: CoordinatorFigures, max_tables: int) -> Iterator[Sample]:
+def _of_coordinator(coordinator: CoordinatorFigures, max_tables: int) -> Iterator[MetricSample]:
     topic = coordinator.control_topic
-    yield Sample(d.OWNER, (topic,), int(bool(coordinator.owns)))
-    yield Sample(d.TAKEOVERS, (topic,), coordinator.takeovers)
+    yield MetricSample(d.OWNER, (topic,), int(bool(coordinator.owns)))
+    yield MetricSample(d.TAKEOVERS, (topic,), coordinator.takeovers)
     for (catalog, outcome), count in sorted(coordinator.outcomes.items()):
-        yield Sample(d.COMMITS, (catalog, outcome), count)
+        yield MetricSample(d.COMMITS, (catalog, outcome), count)
     for catalog, durations in sorted(coordinator.durations.items()):
-        yield Sample(d.COMMIT_SECONDS, (catalog,), durations)
+        yield MetricSample(d.COMMIT_SECONDS, (catalog,), durations)
     for catalog, started_ms in sorted(coordinator.oldest_request_ms.items()):
-        yield Sample(d.OLDEST_REQUEST, (catalog,), started_ms / 1000)
+        yield MetricSample(d.OLDEST_REQUEST, (catalog,), started_ms / 1000)
     if not coordinator.owns:
         return
     if coordinator.since_ms is not None:
-        yield Sample(d.OWNER_SINCE, (topic,), coordinator.since_ms / 1000)
-    yield Sample(d.RECENT_TAKEOVERS, (topic,), coordinator.recent_takeovers)
+        yield MetricSample(d.OWNER_SINCE, (topic,), coordinator.since_ms / 1000)
+    yield MetricSample(d.RECENT_TAKEOVERS, (topic,), coordinator.recent_takeovers)
     for metric, value in (
         (d.LEADER_EPOCH, coordinator.leader_epoch),
         (d.LOW_WATER, coordinator.low_water),
         (d.POSITION, coordinator.position),
     ):
         if value is not None:
-            yield Sample(metric, (topic,), value)
+            yield MetricSample(metric, (topic,), value)
     states = Counter(table.state for table in coordinator.tables)
     for state in Health:
-        yield Sample(d.TABLES, (topic, state.value), states[state])
+        yield MetricSample(d.TABLES, (topic, state.value), states[state])
     for table in _named_tables(coordinator.tables, max_tables):
         yield from _of_table(topic, table)
 
 
-def _of_table(topic: str, table: TableFigures) -> Iterator[Sample]:
+def _of_table(topic: str, table: TableFigures) -> Iterator[MetricSample]:
     labels = (topic, table.table)
     for state in Health:
-        yield Sample(d.TABLE_STATE, (*labels, state.value), int(state is table.state))
-    yield Sample(d.PENDING_ANNOUNCEMENTS, labels, table.announcements)
-    yield Sample(d.PENDING_RECORDS, labels, table.records)
-    yield Sample(d.PENDING_FILES, labels, table.files)
-    yield Sample(d.PENDING_BYTES, labels, table.bytes)
+        yield MetricSample(d.TABLE_STATE, (*labels, state.value), int(state is table.state))
+    yield MetricSample(d.PENDING_ANNOUNCEMENTS, labels, table.announcements)
+    yield MetricSample(d.PENDING_RECORDS, labels, table.records)
+    yield MetricSample(d.PENDING_FILES, labels, table.files)
+    yield MetricSample(d.PENDING_BYTES, labels, table.bytes)
     for metric, at_ms in (
         (d.OLDEST, table.oldest_ms),
         (d.VALID_THROUGH, table.valid_through_ms),
         (d.LAST_COMMIT, table.last_commit_ms),
     ):
         if at_ms is not None:
-            yield Sample(metric, labels, at_ms / 1000)
+            yield MetricSample(metric, labels, at_ms / 1000)
     if table.health is not None:
         yield from _of_health(labels, table, table.health)
 
 
-def _of_health(labels: tuple[str, str], table: TableFigures, health: TableHealth) -> Iterator[Sample]:
+def _of_health(labels: tuple[str, str], table: TableFigures, health: TableHealth) -> Iterator[MetricSample]:
     for metric, at_ms in ((d.MEASURED, table.measured_ms), (d.LAST_MAINTENANCE, health.last_maintenance_ms)):
         if at_ms is not None:
-            yield Sample(metric, labels, at_ms / 1000)
+            yield MetricSample(metric, labels, at_ms / 1000)
     for size in SIZES:
-        yield Sample(d.DATA_FILES, (*labels, size), health.histogram.get(size, 0))
+        yield MetricSample(d.DATA_FILES, (*labels, size), health.histogram.get(size, 0))
     for metric, value in (
         (d.SMALL_FILES, health.small_files),
         (d.DELETE_FILES, health.delete_files),
@@ -189,9 +189,9 @@ def _of_health(labels: tuple[str, str], table: TableFigures, health: TableHealth
         (d.GAIN_BYTES, health.gain_bytes),
         (d.GAIN_SNAPSHOTS, health.gain_snapshots),
     ):
-        yield Sample(metric, labels, value)
+        yield MetricSample(metric, labels, value)
     for need in Need:
-        yield Sample(d.NEEDS, (*labels, need.value), table.needs.get(need, 0))
+        yield MetricSample(d.NEEDS, (*labels, need.value), table.needs.get(need, 0))
 
 
 # ---- the bound -------------------------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def _bounded(counts: Mapping[K, int], others: K) -> list[tuple[K, int]]:
     return [*named, (others, sum(count for _, count in rest))] if rest else named
 
 
-def _summed(figures: Figures, max_tables: int) -> Iterator[Sample]:
+def _summed(figures: Figures, max_tables: int) -> Iterator[MetricSample]:
     pipelines = figures.pipelines
     counts = {
         "table": sum(max(0, len(each.tables) - max_tables) for each in figures.coordinators),
@@ -246,4 +246,4 @@ def _summed(figures: Figures, max_tables: int) -> Iterator[Sample]:
         ),
     }
     for kind, count in counts.items():
-        yield Sample(d.SUMMED, (kind,), count)
+        yield MetricSample(d.SUMMED, (kind,), count)

@@ -18,71 +18,71 @@ from framework.config.load import load_pipeline
 from framework.config.world import World
 from framework.connector.translation.translate import import_connector
 from framework.errors import ConfigError, FloeError
-from framework.observe.live.reader import Looked, OverviewReader
-from framework.ops.shown_dead_letters import ShownLetters
+from framework.observe.live.reader import LiveTarget, OverviewReader
+from framework.ops.shown_dead_letters import ShownDeadLetters
 from framework.overview.values import Overview
 from framework.plan.compile import group_id
 from framework.recovery.requests import say_pause
-from framework.runtime.published_plans import newest_told
-from framework.web.backend import Finding, Refused
+from framework.runtime.published_plans import newest_published
+from framework.web.backend import Refused, SettingFinding
 from framework.web.connect import PLUGIN
-from framework.web.documents import Letters
+from framework.web.documents import DeadLetterPage
 
 CONFIG_KEPT_S = 30.0
 FILE_KEY = "file"
 _NOWHERE = Path("/no/such/folder/pipeline.yaml")
 
 
-class BrokerDesk:
+class BrokerBackend:
     """`reader` is started, and closed by whoever started it."""
 
-    def __init__(self, looked: Looked, reader: OverviewReader, shown: ShownLetters | None = None) -> None:
+    def __init__(self, looked: LiveTarget, reader: OverviewReader, shown: ShownDeadLetters | None = None) -> None:
         """`shown`: the dead letters that the target lets it show; None: none."""
         self._shown = shown
         self._looked = looked
         self._kafka = dict(looked.kafka)
         self._reader = reader
         self._lock = threading.Lock()
-        self._told: Mapping[str, Deployed] = {}
-        self._told_at = float("-inf")
+        self._reported: Mapping[str, Deployed] = {}
+        self._published_at = float("-inf")
 
     def view(self) -> Overview:
         return self._reader.view()
 
     def config(self, pipeline: str) -> Mapping[str, str]:
-        told = self._newest(pipeline)
-        if told is None:
+        reported = self._newest(pipeline)
+        if reported is None:
             return {}
-        return {**dict(_flat(told.plan, "")), "floe.version": told.floe, "floe.hash": told.hash}
+        return {**dict(_flat(reported.plan, "")), "floe.version": reported.floe, "floe.hash": reported.hash}
 
     @property
-    def has_letters(self) -> bool:
+    def has_dead_letters(self) -> bool:
         return self._shown is not None and bool(self._shown.patterns)
 
-    def letters(self, pipeline: str, code: str, limit: int, by: str) -> Letters:
+    def letters(self, pipeline: str, code: str, limit: int, by: str) -> DeadLetterPage:
         if self._shown is None or not self._shown.allows(pipeline):
             raise Refused(
                 403,
                 f"the target does not let the page show dead letters of {pipeline}: `floe dlq list FILE` shows them, or add "
                 "the name to `allow.dead_letters_on_page` of the target",
             )
-        told = self._newest(pipeline)
-        return self._shown.read(pipeline, told.plan if told is not None else {}, code, limit, by)
+        reported = self._newest(pipeline)
+        return self._shown.read(pipeline, reported.plan if reported is not None else {}, code, limit, by)
 
     def _newest(self, pipeline: str) -> Deployed | None:
         with self._lock:
-            if pipeline not in self._told or time.monotonic() - self._told_at > CONFIG_KEPT_S:
+            if pipeline not in self._reported or time.monotonic() - self._published_at > CONFIG_KEPT_S:
                 names = {each.pipeline for each in self.view().pipelines} | {pipeline}
                 groups = {name: group_id(self._looked.prefix, name) for name in names}
-                self._told = newest_told(self._kafka, self._looked.control_topic, groups)
-                self._told_at = time.monotonic()
-            return self._told.get(pipeline)
+                self._reported = newest_published(self._kafka, self._looked.control_topic, groups)
+                self._published_at = time.monotonic()
+            return self._reported.get(pipeline)
 
     def hold(self, pipeline: str, paused: bool, by: str, why: str) -> bool:
         event = PauseChanged(Holds.READING, pipeline, paused, why, by, int(time.time() * 1000))
         return say_pause(self._kafka, self._looked.prefix, self._looked.control_topic, event)
 
-    def check(self, plugin: str, settings: Mapping[str, str]) -> tuple[Finding, ...]:
+    def check(self, plugin: str, settings: Mapping[str, str]) -> tuple[SettingFinding, ...]:
         return _of_file(settings) if plugin == PLUGIN else _of_sink({**settings, "connector.class": plugin})
 
 
@@ -101,14 +101,14 @@ def _flat(value: object, path: str) -> Iterator[tuple[str, str]]:
         yield path, hidden(str(value))
 
 
-def _of_file(settings: Mapping[str, str]) -> tuple[Finding, ...]:
+def _of_file(settings: Mapping[str, str]) -> tuple[SettingFinding, ...]:
     """As `floe validate` finds it, against the target `local`, in a world without files and variables."""
     unknown = tuple(
-        Finding(key, f"there is no such setting; `{FILE_KEY}` is the one") for key in settings if key != FILE_KEY
+        SettingFinding(key, f"there is no such setting; `{FILE_KEY}` is the one") for key in settings if key != FILE_KEY
     )
     text = settings.get(FILE_KEY)
     if text is None:
-        return (*unknown, Finding(FILE_KEY, "it is missing: the text of a pipeline file"))
+        return (*unknown, SettingFinding(FILE_KEY, "it is missing: the text of a pipeline file"))
 
     def read(path: Path) -> str:
         if path == _NOWHERE:
@@ -125,7 +125,7 @@ def _of_file(settings: Mapping[str, str]) -> tuple[Finding, ...]:
     return (
         *unknown,
         *(
-            Finding(
+            SettingFinding(
                 FILE_KEY,
                 hidden(f"[{each.code}]{f' line {each.span.line}' if each.span else ''}: {each.message}"),
                 each.is_error,
@@ -135,15 +135,15 @@ def _of_file(settings: Mapping[str, str]) -> tuple[Finding, ...]:
     )
 
 
-def _of_sink(settings: Mapping[str, str]) -> tuple[Finding, ...]:
+def _of_sink(settings: Mapping[str, str]) -> tuple[SettingFinding, ...]:
     """As `floe import-connector --allow-partial` reads it."""
     try:
         found = import_connector(settings.get("name"), settings, allow_partial=True)
     except ConfigError as error:
-        return (Finding(_key_of(error, settings), hidden(error.message)),)
+        return (SettingFinding(_key_of(error, settings), hidden(error.message)),)
     return (
-        *(Finding(todo.key, hidden(todo.message)) for todo in found.todos),
-        *(Finding(note.key, hidden(note.reason), is_error=False) for note in found.notes),
+        *(SettingFinding(todo.key, hidden(todo.message)) for todo in found.todos),
+        *(SettingFinding(note.key, hidden(note.reason), is_error=False) for note in found.notes),
     )
 
 

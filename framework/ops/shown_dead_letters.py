@@ -1,6 +1,6 @@
 """The newest dead letters of a pipeline, for the page of `floe ops`: only of those that the target names.
 
-In: the target's list, what a run told that it runs, a catalog. Out: letters as documents, each text harmless to show.
+In: the target's list, what a run published that it runs, a catalog. Out: dead letters as documents, each text harmless to show.
 Invariant: what the list does not name is not read. Memory is bounded by a part of the table and the letters that are
 asked for.
 """
@@ -20,19 +20,19 @@ from framework.commit.dead_letter_replay import is_replay
 from framework.config.values.maintenance import DAY_MS
 from framework.diagnose.codes.catalogue import CODES
 from framework.diagnose.shown import shown
-from framework.plan.deployed_policies import letters_of
+from framework.plan.deployed_policies import dead_letters_of
 from framework.record.dead_letters.replay import PLACE, marks_table
 from framework.record.dead_letters.view import bytes_text, value_lines
 from framework.recovery.dead_letters import Selection
 from framework.web.backend import Refused
-from framework.web.documents import Letter, Letters
+from framework.web.documents import DeadLetterPage, ShownDeadLetter
 
 _WHOLE = (*PLACE, "timestamp", "stage", "code", "message", "field_path", "expected", "actual", "key", "value")
 _MOST_TEXT = 2_000
 Place = tuple[str, int, int]
 
 
-class ShownLetters:
+class ShownDeadLetters:
     """Of one target; `patterns` name pipelines. `say` hears who looked at what."""
 
     def __init__(
@@ -45,18 +45,18 @@ class ShownLetters:
     def allows(self, pipeline: str) -> bool:
         return not is_replay(pipeline) and any(fnmatchcase(pipeline, pattern) for pattern in self.patterns)
 
-    def read(self, pipeline: str, plan: Mapping[str, Any], code: str, limit: int, by: str) -> Letters:
+    def read(self, pipeline: str, plan: Mapping[str, Any], code: str, limit: int, by: str) -> DeadLetterPage:
         """The newest letters of the last day.
 
         Raises:
-            Refused: 404, the run of the pipeline told of no table of dead letters.
+            Refused: 404, the run of the pipeline published of no table of dead letters.
             FloeError: catalog or store do not answer.
         """
-        told = letters_of(plan)
-        if told is None:
-            raise Refused(404, f"no run of {pipeline} told that it keeps dead letters")
+        reported = dead_letters_of(plan)
+        if reported is None:
+            raise Refused(404, f"no run of {pipeline} reported that it keeps dead letters")
         self._say(f"{by} looks at dead letters of {pipeline}")
-        table, branch = told
+        table, branch = reported
         catalog, since_ms = self._catalog(), int(time.time() * 1000) - DAY_MS
         selection = Selection(code=code or None, since_ms=since_ms)
         newest, found = _newest(
@@ -73,7 +73,7 @@ class ShownLetters:
             replayed = catalog.read_batches(marks_table(table), PLACE, Selection().where(pipeline))
             marked = {place for row in _rows(replayed) if (place := _place(row)) in wanted}
         letters = (_letter(rows[place], place in marked) for _, place in newest if place in rows)
-        return Letters(pipeline, table, since_ms, found, tuple(letters))
+        return DeadLetterPage(pipeline, table, since_ms, found, tuple(letters))
 
 
 def _newest(batches: Iterator[pa.RecordBatch], limit: int) -> tuple[list[tuple[int, Place]], int]:
@@ -106,12 +106,12 @@ def _place(row: Mapping[str, Any]) -> Place:
     return row["topic"], row["partition"], row["offset"]
 
 
-def _letter(row: Mapping[str, Any], replayed: bool) -> Letter:
+def _letter(row: Mapping[str, Any], replayed: bool) -> ShownDeadLetter:
     text = {
         name: shown((row[name] or "")[:_MOST_TEXT]) for name in ("stage", "message", "field_path", "expected", "actual")
     }
     code = row["code"]
-    return Letter(
+    return ShownDeadLetter(
         place=shown(f"{row['topic']}-{row['partition']}@{row['offset']}"),
         at_ms=row["timestamp"],
         code=shown(code),

@@ -21,26 +21,26 @@ from framework.commit.machine.reporting.condition import (
     table_condition,
 )
 from framework.commit.maintenance.health import needs_of
-from framework.commit.risks import RETENTION_NEAR, Danger, Held, coordinator_flaps, retention_near
-from framework.overview.fold import MINUTES, LogFold, PipelineFold, TableFold, Waiting
+from framework.commit.risks import RETENTION_NEAR, Held, Risk, coordinator_flaps, retention_near
+from framework.overview.fold import MINUTES, LogFold, PendingAnnouncement, PipelineFold, TableFold
 from framework.overview.values import (
     IN_TROUBLE,
     URGENCY,
+    AnnouncementOutcome,
     BrokerSeen,
     Minute,
-    Outcome,
     Overview,
     PartitionView,
     PhaseTime,
     PipelineFactsSeen,
     PipelineView,
+    ScreenProblem,
     TableView,
     TimelineEntry,
-    Trouble,
     WaitingView,
 )
 
-# More lines of one kind are told as a number: with 1,000 blocked tables the cause is one.
+# More lines of one kind are reported as a number: with 1,000 blocked tables the cause is one.
 SAME_REASON = 3
 
 
@@ -72,12 +72,12 @@ def overview(
     fold.touched.clear()
     tables = tuple(each for _, each in sorted(built.tables.items()) if not given_up(each))
     pipelines = tuple(pipeline_view(fold.pipelines[name], fold, broker, minute) for name in sorted(fold.pipelines))
-    flaps = coordinator_flaps(control_topic, fold.seats.takeovers_ms, at_ms)
+    flaps = coordinator_flaps(control_topic, fold.leadership.takeovers_ms, at_ms)
     lines = [
-        *(Trouble("pipeline", each.pipeline, each.condition) for each in pipelines),
-        *(Trouble("pipeline", each.pipeline, each.at_risk) for each in pipelines if each.at_risk is not None),
-        *((Trouble("coordinator", control_topic, as_condition(flaps)),) if flaps is not None else ()),
-        *(Trouble("table", each.table, each.condition) for each in tables),
+        *(ScreenProblem("pipeline", each.pipeline, each.condition) for each in pipelines),
+        *(ScreenProblem("pipeline", each.pipeline, each.at_risk) for each in pipelines if each.at_risk is not None),
+        *((ScreenProblem("coordinator", control_topic, as_condition(flaps)),) if flaps is not None else ()),
+        *(ScreenProblem("table", each.table, each.condition) for each in tables),
     ]
     return Overview(
         version,
@@ -148,9 +148,9 @@ def _phases(found: PipelineFold, minute: int) -> tuple[PhaseTime, ...]:
     return tuple(sorted(times, key=lambda each: -each.mean_ms))
 
 
-def as_condition(danger: Danger) -> Condition:
-    """A danger beside the states: it comes before what is DEGRADED, and is shown like it."""
-    return Condition(Health.DEGRADED, danger.reason, danger.remedy, danger.code, danger.since_ms)
+def as_condition(risk: Risk) -> Condition:
+    """A risk beside the states: it comes before what is DEGRADED, and is shown like it."""
+    return Condition(Health.DEGRADED, risk.reason, risk.remedy, risk.code, risk.since_ms)
 
 
 def held_of(partitions: Iterable[PartitionView]) -> tuple[Held, ...]:
@@ -206,14 +206,20 @@ def table_view(found: TableFold, fold: LogFold, coordinated: bool, minute: int) 
 def given_up(table: TableView) -> bool:
     """Whether nothing is left of a table: it never had a commit, and a person gave up all that was announced for it."""
     never = table.snapshot_id is None and not table.waiting.announcements
-    return never and bool(table.timeline) and all(each.outcome is Outcome.GIVEN_UP for each in table.timeline)
+    return (
+        never and bool(table.timeline) and all(each.outcome is AnnouncementOutcome.GIVEN_UP for each in table.timeline)
+    )
 
 
 def _entry(entry: TimelineEntry, unknown: bool) -> TimelineEntry:
-    return replace(entry, outcome=Outcome.UNKNOWN) if unknown and entry.outcome is Outcome.WAITING else entry
+    return (
+        replace(entry, outcome=AnnouncementOutcome.UNKNOWN)
+        if unknown and entry.outcome is AnnouncementOutcome.WAITING
+        else entry
+    )
 
 
-def _waiting(entries: Iterable[Waiting]) -> WaitingView:
+def _waiting(entries: Iterable[PendingAnnouncement]) -> WaitingView:
     announcements = rows = files = size = 0
     oldest: int | None = None
     for each in entries:
@@ -244,7 +250,7 @@ def _sum(minutes: tuple[Minute, ...]) -> Minute:
     return total
 
 
-def _ordered(lines: Iterable[Trouble]) -> tuple[Trouble, ...]:
+def _ordered(lines: Iterable[ScreenProblem]) -> tuple[ScreenProblem, ...]:
     """The most urgent first, pipelines before tables, the oldest first; many that share a reason are one line with a
     number."""
     ordered = sorted(
@@ -257,11 +263,11 @@ def _ordered(lines: Iterable[Trouble]) -> tuple[Trouble, ...]:
             line.name,
         ),
     )
-    told: dict[tuple[str, str, str], list[int]] = {}
-    result: list[Trouble] = []
+    reported: dict[tuple[str, str, str], list[int]] = {}
+    result: list[ScreenProblem] = []
     for line in ordered:
         key = (line.kind, line.condition.state.value, general(line))
-        same = told.setdefault(key, [])
+        same = reported.setdefault(key, [])
         if len(same) < SAME_REASON:
             same.append(len(result))
             result.append(line)
@@ -270,6 +276,6 @@ def _ordered(lines: Iterable[Trouble]) -> tuple[Trouble, ...]:
     return tuple(result)
 
 
-def general(line: Trouble) -> str:
+def general(line: ScreenProblem) -> str:
     """A reason without the name that it is about, so that the same trouble of several tables is one."""
     return line.condition.reason.replace(line.name, "")

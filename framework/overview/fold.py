@@ -1,7 +1,7 @@
 """The control log folded for people who look: what each pipeline and table did lately, and what waits.
 
 In: the log's records in order. Out: what `framework.overview.build` makes values of. It decides nothing and loads no
-table: what a coordinator found out, it has told in the log. Memory is bounded: an hour of minutes and the newest
+table: what a coordinator found out, it has published in the log. Memory is bounded: an hour of minutes and the newest
 entries of each, and of what waits one small entry for each announcement, which back-pressure bounds.
 """
 
@@ -29,8 +29,8 @@ from framework.commit.events.event_types import (
 )
 from framework.commit.machine.pauses import Pauses, with_pause, with_repeated
 from framework.commit.machine.progress.chain import settled_link
-from framework.commit.risks import Seats, seat_word
-from framework.overview.values import ActView, Minute, Outcome, SchemaChange, TimelineEntry
+from framework.commit.risks import LeadershipHistory, leadership_claim
+from framework.overview.values import ActView, AnnouncementOutcome, Minute, SchemaChange, TimelineEntry
 
 ENTRIES = 40
 ACTS = 100
@@ -57,7 +57,7 @@ class Minutes:
 
 
 @dataclass
-class Waiting:
+class PendingAnnouncement:
     """One announcement that is not known to be in its table."""
 
     offset: int
@@ -74,7 +74,7 @@ class TableFold:
 
     table: str
     uuids: set[str] = field(default_factory=set)
-    waiting: dict[str, deque[Waiting]] = field(default_factory=dict)  # by uuid
+    waiting: dict[str, deque[PendingAnnouncement]] = field(default_factory=dict)  # by uuid
     pipelines: set[str] = field(default_factory=set)
     timeline: deque[TimelineEntry] = field(default_factory=lambda: deque(maxlen=ENTRIES))
     minutes: Minutes = field(default_factory=Minutes)
@@ -113,7 +113,7 @@ class LogFold:
         self.acts: deque[ActView] = deque(maxlen=ACTS)
         self.low_water = 0
         self.touched: set[str] = set()
-        self.seats = Seats()
+        self.leadership = LeadershipHistory()
         self._begin: int | None = None
         self._names: dict[str, set[str]] = {}  # a table's uuid -> the names under which it was announced
 
@@ -122,7 +122,7 @@ class LogFold:
         if self._begin is None:
             self._begin = offset
         self.position = offset + 1
-        self.seats = self.seats.after(seat_word(event))
+        self.leadership = self.leadership.after(leadership_claim(event))
         if isinstance(event, DataWritten):
             self._written(offset, event, at_ms)
         elif isinstance(event, DataComplete):
@@ -183,11 +183,11 @@ class LogFold:
         table = self._table(event.table, event.table_uuid)
         rows, files, size = event.rows, len(event.files), event.bytes
         if offset >= self.low_water:
-            entry = Waiting(offset, event.pipeline, rows, files, size, at_ms)
+            entry = PendingAnnouncement(offset, event.pipeline, rows, files, size, at_ms)
             table.waiting.setdefault(event.table_uuid, deque()).append(entry)
         table.pipelines.add(event.pipeline)
         self._pipeline(event.pipeline).tables.add(event.table)
-        outcome = Outcome.WAITING if offset >= self.low_water else Outcome.COMMITTED
+        outcome = AnnouncementOutcome.WAITING if offset >= self.low_water else AnnouncementOutcome.COMMITTED
         table.timeline.append(TimelineEntry(outcome, offset, at_ms, rows, files, size, event.pipeline, event.batch))
         table.minutes.add(at_ms, bytes=size, files=files, rows=rows)
         if table.schema_id is not None and event.schema_id != table.schema_id:
@@ -206,10 +206,10 @@ class LogFold:
     def _committed(self, offset: int, event: CommitToTable) -> None:
         table = self._table(event.table, event.table_uuid)
         if table.commit is not None and table.commit.snapshot_id == event.snapshot_id:
-            return  # told twice
+            return  # reported twice
         table.commit, table.blocked, table.blocked_since_ms = event, "", None
         entry = TimelineEntry(
-            Outcome.SNAPSHOT,
+            AnnouncementOutcome.SNAPSHOT,
             offset,
             event.timestamp_ms,
             event.rows,
@@ -229,12 +229,16 @@ class LogFold:
             entries.popleft()
         if not entries:
             table.waiting.pop(uuid, None)
-        self._settle(table, 0, below, Outcome.COMMITTED)
+        self._settle(table, 0, below, AnnouncementOutcome.COMMITTED)
 
-    def _settle(self, table: TableFold, first: int, below: int, outcome: Outcome) -> None:
+    def _settle(self, table: TableFold, first: int, below: int, outcome: AnnouncementOutcome) -> None:
         self.touched.add(table.table)
         # What stands below the low-water mark is taken for committed until somebody is seen to have given it up.
-        settled = (Outcome.WAITING, Outcome.COMMITTED) if outcome is Outcome.GIVEN_UP else (Outcome.WAITING,)
+        settled = (
+            (AnnouncementOutcome.WAITING, AnnouncementOutcome.COMMITTED)
+            if outcome is AnnouncementOutcome.GIVEN_UP
+            else (AnnouncementOutcome.WAITING,)
+        )
         for number, entry in enumerate(table.timeline):
             if entry.outcome in settled and first <= entry.offset < below:
                 table.timeline[number] = replace(entry, outcome=outcome)
@@ -282,7 +286,7 @@ class LogFold:
                 if not event.table_uuids or uuid in event.table_uuids:
                     kept = [w for w in table.waiting[uuid] if not event.first <= w.offset < event.below]
                     table.waiting[uuid] = deque(kept)
-            self._settle(table, event.first, event.below, Outcome.GIVEN_UP)
+            self._settle(table, event.first, event.below, AnnouncementOutcome.GIVEN_UP)
 
     def _act(self, offset: int, at_ms: int, act: str, subject: str, by: str, why: str, detail: str = "") -> None:
         self.acts.append(ActView(offset, at_ms, act, subject, by, why, detail))

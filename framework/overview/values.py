@@ -87,7 +87,7 @@ class WaitingView:
 
 @dataclass(frozen=True)
 class PhaseTime:
-    """How long a phase took of the newest batch that told, and on average of the newest ones, up to an hour."""
+    """How long a phase took of the newest batch that reported, and on average of the newest ones, up to an hour."""
 
     phase: str
     newest_ms: int
@@ -113,7 +113,7 @@ class PipelineView:
     phases: tuple[PhaseTime, ...] = ()
 
 
-class Outcome(str, Enum):
+class AnnouncementOutcome(str, Enum):
     """What became of an announcement, or what an entry of a table's timeline is."""
 
     WAITING = "waiting"  # announced, and not committed
@@ -128,7 +128,7 @@ class TimelineEntry:
     """An announcement of a batch for a table, or a commit of the table. `through`: of a commit, below which offset of
     the control log all announcements are in it."""
 
-    outcome: Outcome
+    outcome: AnnouncementOutcome
     offset: int
     at_ms: int | None
     rows: int
@@ -156,7 +156,7 @@ class SchemaChange:
 @dataclass(frozen=True)
 class TableView:
     """`hour` is the sum of the minutes of the last hour; `timeline` has the newest entries, newest first. `health` is as the
-    coordinator saw it at `measured_ms`, None where it told nothing lately; `needs` is why a person should maintain it."""
+    coordinator saw it at `measured_ms`, None where it reported nothing lately; `needs` is why a person should maintain it."""
 
     table: str
     condition: Condition
@@ -189,7 +189,7 @@ class ActView:
 
 
 @dataclass(frozen=True)
-class Trouble:
+class ScreenProblem:
     """One line of the first screen: what is not as it should be. `kind` is `pipeline`, `table` or `coordinator`."""
 
     kind: str
@@ -210,8 +210,8 @@ class Overview:
     position: int
     pipelines: tuple[PipelineView, ...]
     tables: tuple[TableView, ...]
-    troubles: tuple[Trouble, ...]
-    held: tuple[Trouble, ...]
+    troubles: tuple[ScreenProblem, ...]
+    held: tuple[ScreenProblem, ...]
     acts: tuple[ActView, ...]
 
 

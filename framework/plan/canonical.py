@@ -16,7 +16,7 @@ from enum import Enum
 
 from pydantic import TypeAdapter
 
-from framework.config.spec import LoadedPipeline, MonitoringSpec, TargetSpec, WritePolicy
+from framework.config.spec import MAX_RECORD_BYTES, LoadedPipeline, MonitoringSpec, TargetSpec, WritePolicy
 from framework.config.values.maintenance import MaintenancePolicy
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan, Step
@@ -25,7 +25,7 @@ Canonical = dict[str, object]
 
 _TARGET = TypeAdapter(TargetSpec)
 # The name and the prefix are in the plan; where this machine keeps its state, and what a file might have said, changes
-# nothing of what runs. Nor does who is told of it. Limits of maintenance hold for coordinators, whichever pipelines they serve.
+# nothing of what runs. Nor does who is notified. Limits of maintenance hold for coordinators, whichever pipelines they serve.
 _NOT_SETTINGS = (
     "name",
     "prefix",
@@ -78,6 +78,8 @@ def settings_digests(target: TargetSpec) -> dict[str, str]:
     dumped = _TARGET.dump_python(target, mode="json")
     if target.monitoring == MonitoringSpec():  # so that a target without it has the digests that it had before
         del dumped["monitoring"]
+    elif not target.monitoring.names:
+        del dumped["monitoring"]["names"]
     return {
         key: hashlib.sha256(_compact(value).encode()).hexdigest()[:_DIGEST_LENGTH]
         for key, value in sorted(dumped.items())
@@ -108,11 +110,12 @@ def plain(value: object) -> object:
 
 
 _USED = object()
-# What `write` says of the dead-letter table, as routing needs it.
-_SAID_ELSEWHERE = ("not_for_records",)
+# What `write` says of the dead-letter table, as routing needs it, and what is known while running alone.
+_SAID_ELSEWHERE = ("not_for_records", "owned_by_others")
 _UNUSED: dict[str, object] = {
     "write": plain(asdict(WritePolicy())),
     "append_only": [],
+    "max_record_bytes": MAX_RECORD_BYTES,
     "histories": [],
     "maintenance": plain(asdict(MaintenancePolicy())),
 }

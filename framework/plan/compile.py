@@ -89,6 +89,7 @@ def compile_plan(loaded: LoadedPipeline) -> Plan:
             topic_pattern=kafka.topic_pattern,
             starting_offsets=kafka.starting_offsets,
             on_data_loss=kafka.on_data_loss,
+            max_record_bytes=kafka.max_record_bytes,
             group_id=group,
             # Dead letters for a topic travel in the announcing transaction, which must be short.
             max_records_per_batch=MAX_RECORDS_WITH_TOPIC

@@ -82,7 +82,7 @@ def what_is_wrong(partitions: int, replicas: int, config: Mapping[str, str]) -> 
 
 
 def what_is_weak(replicas: int, config: Mapping[str, str]) -> Wrong | None:
-    """What the protocol lives with and a person should mend."""
+    """What the protocol lives with and a person should repair."""
     in_sync = int(config.get("min.insync.replicas", "1"))
     if replicas > 1 and in_sync < 2:
         return Wrong(

@@ -1,4 +1,4 @@
-"""How the tables of running pipelines are to be maintained, from the plans that their runs told.
+"""How the tables of running pipelines are to be maintained, from the plans that their runs published.
 
 In: canonical plans by pipeline, perhaps written by another version of floe. Out: the policy for a table by the
 pipelines that fill it; None where no plan of them is known. Pure; an unreadable plan counts as unknown, so that nothing
@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from framework.commit.recovery.missing import REPLAY
 from framework.config.names.table_names import identifier_of
-from framework.config.spec import Case, TablePolicy, TablesSpec
+from framework.config.spec import NameCase, TablePolicy, TablesSpec
 from framework.config.values.maintenance import (
     ExpirePolicy,
     MaintenanceMode,
@@ -39,11 +39,11 @@ def maintained_tables(plan: Mapping[str, Any]) -> TablesSpec | None:
         return None
 
 
-def policy_of(table: str, pipelines: Iterable[str], told: Mapping[str, TablesSpec]) -> MaintenancePolicy | None:
+def policy_of(table: str, pipelines: Iterable[str], reported: Mapping[str, TablesSpec]) -> MaintenancePolicy | None:
     """The policy of one table: the strictest words of all pipelines that fill it, so that nothing goes which one of them
     wants to keep. Where a plan of one is unknown nothing is removed at all; None where no plan is known."""
     names = {name.partition(REPLAY)[0] for name in pipelines}
-    known = [told[name].policy_for(table).maintenance for name in sorted(names) if name in told]
+    known = [reported[name].policy_for(table).maintenance for name in sorted(names) if name in reported]
     if not known:
         return None
     found = reduce(_stricter, known)
@@ -80,11 +80,11 @@ def _stricter(one: MaintenancePolicy, other: MaintenancePolicy) -> MaintenancePo
 def _policy(value: Mapping[str, Any]) -> TablePolicy:
     said = value.get("maintenance")
     maintenance = MaintenancePolicy() if said is None else _POLICY.validate_python(said)
-    return TablePolicy(case=Case(value["case"]), maintenance=maintenance)
+    return TablePolicy(case=NameCase(value["case"]), maintenance=maintenance)
 
 
-def letters_of(plan: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The table and the branch of the dead letters in what a run told; None where it keeps none, or cannot be read."""
+def dead_letters_of(plan: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The table and the branch of the dead letters in what a run published; None where it keeps none, or cannot be read."""
     try:
         write = plan["plan"]["write"]
         table, tables = write["dead_letter_table"], write["tables"]

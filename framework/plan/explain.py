@@ -10,14 +10,14 @@ from dataclasses import asdict
 
 from framework.config.names.metadata import metadata_column
 from framework.config.spec import (
-    Condition,
-    Distribution,
+    DistributionMode,
     Envelope,
     EvolveMode,
     EvolvePolicy,
     FormatSpec,
     FormatType,
     KeyIndexUse,
+    RouteCondition,
     TablePolicy,
     ValuesPolicy,
     WritePolicy,
@@ -136,9 +136,9 @@ def _hint_detail(pattern: str | None, unit: str | None, zone: str | None) -> str
     return f" ({text})" if text else ""
 
 
-def condition_text(when: Mapping[str, object] | Condition | None) -> str:
+def condition_text(when: Mapping[str, object] | RouteCondition | None) -> str:
     """A rule's condition in words, also as a canonical plan holds it."""
-    if isinstance(when, Condition):
+    if isinstance(when, RouteCondition):
         when = asdict(when)
     if when is None:
         return "always"
@@ -172,7 +172,7 @@ def _policy(policy: TablePolicy) -> str:
         f"data_type {evolve.data_type.value}, nullability {evolve.nullability.value}{otherwise}, case {policy.case.value}"
         + _values(policy.values)
         + _write(policy.write)
-        + (f", distribution {policy.distribution.value}" if policy.distribution is not Distribution.NONE else "")
+        + (f", distribution {policy.distribution.value}" if policy.distribution is not DistributionMode.NONE else "")
         + _maintenance(policy.maintenance)
     )
 

@@ -58,7 +58,7 @@ def grants_for(plans: Iterable[Plan]) -> tuple[Grant, ...]:
             Grant(Resource.TOPIC, control, "Write", why="announce batches and commits"),
             Grant(Resource.TOPIC, control, "DescribeConfigs", why="check retention and clean-up policy at the start"),
             Grant(Resource.GROUP, plan.read.group_id, "Read", why="keep the safe source offsets"),
-            Grant(Resource.GROUP, plan.commit.coordinator_group, "Read", why="take the coordinator's seat"),
+            Grant(Resource.GROUP, plan.commit.coordinator_group, "Read", why="take the coordinator's leadership"),
             Grant(Resource.TRANSACTIONAL_ID, plan.announce.transactional_id, "Write", why="announce in transactions"),
         }
         if plan.write.dead_letter_topic:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from framework.config.names.metadata import HISTORY
 from framework.config.names.table_names import Catalogs
 from framework.config.spec import (
-    Distribution,
+    MAX_RECORD_BYTES,
+    DistributionMode,
     ErrorPolicy,
     FieldHint,
     FormatSpec,
@@ -34,6 +35,7 @@ class ReadKafka:
     group_id: str
     max_records_per_batch: int
     slices: int
+    max_record_bytes: int = MAX_RECORD_BYTES  # of value, key and headers; a larger one is a dead letter
     window: tuple[tuple[str, int, int, int], ...] = ()  # only these (topic, partition, start, end); empty: everything
 
 
@@ -70,6 +72,7 @@ class Route:
     allow_tables: tuple[str, ...]
     max_new_tables_per_hour: int
     refused_tables: tuple[tuple[str, str], ...] = ()  # while running: (table that cannot be written now, why)
+    owned_by_others: tuple[tuple[str, str], ...] = ()  # of these the tables of other pipelines, and whose they are
     only_tables: tuple[str, ...] = ()  # what goes to other tables is dropped: they hold it already; (): all of them
     catalogs: Catalogs = ()  # where tables live, by their names; records are routed to full names
     not_for_records: str | None = None  # the dead-letter table, where names depend on records: none may name it
@@ -146,11 +149,11 @@ class Plan:
         """Whether any table may be written through the exchange."""
         tables = self.write.tables
         policies = (tables.defaults, *(policy for _, policy in tables.overrides))
-        return self.is_upserted or any(policy.distribution is Distribution.HASH for policy in policies)
+        return self.is_upserted or any(policy.distribution is DistributionMode.HASH for policy in policies)
 
     @property
     def is_upserted(self) -> bool:
-        """Whether any table's rows follow their keys; then one batch at a time is on its way to the tables (invariant
+        """Whether any table is upserted; then one batch at a time is on its way to the tables (invariant
         17): which rows the next one replaces is known when it has come there."""
         return self.write.tables.has_upserts
 

@@ -14,22 +14,22 @@ from types import ModuleType
 SHIPPED = "floe_compiled"
 
 
-_plain = False
+_uncompiled = False
 
 
-def be_plain(plain: bool) -> None:
+def be_uncompiled(uncompiled: bool) -> None:
     """Whether this process does without compiled modules, as where one of them may have ended a process like it."""
-    global _plain
-    _plain = plain
+    global _uncompiled
+    _uncompiled = uncompiled
 
 
-def is_plain() -> bool:
-    return _plain
+def is_uncompiled() -> bool:
+    return _uncompiled
 
 
 def has_compiled(package: str, name: str, interface: int) -> bool:
-    """Whether this process has the module, and uses it; `floe doctor` tells."""
-    return not _plain and _is_there(package, name, interface)
+    """Whether this process has the module, and uses it; `floe doctor` says."""
+    return not _uncompiled and _is_there(package, name, interface)
 
 
 @cache

@@ -56,7 +56,7 @@ class Hidden:
 
 
 def mask_fields(fields: dict[str, Any], masks: Masks, found: Hidden) -> dict[str, Any]:
-    """The fields without the values that are hidden; `found` is told of each."""
+    """The fields without the values that are hidden; `found` collects each."""
     return {name: _mask(value, name, masks, found) for name, value in fields.items()}
 
 

@@ -7,14 +7,14 @@ change first. Everything here is plain data: it pickles to and from Spark's task
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
 
-from framework.commit.events.event_types import DataFile, KeysFile, Tombstones
+from framework.commit.events.event_types import DataFile, DeletedKeysChange, KeysFile
 from framework.record.arrays import Ints, Numbers
 from framework.table.model import ColumnDetail, ObservedType, TableNeed, TableTarget
 from framework.table.upsert.key_index import KeyRun
@@ -24,20 +24,20 @@ __all__ = [
     "BlockResult",
     "ColumnDetail",
     "DeadLetter",
-    "KeyedPart",
-    "KeyedRows",
     "ObservedType",
     "RecordBlock",
-    "Slice",
-    "SliceReport",
     "TableNeed",
     "TableTarget",
+    "TaskRange",
+    "TaskRangeReport",
     "TaskReport",
+    "UpsertPart",
+    "UpsertRows",
 ]
 
 
 @dataclass(frozen=True)
-class Slice:
+class TaskRange:
     """The work of one task: offsets [start, end) of one partition. Every record's offset lies in it."""
 
     topic: str
@@ -47,13 +47,23 @@ class Slice:
     end: int
 
 
+@dataclass(frozen=True, slots=True)
+class UnreadRecord:
+    """Why a record was not read: it has so many bytes and may have `most`; or no `size` where the batch that it is in
+    cannot be decompressed."""
+
+    size: int | None
+    most: int
+
+
 @dataclass
 class RecordBlock:
-    """Consecutive records of one slice, about 100,000 of them. All sequences are of one length.
+    """Consecutive records of one task range, about 100,000 of them. All sequences are of one length.
 
     `values` and `keys` are None where the record has none (a None value is a tombstone). `timestamps_ms` is -1 where
     the broker gives none. `values` may be a `framework.record.value_buffer.JoinedValues`; `keys` and `headers` may be
-    built on demand: few records are ever asked for theirs.
+    built on demand: few records are ever asked for theirs. `unread` are records that were not read, by their offsets, and
+    why: their values are empty, and they have neither key nor headers.
     """
 
     topic: str
@@ -63,6 +73,7 @@ class RecordBlock:
     timestamps_ms: Sequence[int]
     keys: Sequence[bytes | None]
     headers: Sequence[list[tuple[str, bytes | None]] | None]
+    unread: Mapping[int, UnreadRecord] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -122,8 +133,8 @@ class AlikeRows:
 
 
 @dataclass(frozen=True)
-class KeyedRows:
-    """Changes of a table that follows its keys, from one block: `upserts` in the table's file schema, and `deletes`, of
+class UpsertRows:
+    """Changes of an upsert table, from one block: `upserts` in the table's file schema, and `deletes`, of
     which only the key columns are there, in the order of the policy's `key`, and the one that orders records. Each has
     the source offsets of its rows, ascending."""
 
@@ -140,7 +151,7 @@ class KeyedRows:
 class BlockResult:
     """What became of a block. When `needs` is not empty, nothing of `rows` for those tables may be written.
 
-    A table has its rows in `rows`, or, where that was asked for, in one of `alike`, or, where it follows its keys, in
+    A table has its rows in `rows`, or, where that was asked for, in one of `alike`, or, where it is an upsert table, in
     `keyed`, and never in two of them.
 
     The record counts satisfy, when `needs` is empty: records in block = written + filtered + len(dead_letters) +
@@ -158,12 +169,12 @@ class BlockResult:
     dropped: int = 0
     dropped_for: Counter[str] = field(default_factory=Counter)
     failure: DeadLetter | None = None
-    keyed: dict[str, KeyedRows] = field(default_factory=dict)
+    keyed: dict[str, UpsertRows] = field(default_factory=dict)
     refused: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
-class SliceReport:
+class TaskRangeReport:
     """The accounting of one slice.
 
     Invariant 8: ``written + filtered + dead_lettered + dropped + holes == slice.end - slice.start``, where holes are
@@ -172,7 +183,7 @@ class SliceReport:
     `letters` has the dead letters by stage and code, `dropped_for` those of the dropped records that were errors.
     """
 
-    slice: Slice
+    slice: TaskRange
     written: int
     filtered: int
     dead_lettered: int
@@ -184,8 +195,8 @@ class SliceReport:
 
 
 @dataclass(frozen=True)
-class KeyedPart:
-    """What one task made of the changes of a table that follows its keys: of all changes of some keys in the batch.
+class UpsertPart:
+    """What one task made of the changes of an upsert table: of all changes of some keys in the batch.
 
     Live rows were looked for at `base_snapshot_id`. The counts add up to the changes that reached the task: `inserted`
     and `updated` keys have a row in its files, `deleted` ones had one in the table, `ignored` deletes found none, and a
@@ -203,7 +214,7 @@ class KeyedPart:
     ignored: int
     run: KeyRun | None = None
     lost_runs: tuple[str, ...] = ()
-    tombstones: Tombstones | None = None
+    tombstones: DeletedKeysChange | None = None
 
     @property
     def changes(self) -> int:
@@ -212,7 +223,7 @@ class KeyedPart:
 
 @dataclass(frozen=True)
 class TaskReport:
-    """What a task tells the driver about its slices; sent as one pickled value.
+    """What a task reports to the driver about its task ranges; sent as one pickled value.
 
     `files` maps a table's name to its data files, `targets` to the (table_uuid, schema_id) they were written for,
     `rows` to its rows. With `needs` the task must be done again once the tables are changed, and `files` is empty.
@@ -220,11 +231,11 @@ class TaskReport:
     keys; a target stands for each of them, too. `sent_bytes` of rows went through the exchange, as they are in memory.
     """
 
-    slices: tuple[SliceReport, ...]
+    slices: tuple[TaskRangeReport, ...]
     files: dict[str, list[DataFile]]
     targets: dict[str, tuple[str, int]]
     rows: dict[str, int]
     needs: dict[str, TableNeed]
     failure: DeadLetter | None = None
-    keyed: dict[str, KeyedPart] = field(default_factory=dict)
+    keyed: dict[str, UpsertPart] = field(default_factory=dict)
     sent_bytes: int = 0

@@ -1,9 +1,8 @@
-"""The door of the data plane's pure core: blocks of records in, rows for tables and everything that befell the others
-out.
+"""Turns blocks of records into rows of tables: the entry point of the data plane's pure core.
 
-`process_block` takes a block all the way; with `transform.sql`, `decode_block` comes before the SQL (whose input
-columns are `declared_schema`) and `process_transformed` after it; `process_with_sql` is all three where the records are
-few.
+In: blocks of records and a plan. Out: rows for each table, dead letters, counts of filtered and dropped records, and
+what tables lack. `process_block` does all of it. With `transform.sql`, call `decode_block` first, run the SQL over
+columns of `declared_schema`, and call `process_transformed` last. `process_with_sql` does the three for a few records.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def parse_record(data: bytes) -> dict[str, JsonValue]:
 
 
 def error_at(data: bytes) -> int | None:
-    """The byte at which a record stops being a JSON document in UTF-8; None when it is one as far as can be told."""
+    """The byte at which a record stops being a JSON document in UTF-8; None when it is one as far as can be determined."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from framework.adapters.host.failpoints import reach
+from framework.adapters.host.failpoints import failpoint
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.topic import ensure_control_topic
@@ -24,7 +24,7 @@ from framework.runtime.job import COMMIT_DEADLINE_S, Say, ask_commit
 from framework.runtime.source import newest_link
 
 
-class LetterAnnouncer:
+class DeadLetterAnnouncer:
     """Of one replay. `original` is the pipeline whose letters they are; `plan` is the replay's. `start` comes first."""
 
     def __init__(
@@ -79,7 +79,7 @@ class LetterAnnouncer:
             self._refuse_newer(link)
             if link is None or (link.run, link.batch) != (self._run, number):
                 self._producer.announce(batch.events, {})
-        reach("announced")
+        failpoint("announced")
 
     def ask_commit(self) -> CommitComplete:
         """Have everything committed that is announced by now.

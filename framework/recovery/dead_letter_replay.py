@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from framework.adapters.host.failpoints import reach
+from framework.adapters.host.failpoints import failpoint
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.commit.dead_letter_replay import ReplayPosition, replay_name, replay_position, replay_range
 from framework.commit.events.event_types import Accounting
@@ -30,21 +30,21 @@ from framework.plan.compile import compile_plan, transactional_id
 from framework.record.dead_letters.replay import (
     PLACE,
     RECORD,
-    letter_blocks,
+    dead_letter_blocks,
     marks_table,
     marks_to_arrow,
-    open_letters,
+    open_dead_letters,
     plan_marks_table,
     replay_plan,
 )
-from framework.record.model import BlockResult, DeadLetter, RecordBlock, Slice
-from framework.recovery.dead_letter_announcer import LetterAnnouncer
-from framework.recovery.dead_letter_stage import LetterStage
-from framework.recovery.dead_letters import Selection, letter_table, read_letters, read_marks
+from framework.record.model import BlockResult, DeadLetter, RecordBlock, TaskRange
+from framework.recovery.dead_letter_announcer import DeadLetterAnnouncer
+from framework.recovery.dead_letter_stage import DeadLetterStage
+from framework.recovery.dead_letters import Selection, dead_letter_table_of, read_dead_letters, read_marks
 from framework.runtime.batches.batch import BatchResult, BatchScope, summarise
 from framework.runtime.tables.registry import TableRegistry
 
-LETTERS_PER_BATCH = 50_000
+DEAD_LETTERS_PER_BATCH = 50_000
 Place = tuple[str, int, int]  # topic, partition, offset
 
 
@@ -89,7 +89,7 @@ def replay(
     Raises:
         SetupError: the pipeline keeps no dead letters, or the environment is wrong.
         FencedError: another replay of the pipeline was started meanwhile.
-        StateDisagreement: what earlier replays did cannot be told.
+        StateDisagreement: what earlier replays did cannot be determined.
         TableBlocked, DeadlinePassed: all is announced, but not all of it could be committed.
     """
     return Replay(pipeline, kafka, catalog, selection, say).run()
@@ -106,21 +106,21 @@ class Replay:
     ) -> None:
         self._original = original = compile_plan(pipeline)
         self._plan = replay_plan(original)
-        self._letters = letter_table(original)
+        self._letters = dead_letter_table_of(original)
         self._marks = marks_table(self._letters)
         self._catalog = catalog
         self._selection = selection
         self._say = say
         self._report = ReplayReport(original.pipeline, run := uuid.uuid4().hex[:12])
         self._tables = TableRegistry(self._plan, catalog, say)
-        self._stage = LetterStage(pipeline, self._plan, catalog, self._tables, run, say)
+        self._stage = DeadLetterStage(pipeline, self._plan, catalog, self._tables, run, say)
         own_id = transactional_id(pipeline.target.prefix, replay_name(original.pipeline))
-        self._announcer = LetterAnnouncer(original.pipeline, self._plan, kafka, own_id, catalog, run, say)
+        self._announcer = DeadLetterAnnouncer(original.pipeline, self._plan, kafka, own_id, catalog, run, say)
         self._topic_id = ""  # of the control topic
         self._totals = Accounting()
 
     def run(self) -> ReplayReport:
-        if read_letters(self._original, self._catalog, self._selection, PLACE) is None:
+        if read_dead_letters(self._original, self._catalog, self._selection, PLACE) is None:
             return self._report
         self._topic_id = self._tables.control_topic_id = self._announcer.start()
         try:
@@ -130,8 +130,8 @@ class Replay:
             if len(letters):
                 self._say(f"{counted(len(letters), 'dead letter waits', 'dead letters wait')} in {self._letters}")
                 self._tables.preload()
-                for start in range(0, len(letters), LETTERS_PER_BATCH):
-                    position = self._batch(letters.slice(start, LETTERS_PER_BATCH), position)
+                for start in range(0, len(letters), DEAD_LETTERS_PER_BATCH):
+                    position = self._batch(letters.slice(start, DEAD_LETTERS_PER_BATCH), position)
             if self._report.batches:
                 self._announcer.commit({*self._report.rows, self._marks})
         finally:
@@ -172,18 +172,18 @@ class Replay:
 
     def _waiting(self) -> pa.Table:
         """The selected letters without a mark. Letters are read first: a mark is never older than its letter."""
-        letters = read_letters(self._original, self._catalog, self._selection, RECORD)
+        letters = read_dead_letters(self._original, self._catalog, self._selection, RECORD)
         assert letters is not None
         marks = read_marks(self._original, self._catalog, self._selection)
         if marks is None:
             self._catalog.create_table(plan_marks_table(self._letters))
             marks = letters.slice(0, 0)
-        return open_letters(letters, marks)
+        return open_dead_letters(letters, marks)
 
     # ---- one batch --------------------------------------------------------------------------------------------------
 
     def _batch(self, letters: pa.Table, position: ReplayPosition) -> ReplayPosition:
-        blocks = list(letter_blocks(letters))
+        blocks = list(dead_letter_blocks(letters))
         results = self._stage.process(blocks)
         for result in results:
             for letter in result.dead_letters:
@@ -196,11 +196,11 @@ class Replay:
         position = replay_position(self._letters, None, [_progress(position, self._letters), *recorded])
         number, start, end = position.batch + 1, position.letters, position.letters + len(places)
         piece = replay_range(self._letters, start, end)
-        source = Slice(piece.topic, piece.topic_id, piece.partition, start, end)
+        source = TaskRange(piece.topic, piece.topic_id, piece.partition, start, end)
         written = self._stage.write(results, self._marks_of(places), number, source)
         key = (piece.topic, piece.partition)
         scope = BatchScope(self._report.run, number, {key: start}, {key: end}, {piece.topic: piece.topic_id})
-        reach("files-written")
+        failpoint("files-written")
         batch = summarise(self._plan, scope, [written], self._totals)
         self._announcer.announce(batch, number)
         self._totals = batch.totals

@@ -22,11 +22,11 @@ from framework.diagnose.shown import argument
 from framework.plan.catalogs import used_catalogs
 from framework.plan.model import Plan
 from framework.record.blocks.bisect_failures import joined
-from framework.record.model import BlockResult, RecordBlock, Slice, TableNeed, TaskReport
+from framework.record.model import BlockResult, RecordBlock, TableNeed, TaskRange, TaskReport
 from framework.runtime.batches.change_rounds import change_tables_until_they_hold, context_now, merged_needs
 from framework.runtime.job import Say
 from framework.runtime.tables.registry import TableRegistry
-from framework.task.blocks import BlockProcessor, SliceSum
+from framework.task.blocks import BlockProcessor, TaskRangeSum
 from framework.task.context import TaskContext
 from framework.task.task_run import TaskRun
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class LetterStage:
+class DeadLetterStage:
     """The stage of one replay, with the plan of the replay. Close it at the end."""
 
     def __init__(
@@ -75,7 +75,7 @@ class LetterStage:
         )
         return results
 
-    def write(self, results: Iterable[BlockResult], more: BlockResult, batch: int, piece: Slice) -> TaskReport:
+    def write(self, results: Iterable[BlockResult], more: BlockResult, batch: int, piece: TaskRange) -> TaskReport:
         """Files of what went through, as a task of a job would report them; the others are in the dead-letter table
         already.
 
@@ -85,7 +85,7 @@ class LetterStage:
         """
         io_properties = self._catalog.io_properties(used_catalogs(self._base.plan))
         context = context_now(replace(self._base, io_properties=io_properties, batch=batch), self._tables)
-        run, total = TaskRun(context), SliceSum()
+        run, total = TaskRun(context), TaskRangeSum()
         for result in results:
             went_through = replace(result, dead_letters=[])
             run.add(went_through)

@@ -38,7 +38,7 @@ class Selection:
         return tuple(found)
 
 
-def letter_table(plan: Plan) -> str:
+def dead_letter_table_of(plan: Plan) -> str:
     """Raises SetupError when the pipeline keeps no dead letters."""
     if plan.write.dead_letter_table is None:
         raise SetupError(
@@ -50,16 +50,18 @@ def letter_table(plan: Plan) -> str:
     return plan.write.dead_letter_table
 
 
-def read_letters(plan: Plan, catalog: IcebergTables, selection: Selection, columns: Sequence[str]) -> pa.Table | None:
+def read_dead_letters(
+    plan: Plan, catalog: IcebergTables, selection: Selection, columns: Sequence[str]
+) -> pa.Table | None:
     """The pipeline's letters, replayed or not; None when the table does not exist yet."""
-    table = letter_table(plan)
+    table = dead_letter_table_of(plan)
     branch = plan.write.tables.policy_for(table).commit.branch
     return catalog.read(table, columns, selection.where(plan.pipeline), branch)
 
 
 def read_marks(plan: Plan, catalog: IcebergTables, selection: Selection) -> pa.Table | None:
     """The places of the letters that were replayed; None when there is no such table."""
-    table = marks_table(letter_table(plan))
+    table = marks_table(dead_letter_table_of(plan))
     branch = plan.write.tables.policy_for(table).commit.branch
     place = Selection(topic=selection.topic, partition=selection.partition, offset=selection.offset)
     return catalog.read(table, PLACE, place.where(plan.pipeline), branch)
@@ -67,7 +69,7 @@ def read_marks(plan: Plan, catalog: IcebergTables, selection: Selection) -> pa.T
 
 def read_with_marks(plan: Plan, catalog: IcebergTables, selection: Selection, columns: Sequence[str]) -> pa.Table:
     """The letters with a column `replayed`."""
-    letters = read_letters(plan, catalog, selection, columns)
+    letters = read_dead_letters(plan, catalog, selection, columns)
     if letters is None:
         return pa.table({name: pa.nulls(0) for name in (*columns, "replayed")})
     marks = read_marks(plan, catalog, selection)

@@ -10,7 +10,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from framework.adapters.host.failpoints import reach
+from framework.adapters.host.failpoints import failpoint
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.log import ControlPublisher
@@ -101,12 +101,12 @@ def perform_discard(at: ControlPlace, expected: DiscardPlan, by: str = "", why: 
                 place=expected.table,
                 remedy="run the command again",
             )
-        reach("recovery-decided")
+        failpoint("recovery-decided")
         publisher = ControlPublisher(at.kafka, at.control_topic)
         try:
             now_ms = int(time.time() * 1000)
             detail = f"announcements {expected.first} to {expected.below - 1}"
             publisher.publish((Acted("discard", expected.table, by, why, now_ms, detail), expected.event(now_ms)))
-            reach("recovery-told")
+            failpoint("recovery-told")
         finally:
             publisher.close()

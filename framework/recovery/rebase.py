@@ -22,7 +22,7 @@ from framework.adapters.kafka.control.topic import ensure_control_topic
 from framework.adapters.kafka.control.transactions import PipelineProducer
 from framework.commit.dead_letter_replay import replay_name
 from framework.commit.events.event_types import Accounting
-from framework.commit.machine.effects import PipelineProgress, RecordedTable, RecoverTable, TableView
+from framework.commit.machine.effects import ExaminedTable, PipelineProgress, RecordedTable, RecoverTable
 from framework.commit.machine.progress.examine import is_cut_off, lacks_announced
 from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY, SUMMARY_RECOVERY
 from framework.commit.offsets import PartitionKey
@@ -53,7 +53,7 @@ class Recovery:
     kafka: dict[str, str]
     catalog: IcebergTables
     say: Say
-    told: Recovered = untold
+    reported: Recovered = untold
 
     @property
     def where(self) -> Where:
@@ -113,7 +113,7 @@ def read_facts(at: Recovery, make_control_topic: bool) -> RebaseFacts:
     )
 
 
-def _tables(at: Recovery, log: ControlLog) -> tuple[tuple[HeldBy, ...], tuple[HeldBy, ...], tuple[TableView, ...]]:
+def _tables(at: Recovery, log: ControlLog) -> tuple[tuple[HeldBy, ...], tuple[HeldBy, ...], tuple[ExaminedTable, ...]]:
     """What each table records of the pipeline, and of its replays of dead letters; and the tables themselves.
 
     Raises:
@@ -194,7 +194,9 @@ def perform_rebase(at: Recovery, decide: Callable[[RebaseFacts], RebasePlan], ex
                 text = without_elsewhere(found.progress_text, name, progress)
                 return recover_table(found, progress, run, {PROGRESS_PROPERTY: text}, {SUMMARY_RECOVERY: "rebase"})
 
-            commit_recovery(at.catalog, table.table, plan.control_topic_id, decide_table, partial(at.told, "rebase"))
+            commit_recovery(
+                at.catalog, table.table, plan.control_topic_id, decide_table, partial(at.reported, "rebase")
+            )
             at.say(f"{table.table}: {name} is taken over ({number} of {len(steps)})")
         announce_settled(at.where, producer, plan.event(run, int(time.time() * 1000)))
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from framework.adapters.host.failpoints import reach
+from framework.adapters.host.failpoints import failpoint
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.commit.machine.effects import (
     CommitConflict,
     CommitFailed,
     Committed,
+    ExaminedTable,
     RecordedTable,
     RecoverTable,
     TableProgress,
-    TableView,
 )
 from framework.config.names.table_names import DEFAULT_CATALOG, identifier_of
 from framework.diagnose.shown import argument
@@ -64,7 +64,7 @@ def recover_table(
     )
 
 
-def check_not_rolled_back(view: TableView) -> None:
+def check_not_rolled_back(view: ExaminedTable) -> None:
     """Invariant 10: a snapshot with the table's progress on top of an older one would say that the table holds what it
     lacks.
 
@@ -85,7 +85,7 @@ def check_not_rolled_back(view: TableView) -> None:
 
 
 Recovered = Callable[[str, RecoverTable, Committed], None]
-"""Told of each table that a verb has changed: the verb, what was committed, and what came of it."""
+"""Called for each table that a verb has changed: the verb, what was committed, and what came of it."""
 
 
 def untold(verb: str, effect: RecoverTable, outcome: Committed) -> None:
@@ -97,9 +97,9 @@ def commit_recovery(
     table: str,
     control_topic_id: str,
     decide: Callable[[RecordedTable], RecoverTable | None],
-    told: Callable[[RecoverTable, Committed], None] | None = None,
+    reported: Callable[[RecoverTable, Committed], None] | None = None,
 ) -> Committed | None:
-    """One conditional commit, decided anew from the table as it is while others change it; None: nothing to do. `told`
+    """One conditional commit, decided anew from the table as it is while others change it; None: nothing to do. `reported`
     gets what was committed.
 
     Raises:
@@ -118,9 +118,9 @@ def commit_recovery(
             return None
         outcome = catalog.commit(effect)
         if isinstance(outcome, Committed):
-            if told is not None:
-                told(effect, outcome)
-            reach("table-recovered")
+            if reported is not None:
+                reported(effect, outcome)
+            failpoint("table-recovered")
             return outcome
         if not isinstance(outcome, CommitConflict):
             reason = outcome.reason if isinstance(outcome, CommitFailed) else "files of it are gone"

@@ -1,7 +1,7 @@
 """What people ask of running pipelines and coordinators through the control topic: pauses, and runs to stop.
 
 In: an event that asks. Out: the event in the log, and, for a stop, what came of it, followed in the log until the run
-has told its last state. Nothing here reaches a process directly: whoever runs or coordinates, wherever, reads the log.
+has published its last state. Nothing here reaches a process directly: whoever runs or coordinates, wherever, reads the log.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from framework.observe.status.control_log import read_control_log
 from framework.plan.compile import coordinator_group
 
 POLL_S = 0.5
-LAST_WORD_S = 5.0  # a word that was said is visible by then
+LAST_REPORT_S = 5.0  # a word that was said is visible by then
 
 
 def say_pause(kafka: dict[str, str], prefix: str, control_topic: str, event: PauseChanged) -> bool:
@@ -41,7 +41,7 @@ def say_pause(kafka: dict[str, str], prefix: str, control_topic: str, event: Pau
 
 @dataclass(frozen=True)
 class StopOutcome:
-    """`runs` were live when they were asked; none: there was nothing to stop. `state` is what the last of them told."""
+    """`runs` were live when they were asked; none: there was nothing to stop. `state` is what the last of them reported."""
 
     runs: tuple[str, ...]
     state: Health | None
@@ -83,11 +83,11 @@ def stop_pipeline(
                 if event is None:
                     continue
                 show(offset, event)
-                if _is_last_word(event, pipeline, runs):
+                if _is_last_report(event, pipeline, runs):
                     return StopOutcome(runs, event.state, event.reason, event.code, event.remedy)
             if gone_at is None and not live_members(admin, prefix, pipeline):
                 gone_at = time.monotonic()
-            if gone_at is not None and time.monotonic() > gone_at + LAST_WORD_S:
+            if gone_at is not None and time.monotonic() > gone_at + LAST_REPORT_S:
                 return StopOutcome(runs, None, "the run has ended without a word", "FLOE-R138", "")
     finally:
         reader.close()
@@ -99,7 +99,7 @@ def stop_pipeline(
     )
 
 
-def _is_last_word(event: ControlEvent, pipeline: str, runs: tuple[str, ...]) -> TypeGuard[StateChanged]:
+def _is_last_report(event: ControlEvent, pipeline: str, runs: tuple[str, ...]) -> TypeGuard[StateChanged]:
     return (
         isinstance(event, StateChanged)
         and (event.subject, event.name) == (Subject.PIPELINE, pipeline)

@@ -1,8 +1,8 @@
-"""Moves a table back to an older snapshot in one conditional commit, and notes what it then lacks.
+"""Rolls a table back to an older snapshot in one conditional commit, and records which data it lacks afterwards.
 
-In: a target's broker and catalog, a table, a snapshot or a time. Out: a `RollbackPlan`, and a new, empty snapshot on
-top of the older one that carries the table's progress on (invariant 3). Refuses while a pipeline that fills the table
-is live.
+In: a target's broker and catalog, a table, and a snapshot or a time. Out: a `RollbackPlan`, and an empty snapshot on top
+of the older one. The new snapshot keeps the table's progress (invariant 3). Refuses while a pipeline that writes the
+table is live.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ DOING = "floe rollback"
 
 
 def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay: bool) -> RollbackPlan:
-    """Look, and change nothing.
+    """Plan a rollback. Changes nothing.
 
     Raises:
-        SetupError: broker or catalog cannot be reached.
-        TableBlocked: no such table, or no such snapshot. StateDisagreement: what it gives up cannot be told.
+        SetupError: the broker or the catalog cannot be reached.
+        TableBlocked: the table or the snapshot does not exist.
+        StateDisagreement: the data that the rollback gives up cannot be determined.
     """
     control = check_control_topic(KafkaAdmin(at.kafka), at.control_topic)
     facts = at.catalog.load_history(table, BRANCH, control.topic_id)
@@ -53,7 +54,7 @@ def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay
         )
     if any(each.operation == "overwrite" and each.control_offset is not None for each in facts.ancestry):
         raise TableBlocked(
-            f"table {table} follows its keys: what came after an older snapshot cannot be put back into it in its order",
+            f"table {table} is an upsert table: what came after an older snapshot cannot be put back into it in its order",
             code="FLOE-R145",
             place=table,
             remedy="read the older snapshot by its id, or make the table anew: drop it, and let a new pipeline read its topics "
@@ -79,12 +80,12 @@ def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay
 
 
 def replays_of(gaps: Iterable[Gap]) -> list[str]:
-    """The names under which the gaps are read."""
+    """The pipelines that replay these gaps."""
     return [gap.replay_pipeline for gap in gaps]
 
 
 def _committed(at: ControlPlace, gap: Gap) -> OffsetRanges:
-    """What a replay of the gap has read by the word of its own group."""
+    """The offset ranges that a replay of the gap has read, according to its consumer group."""
     keys = [(r.topic, r.partition) for r in gap.ranges]
     stored = KafkaAdmin(at.kafka).group_offsets(group_id(at.prefix, gap.replay_pipeline), keys)
     safe = {key: own_offset(key, value) for key, value in stored.items()}
@@ -96,7 +97,7 @@ def _committed(at: ControlPlace, gap: Gap) -> OffsetRanges:
 
 
 def _announced(at: ControlPlace, table_uuid: str, log_start: int, plan: RollbackPlan) -> Announcements:
-    """From where the snapshot to go back to has everything; all there is where the table lacked something before."""
+    """The announcements that the target snapshot may lack; all of them if the table lacked data before."""
     reader = ControlReader(at.kafka, at.control_topic)
     try:
         end = reader.end_offset()
@@ -112,17 +113,17 @@ def _announced(at: ControlPlace, table_uuid: str, log_start: int, plan: Rollback
 
 
 def refuse_live_pipelines(at: ControlPlace, plan: RollbackPlan) -> None:
-    """Raises SetupError where a run of a pipeline is live that fills the table."""
+    """Raises SetupError if a run is live whose pipeline writes the table."""
     admin = KafkaAdmin(at.kafka)
     for pipeline in plan.pipelines:
         refuse_live(admin, at.prefix, pipeline, DOING)
 
 
 def perform_rollback(
-    at: ControlPlace, plan: RollbackPlan, by: str = "", why: str = "", told: Recovered = untold
+    at: ControlPlace, plan: RollbackPlan, by: str = "", why: str = "", reported: Recovered = untold
 ) -> int:
     """Go back, if the table is still as it was looked at; returns the new snapshot's id. Who does it and why stands in
-    the control log before: a rollback that nobody knows of is worse than a word about one that did not come. `told` gets
+    the control log before: a rollback that nobody knows of is worse than a word about one that did not come. `reported` gets
     the commit.
 
     Raises:
@@ -153,6 +154,6 @@ def perform_rollback(
             publisher.publish((Acted("rollback", plan.table, by, why, int(time.time() * 1000), detail),))
         finally:
             publisher.close()
-        outcome = commit_recovery(at.catalog, plan.table, control_topic_id, decide, partial(told, "rollback"))
+        outcome = commit_recovery(at.catalog, plan.table, control_topic_id, decide, partial(reported, "rollback"))
     assert outcome is not None  # `decide` always asks for a commit
     return outcome.snapshot_id

@@ -1,7 +1,7 @@
-"""Lets one record of the control topic pass that is named like an event and cannot be read.
+"""Skips one unreadable record of the control topic that claims to be an event of floe.
 
-In: a control topic and an offset. Out: a `Skipped` in the log, which every reader heeds. Only for a record that stops
-its readers: whatever can be read is heeded, and what is provably no event of floe stops nobody.
+In: a control topic and an offset. Out: a `Skipped` event in the log, which makes every reader pass over that record.
+Refuses any record that does not stop readers: events that can be read, and records that are provably not floe's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Looks at a pipeline's source offsets wherever they are kept, and moves them when a person has decided so.
 
-In: a target's broker and catalog and a pipeline's name. Out: `Places`; or, for a move, one Kafka transaction that holds
+In: a target's broker and catalog and a pipeline's name. Out: `PipelineOffsets`; or, for a move, one Kafka transaction that holds
 both the group's new offsets and the event that lets the chain go on there (invariant 1). A live pipeline is refused.
 """
 
@@ -16,17 +16,17 @@ from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import GroupOffset, KafkaAdmin
 from framework.adapters.kafka.control.transactions import PipelineProducer
 from framework.commit.events.event_types import Accounting, Acted, OffsetsSet, SourceRange
-from framework.commit.machine.effects import TableView
+from framework.commit.machine.effects import ExaminedTable
 from framework.commit.offsets import Gaps, PartitionKey, SafeOffset, decode_metadata, encode_metadata
 from framework.commit.read_back import check_owner
-from framework.commit.recovery.settle_offsets import PartitionPlaces, Places, Settlement
+from framework.commit.recovery.settle_offsets import PartitionPlaces, PipelineOffsets, Settlement
 from framework.errors import FloeError, OutcomeUnknown, StateDisagreement
 from framework.observe.liveness import exclusive
 from framework.observe.status.control_log import ControlLog, read_control_log
 from framework.plan.compile import coordinator_group, group_id
 
 LOADERS = 8
-MOVES_TOLD = 10
+MOVES_REPORTED = 10
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Where:
     tables: tuple[str, ...] = ()
 
 
-def read_places(where: Where, catalog: IcebergTables) -> Places:
+def read_places(where: Where, catalog: IcebergTables) -> PipelineOffsets:
     """Ask everybody once.
 
     Raises:
@@ -64,7 +64,7 @@ def _tables(where: Where, log: ControlLog, catalog: IcebergTables) -> Iterable[s
     return sorted(named) if named else catalog.list_tables()
 
 
-def _views(catalog: IcebergTables, tables: Iterable[str], control_topic_id: str) -> list[TableView]:
+def _views(catalog: IcebergTables, tables: Iterable[str], control_topic_id: str) -> list[ExaminedTable]:
     with ThreadPoolExecutor(LOADERS) as pool:
         found = pool.map(lambda name: catalog.load_view(name, "main", control_topic_id), tables)
         return [view for view in found if view is not None]
@@ -75,8 +75,8 @@ def _places(
     admin: KafkaAdmin,
     log: ControlLog,
     group: dict[PartitionKey, GroupOffset],
-    views: list[TableView],
-) -> Places:
+    views: list[ExaminedTable],
+) -> PipelineOffsets:
     name = where.pipeline
     folded = log.state.pipelines.get(name)
     link = folded.link if folded is not None else None
@@ -105,7 +105,7 @@ def _places(
     starts, ends_now = admin.start_offsets(there), admin.end_offsets(there)
     newest_safe = max(safe.values(), key=lambda each: each.batch, default=None)
     totals = link.totals if link is not None else (newest_safe.totals if newest_safe else Accounting())
-    return Places(
+    return PipelineOffsets(
         pipeline=name,
         cluster_id=admin.cluster_id(),
         control_topic=where.control_topic,
@@ -146,7 +146,7 @@ def own_offset(key: PartitionKey, value: GroupOffset) -> SafeOffset | None:
         return None
 
 
-def offsets_at(where: Where, places: Places, timestamp_ms: int) -> dict[PartitionKey, int]:
+def offsets_at(where: Where, places: PipelineOffsets, timestamp_ms: int) -> dict[PartitionKey, int]:
     """For every partition that exists the first offset whose record is not older than a moment; its log's end, if
     none."""
     there = {p.key: p.log_end for p in places.partitions if p.log_end is not None}
@@ -157,7 +157,7 @@ def offsets_at(where: Where, places: Places, timestamp_ms: int) -> dict[Partitio
 def perform(
     where: Where,
     catalog: IcebergTables,
-    decide: Callable[[Places], Settlement],
+    decide: Callable[[PipelineOffsets], Settlement],
     expected: Settlement,
     doing: str,
     by: str = "",
@@ -182,8 +182,8 @@ def perform(
                 remedy="look again with `floe offsets show`, then run the command again",
             )
         now_ms = int(time.time() * 1000)
-        ends = ", ".join(f"{m.topic}:{m.partition}={m.after}" for m in settlement.moves[:MOVES_TOLD])
-        more = f" and {len(settlement.moves) - MOVES_TOLD:,} more" if len(settlement.moves) > MOVES_TOLD else ""
+        ends = ", ".join(f"{m.topic}:{m.partition}={m.after}" for m in settlement.moves[:MOVES_REPORTED])
+        more = f" and {len(settlement.moves) - MOVES_REPORTED:,} more" if len(settlement.moves) > MOVES_REPORTED else ""
         acted = Acted("offsets set", where.pipeline, by, why, now_ms, f"to {ends}{more}")
         return announce_settled(where, producer, settlement.event(f"set-{uuid.uuid4().hex[:8]}", now_ms), (acted,))
 
@@ -200,13 +200,13 @@ def announce_settled(where: Where, producer: PipelineProducer, event: OffsetsSet
         found = known.get((r.topic, r.partition))
         return found.gaps if found is not None and found.topic_id == r.topic_id else ()
 
-    # Where the run told what it runs stays known too; read from another log, the offset holds no such event.
+    # Where the run published what it runs stays known too; read from another log, the offset holds no such event.
     newest = max(known.values(), key=lambda safe: safe.batch, default=None)
-    told_at = newest.deployed_at if newest is not None else None
+    published_at = newest.deployed_at if newest is not None else None
     offsets = {
         (r.topic, r.partition): (
             r.end,
-            encode_metadata(r.topic_id, event.batch, event.totals, event.run, event.base_batch, gaps(r), told_at),
+            encode_metadata(r.topic_id, event.batch, event.totals, event.run, event.base_batch, gaps(r), published_at),
         )
         for r in event.ranges
     }

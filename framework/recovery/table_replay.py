@@ -44,7 +44,7 @@ DOING = "floe replay"
 
 
 @dataclass(frozen=True)
-class Named:
+class ReplayRequest:
     """What a person names: offsets to begin at and to end before. `allow_duplicates`: also what the table may hold."""
 
     begin: Mapping[PartitionKey, int]
@@ -57,7 +57,7 @@ def source_facts(at: Recovery) -> dict[PartitionKey, PartitionFacts]:
     return PipelineSource(at.plan, at.kafka).facts()
 
 
-def decide_replay(at: Recovery, table: str, named: Named | None) -> ReplayPlan:
+def decide_replay(at: Recovery, table: str, named: ReplayRequest | None) -> ReplayPlan:
     """Look, and change nothing.
 
     Raises:
@@ -76,7 +76,7 @@ def decide_replay(at: Recovery, table: str, named: Named | None) -> ReplayPlan:
         raise no_such_table(at.catalog, table)
     if at.plan.write.tables.policy_for(table).write.is_upsert:
         raise TableBlocked(
-            f"table {table} follows its keys: an older change that comes late would take the place of a newer one",
+            f"table {table} is an upsert table: an older change that comes late would take the place of a newer one",
             code="FLOE-R145",
             place=table,
             remedy="make the table anew: drop it, and let a new pipeline read its topics from their start",

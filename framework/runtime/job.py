@@ -20,7 +20,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from framework import __version__
-from framework.adapters.host.failpoints import reach
+from framework.adapters.host.failpoints import failpoint
 from framework.adapters.host.scratch import scratch_dir
 from framework.adapters.iceberg.catalog import IcebergCatalog
 from framework.adapters.iceberg.tables import IcebergTables
@@ -30,7 +30,7 @@ from framework.adapters.secrets import resolve
 from framework.commit.events.event_types import CommitComplete, CommitRequested, Deployed, Health, StopRequested
 from framework.config.spec import LoadedPipeline, TargetSpec
 from framework.diagnose.counted import counted
-from framework.diagnose.log_lines import Line, under
+from framework.diagnose.log_lines import LogLine, under
 from framework.errors import DeadlinePassed, FloeError, TableBlocked
 from framework.lineage.values import RunEnd
 from framework.plan.canonical import canonical, hash_of
@@ -41,7 +41,7 @@ from framework.runtime.coordinator.thread import Coordinator
 from framework.runtime.job_lineage import JobLineage
 from framework.runtime.monitoring.monitor import Connections, Monitor
 from framework.runtime.pipeline.control_watch import ControlWatch
-from framework.runtime.pipeline.state_publisher import StateTeller
+from framework.runtime.pipeline.state_publisher import StatePublisher
 from framework.runtime.pipeline.worker import PipelineWorker
 from framework.runtime.pipeline.worker_report import WorkerReport
 from framework.runtime.spark.session import StartingSession
@@ -72,7 +72,7 @@ def run_job(
     """Run pipelines until caught up, drained by SIGTERM or SIGINT, or failed.
 
     Args:
-        deployment: the name under which `floe deploy` started them; it is told with the plan.
+        deployment: the name under which `floe deploy` started them; it is reported with the plan.
         spark: the session, where it is being started already.
 
     Raises:
@@ -105,7 +105,7 @@ class Job:
         self._workers: list[PipelineWorker] = []
         self._coordinators: dict[tuple[str, str], Coordinator] = {}
         self._watches: dict[tuple[str, str], ControlWatch] = {}
-        self._tellers: dict[tuple[str, str], StateTeller] = {}
+        self._publishers: dict[tuple[str, str], StatePublisher] = {}
         self._stop_requests: dict[str, StopRequested] = {}
         self._monitor: Monitor | None = None
         self._lineage = JobLineage(self._target, say)
@@ -121,7 +121,7 @@ class Job:
             catalog = open_catalog(self._target, used_catalogs(*plans))
             for pipeline, plan in zip(self._pipelines, plans, strict=True):
                 self._prepare(plan, catalog)
-                self._workers[-1].tell_plan(told(pipeline, self._deployment))
+                self._workers[-1].publish_plan(reported(pipeline, self._deployment))
                 self._lineage.began(self._workers[-1], catalog)
             self._follow_control_topics()
             self._start_coordinators(plans, catalog)
@@ -133,10 +133,10 @@ class Job:
             self._commit_announced(plans)
             for worker in self._workers:
                 if worker.plan.pipeline not in self._ended:
-                    worker.standing.tell(Health.STOPPED, self._why_ended(worker))
+                    worker.run_status.report_state(Health.STOPPED, self._why_ended(worker))
                     self._lineage.ended(worker, RunEnd.COMPLETE)
         except FloeError as error:
-            self._tell_failure(error)
+            self._report_failure(error)
             raise
         finally:
             if self._monitor is not None:
@@ -146,8 +146,8 @@ class Job:
             for watch in self._watches.values():
                 watch.close()
             self._lineage.close()
-            for teller in self._tellers.values():
-                teller.close()  # before the run leaves its group: who waits for its end waits for its last word
+            for publisher in self._publishers.values():
+                publisher.close()  # before the run leaves its group: who waits for its end waits for its last word
             for worker in self._workers:
                 worker.close()
             self._spark.stop()
@@ -173,11 +173,11 @@ class Job:
             key = (plan.read.connection, plan.announce.control_topic)
             if key not in self._watches:
                 kafka = self._kafka(key[0])
-                self._tellers[key] = StateTeller(kafka, key[1], self._say)
+                self._publishers[key] = StatePublisher(kafka, key[1], self._say)
                 self._watches[key] = ControlWatch(kafka, key[1], plan.commit.coordinator_group, self._say)
                 self._watches[key].start()
-            worker.standing.attach(self._watches[key], self._tellers[key])
-            worker.standing.tell(Health.RUNNING)
+            worker.run_status.attach(self._watches[key], self._publishers[key])
+            worker.run_status.report_state(Health.RUNNING)
 
     def _why_ended(self, worker: PipelineWorker) -> str:
         if self._signal:
@@ -185,28 +185,28 @@ class Job:
         request = self._stop_requests.get(worker.plan.pipeline)
         return f"drained: `floe stop` by {request.by}" if request is not None else worker.report.state
 
-    def _tell_failure(self, error: FloeError) -> None:
+    def _report_failure(self, error: FloeError) -> None:
         """The state in which each pipeline ends: the one that failed says why, the others were drained because of
         it."""
         for worker in self._workers:
             if worker.plan.pipeline in self._ended:
                 continue
             if isinstance(error, TableBlocked | DeadlinePassed):
-                self._tell_uncommitted(worker, error)
+                self._report_uncommitted(worker, error)
             elif worker.report.state == "failed" or len(self._workers) == 1:
-                reason = worker.report.reason if worker.report.state == "failed" else error.told
-                worker.standing.tell(Health.FAILED, reason, error.remedy, error.code)
+                reason = worker.report.reason if worker.report.state == "failed" else error.reported
+                worker.run_status.report_state(Health.FAILED, reason, error.remedy, error.code)
                 self._lineage.ended(worker, RunEnd.FAIL, error.code)
             else:
                 self._lineage.ended(worker, RunEnd.ABORT)
-                worker.standing.tell(
-                    Health.STOPPED, f"drained, since another pipeline of this driver failed: {error.told}"
+                worker.run_status.report_state(
+                    Health.STOPPED, f"drained, since another pipeline of this driver failed: {error.reported}"
                 )
 
-    def _tell_uncommitted(self, worker: PipelineWorker, error: FloeError) -> None:
+    def _report_uncommitted(self, worker: PipelineWorker, error: FloeError) -> None:
         self._lineage.ended(worker, RunEnd.FAIL, error.code)
-        worker.standing.tell(
-            Health.STOPPED, f"drained, but not all is committed: {error.told}", error.remedy, error.code
+        worker.run_status.report_state(
+            Health.STOPPED, f"drained, but not all is committed: {error.reported}", error.remedy, error.code
         )
 
     def _heed_stop_requests(self) -> None:
@@ -217,7 +217,7 @@ class Job:
             request = watch.stop_request(name)
             if request is not None and name not in self._stop_requests:
                 self._stop_requests[name] = request
-                self._say(Line(f"{name}: {request.by} asked it to stop: finishing the current batch", pipeline=name))
+                self._say(LogLine(f"{name}: {request.by} asked it to stop: finishing the current batch", pipeline=name))
                 worker.drain()
 
     def _run_worker(self, worker: PipelineWorker, spark: SparkSession) -> None:
@@ -228,11 +228,11 @@ class Job:
             name = worker.plan.pipeline
             try:
                 request_commit(self._kafka(key[0]), key[1], COMMIT_DEADLINE_S, self._coordinators[key], name)
-                worker.standing.tell(Health.STOPPED, self._why_ended(worker))
+                worker.run_status.report_state(Health.STOPPED, self._why_ended(worker))
                 self._lineage.ended(worker, RunEnd.COMPLETE)
             except (TableBlocked, DeadlinePassed) as error:
-                # Told to who asked; the other pipelines go on, and the end of the job asks again.
-                self._tell_uncommitted(worker, error)
+                # Reported to who asked; the other pipelines go on, and the end of the job asks again.
+                self._report_uncommitted(worker, error)
             self._ended.add(name)
             worker.close()
 
@@ -264,7 +264,7 @@ class Job:
         return Monitor(connections, self._workers, tuple(self._coordinators.values()), self._say, self._lineage.dropped)
 
     def _run_workers(self) -> None:
-        reach("before-query")
+        failpoint("before-query")
         self._say("starting Spark")
         spark = self._spark.result()
         if spark.sparkContext.master.startswith("local"):  # a cluster's executors have an environment of their own
@@ -309,8 +309,8 @@ class Job:
                 request_commit(self._kafka(key[0]), key[1], COMMIT_DEADLINE_S, self._coordinators[key])
 
 
-def told(pipeline: LoadedPipeline, deployment: str) -> Deployed:
-    """What a run tells of itself; the worker adds its run and the time."""
+def reported(pipeline: LoadedPipeline, deployment: str) -> Deployed:
+    """What a run publishes of itself; the worker adds its run and the time."""
     value = canonical(pipeline)
     return Deployed(pipeline.spec.name, "", hash_of([value]), value, __version__, 0, deployment)
 

@@ -1,4 +1,4 @@
-"""Tells of runs and commits, as lineage events, in a thread of its own: nothing waits for who listens.
+"""Reports runs and commits, as lineage events, in a thread of its own: nothing waits for who listens.
 
 In: values, from any thread. Out: events, sent one after another to the target's sink. What does not fit into the queue, or
 cannot be delivered, is dropped, counted, and said once. Invariant: no method blocks or raises, so that no run and no commit
@@ -36,7 +36,7 @@ from framework.lineage.values import (
     kafka_namespace,
 )
 from framework.plan.compile import group_id
-from framework.runtime.published_plans import newest_told
+from framework.runtime.published_plans import newest_published
 from framework.task.failures import in_words, say_safely
 
 QUEUED = 1_000
@@ -50,7 +50,7 @@ class LineageTeller:
     Args:
         open_sink: makes the sink, on the thread that sends.
         schema_of: a table as it is now; asked again when a commit has another schema.
-        plan_of: what a pipeline's newest run told on one of these control topics, for a coordinator that began to read
+        plan_of: what a pipeline's newest run published on one of these control topics, for a coordinator that began to read
             behind that word; asked once.
     """
 
@@ -99,7 +99,7 @@ class LineageTeller:
         """A commit is in its table."""
         try:
             self._offer(committed(effect, outcome))
-        except Exception as error:  # a commit that was made is made, whatever can be told of it
+        except Exception as error:  # a commit that was made is made, whatever can be determined of it
             self._drop(1, error)
 
     def recovered(self, verb: str, effect: CommitTable, outcome: Committed) -> None:
@@ -107,9 +107,9 @@ class LineageTeller:
         commit = replace(committed(effect, outcome), reads={})
         self._offer(TableRecovered(verb, replace(commit, rows=0, files=0, bytes=0, replaced=0)))
 
-    def run(self, told: RunBegan | RunEnded) -> None:
+    def run(self, reported: RunBegan | RunEnded) -> None:
         """A run begins or has ended."""
-        self._offer(told)
+        self._offer(reported)
 
     def close(self) -> None:
         """Send what is queued, for as long as that takes a few seconds; what is left is dropped."""
@@ -157,7 +157,7 @@ class LineageTeller:
                     sink.send(event["job"]["name"], json.dumps(event, separators=(",", ":")).encode())
                     events.pop(0)
                     self._delivered()
-            except Exception as error:  # whatever it is: the events that follow are told all the same
+            except Exception as error:  # whatever it is: the events that follow are sent all the same
                 self._drop(max(1, len(events)), error)
         if sink is not None:
             try:
@@ -190,7 +190,7 @@ class LineageTeller:
         self._asked.add(pipeline)
         try:
             found = self._plan_of(pipeline, sorted(self._control_topics))
-        except Exception:  # the broker's trouble is told by those who need it; the columns' origin is left out
+        except Exception:  # the broker's trouble is reported by those who need it; the columns' origin is left out
             self._asked.discard(pipeline)
             return
         if found is not None:
@@ -201,7 +201,7 @@ class LineageTeller:
         if known is None or known.schema_id != commit.schema_id:
             try:
                 known = self._schema_of(commit.table)
-            except Exception:  # the catalog's trouble is told by those who need it
+            except Exception:  # the catalog's trouble is reported by those who need it
                 return None
             if known is not None:
                 self._schemas[commit.table] = known
@@ -211,7 +211,7 @@ class LineageTeller:
 def lineage_of(
     target: TargetSpec, connection: str, catalog: IcebergTables, say: Callable[[str], None]
 ) -> LineageTeller | None:
-    """What tells of a target's runs and commits; None where it says nothing of lineage."""
+    """What reports a target's runs and commits; None where it says nothing of lineage."""
     spec = target.lineage
     if not spec.is_wanted:
         return None
@@ -235,29 +235,29 @@ def lineage_of(
     def plan_of(pipeline: str, control_topics: Iterable[str]) -> Mapping[str, Any] | None:
         for topic in control_topics:
             group = group_id(target.prefix, pipeline)
-            told = newest_told(resolve(target.kafka[connection]), topic, {pipeline: group}).get(pipeline)
-            if told is not None:
-                return plan_in(told)
+            reported = newest_published(resolve(target.kafka[connection]), topic, {pipeline: group}).get(pipeline)
+            if reported is not None:
+                return plan_in(reported)
         return None
 
     return LineageTeller(names, open_sink, schema_of, say, plan_of=plan_of)
 
 
 @contextmanager
-def told_recovery(
+def recovery_publisher(
     target: TargetSpec, connection: str, catalog: IcebergTables, say: Callable[[str], None]
 ) -> Iterator[Callable[[str, CommitTable, Committed], None]]:
     """For a verb of recovery: what it is to call with each table that it has changed."""
-    teller = lineage_of(target, connection, catalog, say)
+    publisher = lineage_of(target, connection, catalog, say)
     try:
-        yield teller.recovered if teller is not None else lambda verb, effect, outcome: None
+        yield publisher.recovered if publisher is not None else lambda verb, effect, outcome: None
     finally:
-        if teller is not None:
-            teller.close()
+        if publisher is not None:
+            publisher.close()
 
 
 def plan_in(event: Deployed) -> dict[str, Any] | None:
-    """The plan that a run told; None where it was too large, or of another version."""
+    """The plan that a run published; None where it was too large, or of another version."""
     plan = event.plan.get("plan")
     return plan if isinstance(plan, dict) else None
 

@@ -1,6 +1,6 @@
-"""What runs told that they run: looked up in the control topic, where their safe offsets point to it.
+"""Reads the plans that runs published in the control topic, at the offsets that their consumer groups point to.
 
-In: Kafka settings, a control topic and consumer groups. Out: Deployed events by pipeline. Nothing is written.
+In: Kafka settings, a control topic and consumer groups. Out: the newest Deployed event of each pipeline. Writes nothing.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ TAIL = 20_000
 POINTED_TIMEOUT_S = 10.0
 
 
-def newest_told(kafka: dict[str, str], control_topic: str, groups: Mapping[str, str]) -> Mapping[str, Deployed]:
-    """What the newest run of each pipeline told, by the pipeline's consumer group; one whose group holds offsets of
+def newest_published(kafka: dict[str, str], control_topic: str, groups: Mapping[str, str]) -> Mapping[str, Deployed]:
+    """What the newest run of each pipeline published, by the pipeline's consumer group; one whose group holds offsets of
     somebody else is only looked for near the end of the log."""
     admin = KafkaAdmin(kafka)
     pointers: dict[str, int | None] = {}
@@ -31,10 +31,10 @@ def newest_told(kafka: dict[str, str], control_topic: str, groups: Mapping[str, 
             safe = []
         newest = max(safe, key=lambda each: each.batch, default=None)
         pointers[pipeline] = newest.deployed_at if newest is not None else None
-    return told_at(kafka, control_topic, pointers)
+    return published_at(kafka, control_topic, pointers)
 
 
-def told_at(kafka: dict[str, str], control_topic: str, pointers: Mapping[str, int | None]) -> dict[str, Deployed]:
+def published_at(kafka: dict[str, str], control_topic: str, pointers: Mapping[str, int | None]) -> dict[str, Deployed]:
     """The events at these offsets, by pipeline, and those of others near the end of the log."""
     reader = ControlReader(kafka, control_topic, only=Deployed.__name__)
     try:
@@ -48,9 +48,9 @@ def told_at(kafka: dict[str, str], control_topic: str, pointers: Mapping[str, in
                     found[pipeline] = event
         if tail < end:
             reader.seek(tail)
-            for _, told in reader.read_until(end):
-                if isinstance(told, Deployed):
-                    found[told.pipeline] = told
+            for _, reported in reader.read_until(end):
+                if isinstance(reported, Deployed):
+                    found[reported.pipeline] = reported
         return found
     finally:
         reader.close()

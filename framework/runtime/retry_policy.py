@@ -15,7 +15,7 @@ from framework.errors import AccountingError, FloeError, OutcomeUnknown, Retriab
 BATCH_ATTEMPTS = 5
 # An outage of the store looks like any failed batch, so a job without an end tries both for as long; then it ends with
 # an exit code that is not 0, and what supervises it decides.
-SERVICE_PATIENCE_S = 3_600.0
+SERVICE_RETRY_S = 3_600.0
 SHORTEST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 10.0
 
@@ -37,13 +37,13 @@ _OUTAGE_CODES = frozenset(
 )
 
 
-# Rows of a table cannot be replaced by key, or what it remembers of deleted keys is lost, until somebody mends it.
+# Rows of a table cannot be replaced by key, or what it remembers of deleted keys is lost, until somebody repairs it.
 # Records of its batches cannot be left out, nor can others go ahead of them: the batch is tried again.
 _HOLDING_CODES = frozenset({"FLOE-R144", "FLOE-R146"})
 
 
 @dataclass(frozen=True)
-class Trouble:
+class ErrorStreak:
     """Errors in a row without a batch between them: how many, and since when (seconds of a monotonic clock)."""
 
     failures: int
@@ -56,7 +56,7 @@ def is_outage(error: FloeError) -> bool:
 
 
 def holds_batches(error: FloeError) -> bool:
-    """Whether the pipeline holds until somebody mends a table: nothing is read past the batch, and nothing of it is
+    """Whether the pipeline holds until somebody repairs a table: nothing is read past the batch, and nothing of it is
     lost."""
     return error.code in _HOLDING_CODES
 
@@ -66,16 +66,16 @@ def is_retriable(error: FloeError) -> bool:
     return is_outage(error) or isinstance(error, RetriableError | OutcomeUnknown | AccountingError)
 
 
-def gives_up(error: FloeError, trouble: Trouble, now_s: float, has_an_end: bool) -> bool:
+def gives_up(error: FloeError, trouble: ErrorStreak, now_s: float, has_an_end: bool) -> bool:
     """Whether to end the run with this error. `has_an_end`: the run reads to fixed offsets, so somebody waits for
     it."""
     if holds_batches(error):
-        return has_an_end or now_s - trouble.since_s > SERVICE_PATIENCE_S
+        return has_an_end or now_s - trouble.since_s > SERVICE_RETRY_S
     if not is_retriable(error):
         return True
     if has_an_end and not is_outage(error):
         return trouble.failures >= BATCH_ATTEMPTS
-    return now_s - trouble.since_s > SERVICE_PATIENCE_S
+    return now_s - trouble.since_s > SERVICE_RETRY_S
 
 
 def pause_s(failures: int, interval_s: float) -> float:

@@ -26,7 +26,7 @@ from pyiceberg.types import (
 )
 
 from framework.config.names.table_names import identifier_of
-from framework.config.spec import Case, FieldHint, PartitionFieldSpec, TablePolicy
+from framework.config.spec import FieldHint, NameCase, PartitionFieldSpec, TablePolicy
 from framework.config.units import partition_text
 from framework.config.values.transforms import TRANSFORMS
 from framework.table.changes import CreateTable, Refusal
@@ -40,7 +40,7 @@ from framework.table.policy.admitted import admitted_fields, most_columns
 from framework.table.policy.metadata_columns import metadata_columns as filled_by_floe
 from framework.table.policy.names import keeps_to_iceberg, named, with_column_names
 from framework.table.policy.rules import may_create
-from framework.table.readable import UNREADABLE, Definition, faults, without_clashes
+from framework.table.readable import UNREADABLE, TableDefinition, faults, without_clashes
 from framework.table.schema.types import (
     NANOSECONDS_SINCE,
     as_declared,
@@ -59,7 +59,7 @@ def plan_create(
     """The table to create for a need, or why it must not be created."""
     if not may_create(policy):
         return Refusal(need.table, (), "the table does not exist and create.enabled is false", "FLOE-T101")
-    insensitive = policy.case is Case.INSENSITIVE
+    insensitive = policy.case is NameCase.INSENSITIVE
     columns = _with_hints(_observed_columns(need, policy), hints, insensitive)
     if format_version(policy.create.properties) < NANOSECONDS_SINCE:
         columns = {name: without_nanoseconds(kind) for name, kind in columns.items()}
@@ -74,7 +74,7 @@ def plan_create(
         NestedField(i, n, build_type(kind, ids), required=False) for i, (n, kind) in enumerate(columns.items(), 1)
     ]
     ours = {hint.path.split(".")[0] for hint in hints} | set(filled)
-    # A record that asks for a column which is left out here is told so when it asks again.
+    # A record that asks for a column which is left out here learns so when it asks again.
     fields = without_clashes(fields, first=ours)
     if not fields:
         return Refusal(need.table, (), "its columns do not have different names", "FLOE-T109")
@@ -104,7 +104,7 @@ def plan_create(
         sort_by.append(replace(order, by=found))
     if keeps_to_iceberg(policy):
         version = format_version(policy.create.properties)
-        wrong = faults(Definition(made, (spec_of(made, partition_by),), (order_of(made, sort_by),), version))
+        wrong = faults(TableDefinition(made, (spec_of(made, partition_by),), (order_of(made, sort_by),), version))
         if wrong:
             return Refusal(need.table, wrong[0].path, wrong[0].why, UNREADABLE)
     return CreateTable(
@@ -136,7 +136,7 @@ def _identifiers(schema: Schema, policy: TablePolicy, table: str) -> frozenset[i
     for path in policy.write.key or policy.create.identifier_fields:
         names = tuple(path.split("."))
         try:
-            field = schema.find_field(path, case_sensitive=policy.case is not Case.INSENSITIVE)
+            field = schema.find_field(path, case_sensitive=policy.case is not NameCase.INSENSITIVE)
         except ValueError:
             reason = (
                 f"rows are identified by {path}, but no record so far has a value for it that can, such as text or a whole "
@@ -157,7 +157,7 @@ def _order_refused(schema: Schema, policy: TablePolicy, table: str) -> Refusal |
     if column is None:
         return None
     try:
-        field = schema.find_field(column, case_sensitive=policy.case is not Case.INSENSITIVE)
+        field = schema.find_field(column, case_sensitive=policy.case is not NameCase.INSENSITIVE)
     except ValueError:
         reason = (
             f"{column} says which record is newer, but no record so far has a value for it that can, such as text or a whole "
@@ -212,7 +212,7 @@ def _ids_inside(kind: IcebergType) -> set[int]:
 
 
 def _observed_columns(need: TableNeed, policy: TablePolicy) -> dict[str, ObservedType]:
-    fields = admitted_fields(merge_spellings(need.fields, policy.case is Case.INSENSITIVE), policy)
+    fields = admitted_fields(merge_spellings(need.fields, policy.case is NameCase.INSENSITIVE), policy)
     return {name: part for name, kind in fields.items() if (part := known_part(kind)) is not None}
 
 

@@ -22,7 +22,7 @@ from pyiceberg.types import (
     StructType,
 )
 
-from framework.config.spec import Case
+from framework.config.spec import NameCase
 from framework.table.changes import AddColumn, AlterTable, Refusal, RelaxColumn, SchemaChange, WidenColumn
 from framework.table.columns.details import merge_details
 from framework.table.columns.limit import CODE as TOO_WIDE
@@ -34,7 +34,7 @@ from framework.table.policy.admitted import most_columns
 from framework.table.policy.names import named
 from framework.table.policy.rules import rules_of
 from framework.table.policy.words import Aspect
-from framework.table.readable import UNREADABLE, Definition, new_faults, without_clashes
+from framework.table.readable import UNREADABLE, TableDefinition, new_faults, without_clashes
 from framework.table.schema.arrow import always_required, parse_schema
 from framework.table.schema.types import known_part, merge_observed, merge_spellings, primitive_of, promotes
 
@@ -103,7 +103,7 @@ def unmakeable(target: TableTarget, need: TableNeed) -> Refusal | None:
     try:
         planner, root = _wanted(schema, target, need)
     except _Refused:
-        return None  # for another reason, which its records are told
+        return None  # for another reason, which its records are refused
     distinct = without_clashes(root.fields, schema.fields)
     left_out = {field.name for field in root.fields if field not in distinct}
     for change in planner.changes:
@@ -123,15 +123,15 @@ def _wanted(schema: Schema, target: TableTarget, need: TableNeed) -> tuple[_Plan
     """The changes that the need asks for, and the columns with them."""
     planner = _Planner(target, FieldIds(max(target.last_column_id, schema.highest_field_id)), need.optional)
     present = schema.as_struct()
-    fields = merge_spellings(need.fields, target.policy.case is Case.INSENSITIVE)
+    fields = merge_spellings(need.fields, target.policy.case is NameCase.INSENSITIVE)
     columns = named(fields, present, target.policy, partition_fields(target)).columns
     root = planner.struct(present, ["struct", [[name, kind] for name, kind in columns.items()]], ())
     return planner, StructType(*(planner.relaxed(child, (child.name,)) for child in root.fields))
 
 
-def _definition(schema: Schema, target: TableTarget) -> Definition:
+def _definition(schema: Schema, target: TableTarget) -> TableDefinition:
     orders = (SortOrder.model_validate_json(target.sort_order_json),) if target.sort_order_json else ()
-    return Definition(schema, specs(target), orders, target.format_version)
+    return TableDefinition(schema, specs(target), orders, target.format_version)
 
 
 def _clash(path: tuple[str, ...]) -> str:
@@ -147,7 +147,7 @@ class _Planner:
 
     @property
     def _fold(self) -> Callable[[str], str]:
-        return str.lower if self.target.policy.case is Case.INSENSITIVE else str
+        return str.lower if self.target.policy.case is NameCase.INSENSITIVE else str
 
     def struct(self, kind: StructType, observed: ObservedType, path: tuple[str, ...]) -> StructType:
         fields = list(kind.fields)

@@ -49,7 +49,7 @@ _SINCE_VERSION_3 = (TimestampNanoType, TimestamptzNanoType, UnknownType, Geometr
 
 
 @dataclass(frozen=True)
-class Definition:
+class TableDefinition:
     """A table as its metadata defines it. `specs` and `orders` are all there are; the current ones come first."""
 
     schema: Schema
@@ -76,7 +76,7 @@ class Fault:
         return f"column {'.'.join(self.path)!r}: {self.why}" if self.path else self.why
 
 
-def faults(definition: Definition) -> tuple[Fault, ...]:
+def faults(definition: TableDefinition) -> tuple[Fault, ...]:
     """Everything for which a reader or writer of Java's would refuse the table; () where it is sound."""
     found = list(_names(definition.schema.as_struct(), TOP, ()))
     full = _by_name(definition.schema)
@@ -94,7 +94,7 @@ def faults(definition: Definition) -> tuple[Fault, ...]:
     return tuple(found)
 
 
-def with_names_mended(definition: Definition) -> tuple[Schema, dict[tuple[str, ...], str]]:
+def with_names_repaired(definition: TableDefinition) -> tuple[Schema, dict[tuple[str, ...], str]]:
     """The schema under names that can be read, ids and all else as they are, and what each renamed column is called by
     its path. The name is that by which later records find the column (`framework.table.policy.names`), unless another
     column has it."""
@@ -138,12 +138,12 @@ def with_names_mended(definition: Definition) -> tuple[Schema, dict[tuple[str, .
     return Schema(*root.fields, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids), renamed
 
 
-def _specs_of(definition: Definition) -> tuple[PartitionSpec, ...]:
+def _specs_of(definition: TableDefinition) -> tuple[PartitionSpec, ...]:
     """Those that a reader meets: all of them, since files of old ones may be there."""
     return definition.specs
 
 
-def new_faults(wanted: Definition, before: Definition | None) -> tuple[Fault, ...]:
+def new_faults(wanted: TableDefinition, before: TableDefinition | None) -> tuple[Fault, ...]:
     """Those of a changed definition that the table does not have already: what is broken is no worse for a change beside
     it."""
     known = set(faults(before)) if before is not None else set()
@@ -177,7 +177,7 @@ def _by_name(schema: Schema) -> Mapping[str, int] | None:
         return None
 
 
-def _types(fields: Mapping[int, NestedField], definition: Definition) -> Iterator[Fault]:
+def _types(fields: Mapping[int, NestedField], definition: TableDefinition) -> Iterator[Fault]:
     for field in fields.values():
         if field.field_id > LAST_FIELD_ID:
             yield Fault((field.name,), f"Iceberg keeps the field id {field.field_id} for itself")

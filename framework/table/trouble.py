@@ -17,7 +17,7 @@ from framework.table.model import TableTarget
 OWN_AFTER_S = 20.0
 
 
-class Verdict(Enum):
+class FailureVerdict(Enum):
     """`WAIT`: it looks like the table's own trouble, and may still pass; until that is certain nothing is given up."""
 
     OUTAGE = "outage"
@@ -48,7 +48,7 @@ def needs_probes(failed: Iterable[Failed]) -> bool:
     return any(not each.lasting for each in failed)
 
 
-def judge(failed: Iterable[Failed], catalog_answers: bool, others_load: bool) -> dict[str, Verdict]:
+def judge(failed: Iterable[Failed], catalog_answers: bool, others_load: bool) -> dict[str, FailureVerdict]:
     """The verdict for each of the tables of one catalog.
 
     Args:
@@ -58,12 +58,12 @@ def judge(failed: Iterable[Failed], catalog_answers: bool, others_load: bool) ->
     return {each.table: _judge_one(each, catalog_answers and others_load) for each in failed}
 
 
-def _judge_one(failed: Failed, sound: bool) -> Verdict:
+def _judge_one(failed: Failed, sound: bool) -> FailureVerdict:
     if not failed.lasting and not sound:
-        return Verdict.OUTAGE
+        return FailureVerdict.OUTAGE
     if failed.writable:
-        return Verdict.AS_KNOWN
-    return Verdict.REFUSED if failed.lasting or failed.failing_s >= OWN_AFTER_S else Verdict.WAIT
+        return FailureVerdict.AS_KNOWN
+    return FailureVerdict.REFUSED if failed.lasting or failed.failing_s >= OWN_AFTER_S else FailureVerdict.WAIT
 
 
 def frozen(target: TableTarget, reason: str) -> TableTarget:

@@ -15,7 +15,7 @@ import numpy as np
 from framework.adapters.host.failpoints import meet
 from framework.adapters.registry import registry_of
 from framework.record.blocks.poison_records import set_aside
-from framework.record.model import BlockResult, RecordBlock, Slice, SliceReport
+from framework.record.model import BlockResult, RecordBlock, TaskRange, TaskRangeReport
 from framework.record.process import Sql, needed_schemas, process_block, process_with_sql
 from framework.task.context import TaskContext
 
@@ -43,19 +43,19 @@ class BlockProcessor:
         context = self._context
         schemas = self._registry.schemas(needed_schemas(block, context.plan.decode))
         left, aside = block, BlockResult()
-        if context.condemned:
-            left, aside = set_aside(block, context.condemned, context.plan, context.tables)
+        if context.poison or block.unread:
+            left, aside = set_aside(block, context.poison, context.plan, context.tables)
         meet(left.values)
         if not len(left):
             return (aside,)
         if self._sql is not None:
             return aside, process_with_sql(left, context.plan, context.tables, self._sql, schemas)
-        encode = not context.is_plain
+        encode = not context.is_uncompiled
         return aside, process_block(left, context.plan, context.tables, schemas, encode=encode, scatter=self._scatter)
 
 
 @dataclass
-class SliceSum:
+class TaskRangeSum:
     """What became of a slice's records so far."""
 
     written: int = 0
@@ -78,10 +78,10 @@ class SliceSum:
         """Keep the time of the newest record."""
         self.newest_ms = max(self.newest_ms, int(np.max(block.timestamps_ms, initial=-1)))
 
-    def report(self, piece: Slice, holes: int) -> SliceReport:
+    def report(self, task_range: TaskRange, holes: int) -> TaskRangeReport:
         newest_ms = self.newest_ms if self.newest_ms >= 0 else None
-        return SliceReport(
-            piece,
+        return TaskRangeReport(
+            task_range,
             self.written,
             self.filtered,
             self.dead_lettered,

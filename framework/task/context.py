@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from framework.adapters.telemetry.safe_output import guard_logging
-from framework.commit.offsets import Span
+from framework.commit.offsets import OffsetRange
 from framework.plan.model import Plan
-from framework.record.blocks.poison_records import Condemned
-from framework.record.model import Slice, TableTarget
+from framework.record.blocks.poison_records import PoisonRecord
+from framework.record.model import TableTarget, TaskRange
 
 if TYPE_CHECKING:
-    from framework.adapters.iceberg.upsert.target import KeyedTarget
+    from framework.adapters.iceberg.upsert.target import UpsertTarget
 
 guard_logging()  # a worker's log lines name records
 
 # What each task of a stage reads.
-Work = Sequence[Sequence[Span]]
+Work = Sequence[Sequence[OffsetRange]]
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,14 @@ class TaskContext:
     run: str
     batch: int
     registry: dict[str, str] = field(default_factory=dict, repr=False)
-    condemned: tuple[Condemned, ...] = ()  # records that ended a task (framework.task.probe)
+    poison: tuple[PoisonRecord, ...] = ()  # records that ended a task (framework.task.probe)
     # Do without compiled modules, in small blocks: some task of this batch ended for no known reason.
-    is_plain: bool = False
-    # An expression of `transform.sql` failed in this run: such records are told from the others.
+    is_uncompiled: bool = False
+    # An expression of `transform.sql` failed in this run: such records are distinguished from the others.
     is_sql_apart: bool = False
     is_trial: bool = False  # files are removed once they are written
-    # Where live rows are, of each table that follows its keys; for whoever writes them alone.
-    keyed: dict[str, KeyedTarget] = field(default_factory=dict, repr=False)
+    # Where live rows are, of each upsert table; for whoever writes them alone.
+    keyed: dict[str, UpsertTarget] = field(default_factory=dict, repr=False)
 
 
 def known_to_tasks(tables: Mapping[str, TableTarget]) -> dict[str, TableTarget]:
@@ -75,8 +75,8 @@ def known_to_tasks(tables: Mapping[str, TableTarget]) -> dict[str, TableTarget]:
     }
 
 
-def spans_of(batches: Iterator[pa.RecordBatch], context: TaskContext, work: Work) -> Iterator[list[Slice]]:
+def ranges_of(batches: Iterator[pa.RecordBatch], context: TaskContext, work: Work) -> Iterator[list[TaskRange]]:
     """What a task is to read, whose number came in."""
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            yield [Slice(s.topic, context.topic_ids[s.topic], s.partition, s.start, s.end) for s in work[number]]
+            yield [TaskRange(s.topic, context.topic_ids[s.topic], s.partition, s.start, s.end) for s in work[number]]

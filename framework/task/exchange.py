@@ -1,5 +1,5 @@
 """Spark's exchange between decoding and writing: for tables with `distribution: hash` one writer a table and partition,
-for tables that follow their keys one writer a key.
+for upsert tables one writer a key.
 
 In: the rows that tasks made for such tables, and their reports. Out: the same reports, and those of the writers, which
 hold files and no slices. A task that needs a table changed sends no rows, so what is written belongs to tasks that are
@@ -23,14 +23,14 @@ import pyarrow as pa
 from framework.adapters.host.failpoints import meet_rows
 from framework.adapters.host.memory import keep_large_blocks, release_after
 from framework.adapters.waiting_pieces import Piece, WaitingPieces
-from framework.config.spec import Distribution
+from framework.config.spec import DistributionMode
 from framework.plan.model import Plan
-from framework.record.model import KeyedRows, TableTarget, TaskReport
+from framework.record.model import TableTarget, TaskReport, UpsertRows
 from framework.record.rows.dictionary_text import plain_table
 from framework.task.context import TaskContext
 from framework.task.output import new_writer, remove_files, report_batch
-from framework.task.reported_failure import telling
-from framework.task.upsert.writer import DELETE, UPSERT, KeyedWriter, with_positions
+from framework.task.reported_failure import reporting
+from framework.task.upsert.writer import DELETE, UPSERT, UpsertWriter, with_positions
 from framework.task.writer_tasks import exchange_numbers, task_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 # What tasks send: a report, or rows of one table as an Arrow stream. `place` says which writer gets them; `change`
-# says what rows of a table that follows its keys do to it.
+# says what rows of an upsert table do to it.
 SENT_SCHEMA = "place int, report binary, table string, rows binary, change string"
 _SENT = pa.schema(
     [
@@ -60,9 +60,9 @@ _WORTH_COMPRESSING = 0.5
 
 def exchange(frame: DataFrame, send: Callable[[Any], Iterator[Any]], context: TaskContext) -> DataFrame:
     """Run `send` (for `mapInArrow`, giving `SENT_SCHEMA`) on the frame, share out what it sends, and write it."""
-    sent = frame.mapInArrow(telling(send), SENT_SCHEMA)
+    sent = frame.mapInArrow(reporting(send), SENT_SCHEMA)
     return sent.repartition(context.plan.read.slices, "place").mapInArrow(
-        telling(make_receiver(context)), "report binary"
+        reporting(make_receiver(context)), "report binary"
     )
 
 
@@ -103,7 +103,7 @@ class Outbox:
 
     def takes(self, table: str) -> bool:
         """Whether rows of the table, which are only added, go here; changes by key always do."""
-        return self._plan.write.tables.policy_for(table).distribution is Distribution.HASH
+        return self._plan.write.tables.policy_for(table).distribution is DistributionMode.HASH
 
     def add(self, target: TableTarget, rows: pa.Table) -> None:
         """Take rows of one table; they must have the file schema of `target`."""
@@ -114,8 +114,8 @@ class Outbox:
             writer = task_of(json.dumps([target.name, *partition.values]), self._tasks)
             self._put(_Address(writer, target.name), partition.rows)
 
-    def add_keyed(self, target: TableTarget, changes: KeyedRows, source: tuple[int, int]) -> None:
-        """Take changes of a table that follows its keys, with where they stood in the source.
+    def add_upsert(self, target: TableTarget, changes: UpsertRows, source: tuple[int, int]) -> None:
+        """Take changes of an upsert table, with where they stood in the source.
 
         Args:
             source: the number of their topic among the pipeline's, by name, and their partition.
@@ -229,7 +229,7 @@ def make_receiver(context: TaskContext):  # type: ignore[no-untyped-def]  # a cl
         pa.set_cpu_count(1)
         keep_large_blocks()
         writer = new_writer(context)
-        keyed = KeyedWriter(context, writer)
+        keyed = UpsertWriter(context, writer)
         records = 0
         for batch in batches:
             reports, tables, changes = (batch.column(name).to_pylist() for name in ("report", "table", "change"))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 from framework.errors import AccountingError, FloeError, RetriableError, SetupError, TableBlocked
-from framework.task.reported_failure import is_outside, told_failure
+from framework.task.reported_failure import is_outside, reported_failure
 
 log = logging.getLogger(__name__)
 
@@ -16,9 +16,9 @@ NAMED_ERROR = re.compile(r"^(?:error\[|[A-Za-z_.]+(?:Error|Exception|Gone)\b)")
 
 
 def said(error: BaseException) -> str:
-    """What an error from Spark says, in one line: what a task told, or the last line of its Python traceback, else the
+    """What an error from Spark says, in one line: what a task reported, or the last line of its Python traceback, else the
     first line."""
-    if (failure := told_failure(error)) is not None:
+    if (failure := reported_failure(error)) is not None:
         return failure.text
     # Py4J puts a colon before the name of the Java exception, on the second line.
     lines = [line.strip().removeprefix(": ") for line in str(error).splitlines() if line.strip()]
@@ -26,7 +26,7 @@ def said(error: BaseException) -> str:
     return (named or lines or [type(error).__name__])[0 if not named else -1]
 
 
-# Errors of tasks that the driver tells from any other failed batch: what they need is an outage, or is refused.
+# Errors of tasks that the driver distinguishes from any other failed batch: what they need is an outage, or is refused.
 _OF_TASKS: dict[str, type[FloeError]] = {
     "FLOE-R108": AccountingError,
     "FLOE-R141": RetriableError,
@@ -37,7 +37,7 @@ _OF_TASKS: dict[str, type[FloeError]] = {
 
 def of_task(error: BaseException) -> FloeError | None:
     """The error that a task raised, as it was before it crossed the JVM; None for one that is no matter of its own."""
-    failure = told_failure(error)
+    failure = reported_failure(error)
     kind = _OF_TASKS.get(failure.code) if failure is not None else None
     if failure is None or kind is None:
         return None
@@ -48,7 +48,7 @@ def of_task(error: BaseException) -> FloeError | None:
 def is_known(error: BaseException) -> bool:
     """Whether a failed batch failed with an error of floe's own, or of a file or a network, which is no matter of a
     record."""
-    return isinstance(error, FloeError) or is_outside(error) or told_failure(error) is not None
+    return isinstance(error, FloeError) or is_outside(error) or reported_failure(error) is not None
 
 
 # What Python or SQL makes of a record's value may quote it; floe's own errors, files, networks and the JVM's do not.
@@ -56,7 +56,7 @@ _QUOTES = re.compile(r"Traceback \(most recent call last\)|\[[A-Z][A-Z_]+(?:\.[A
 
 
 def _may_quote(error: BaseException) -> bool:
-    failure = told_failure(error)
+    failure = reported_failure(error)
     return (failure is None or failure.code == "FLOE-R324") and _QUOTES.search(str(error)) is not None
 
 
@@ -66,14 +66,16 @@ def _named(text: str) -> str:
 
 
 def of_batch(error: BaseException) -> FloeError:
-    """What ended a batch: the error of a task, where it is told from others, else one that doing the batch again may
-    mend."""
+    """What ended a batch: the error of a task, where it is distinguished from others, else one that doing the batch again may
+    repair."""
     text = said(error)
-    told = f"a batch failed: {_named(text)}" if _may_quote(error) else None
-    failure = told_failure(error)
-    if failure is not None and failure.told != failure.message:
-        told = f"a batch failed: {failure.told}"
-    return of_task(error) or RetriableError(f"a batch failed: {text}", code="FLOE-R324", remedy=LOG_REMEDY, told=told)
+    reported = f"a batch failed: {_named(text)}" if _may_quote(error) else None
+    failure = reported_failure(error)
+    if failure is not None and failure.reported != failure.message:
+        reported = f"a batch failed: {failure.reported}"
+    return of_task(error) or RetriableError(
+        f"a batch failed: {text}", code="FLOE-R324", remedy=LOG_REMEDY, reported=reported
+    )
 
 
 def in_words(error: Exception) -> str:

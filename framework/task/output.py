@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from framework.record.model import KeyedPart, TaskReport
+from framework.record.model import TaskReport, UpsertPart
 from framework.task.context import TaskContext
 
 if TYPE_CHECKING:
@@ -47,14 +47,14 @@ def remove_files(context: TaskContext, reports: Iterable[TaskReport]) -> None:
         paths += [(table, part.keys.path) for table, part in report.keyed.items()]
         paths += [(table, part.run.path) for table, part in report.keyed.items() if part.run is not None]
         paths += [
-            (table, path) for table, part in report.keyed.items() for path in _own_tombstones(context, table, part)
+            (table, path) for table, part in report.keyed.items() for path in _own_deleted_keys(context, table, part)
         ]
         for table, path in paths:
             with contextlib.suppress(OSError):
                 file_io(context.io_properties[catalog_of(table)], path).delete(path)
 
 
-def _own_tombstones(context: TaskContext, table: str, part: KeyedPart) -> list[str]:
+def _own_deleted_keys(context: TaskContext, table: str, part: UpsertPart) -> list[str]:
     """The files of deleted keys that the task itself wrote; the others were made for the whole batch."""
     order = context.keyed[table].order if table in context.keyed else None
     if part.tombstones is None or order is None:

@@ -1,7 +1,7 @@
 """Which records end a task: tried piece by piece in a process of their own, whose end is a finding and no failure.
 
 In: slices whose task failed twice, and a TaskContext. Out: the records that end the process, or raise what nobody
-foresaw, each found by itself; or that it is none of theirs. Invariant: a record is condemned only if the same process
+foresaw, each found by itself; or that it is none of theirs. Invariant: a record counts as poison only if the same process
 lives when everything is done but reading this record; an outage, a full disk or a broken machine condemns nothing.
 """
 
@@ -20,19 +20,19 @@ from typing import IO
 
 from framework.adapters.host.process import python, python_environment
 from framework.errors import FloeError
-from framework.record.blocks.poison_records import Condemned
-from framework.record.model import Slice
+from framework.record.blocks.poison_records import PoisonRecord
+from framework.record.model import TaskRange
 from framework.task.context import TaskContext
 from framework.task.reported_failure import is_outside
-from framework.task.stage import try_slices
+from framework.task.stage import try_ranges
 
 # A piece that fails is cut into so many: a hundred thousand records are four cuts, and each costs the start of a
 # process.
 PIECES = 32
 # Where more records of a task end it, it is not they that are bad.
-MOST_CONDEMNED = 32
+MOST_POISON_RECORDS = 32
 # Four cuts lead to a record of a million. Where more pieces fail, it is no record of theirs but how they lie together.
-MOST_CUTS = 4 * MOST_CONDEMNED
+MOST_CUTS = 4 * MOST_POISON_RECORDS
 # Nothing is done with a piece for so long: it never ends.
 STALLED_S = 300.0
 _PROGRAM = "from framework.task.probe import main; main()"
@@ -51,14 +51,14 @@ class _End:
     is_outage: bool = False
 
 
-def deadly_records(slices: Sequence[Slice], context: TaskContext) -> list[Condemned]:
+def deadly_records(slices: Sequence[TaskRange], context: TaskContext) -> list[PoisonRecord]:
     """The records of the slices that end a process.
 
     Raises:
         NotARecord: the process ends whatever it reads, or it fails for a reason outside of it.
     """
-    todo = [piece for piece in slices if piece.end > piece.start]
-    found: list[Condemned] = []
+    todo = [task_range for task_range in slices if task_range.end > task_range.start]
+    found: list[PoisonRecord] = []
     cuts = 0
     if not todo:
         return found
@@ -77,31 +77,34 @@ def deadly_records(slices: Sequence[Slice], context: TaskContext) -> list[Condem
             todo = [*_cut(bad), *rest]
             continue
         found.append(_check_alive(bad, end.reason, context))
-        if len(found) > MOST_CONDEMNED:
-            raise NotARecord(f"more than {MOST_CONDEMNED} records end it")
+        if len(found) > MOST_POISON_RECORDS:
+            raise NotARecord(f"more than {MOST_POISON_RECORDS} records end it")
         todo = rest
     return found
 
 
-def _first(piece: Slice) -> Slice:
-    return replace(piece, end=piece.start + 1)
+def _first(task_range: TaskRange) -> TaskRange:
+    return replace(task_range, end=task_range.start + 1)
 
 
-def _cut(piece: Slice) -> list[Slice]:
-    step = -(-(piece.end - piece.start) // PIECES)
-    return [replace(piece, start=at, end=min(at + step, piece.end)) for at in range(piece.start, piece.end, step)]
+def _cut(task_range: TaskRange) -> list[TaskRange]:
+    step = -(-(task_range.end - task_range.start) // PIECES)
+    return [
+        replace(task_range, start=at, end=min(at + step, task_range.end))
+        for at in range(task_range.start, task_range.end, step)
+    ]
 
 
-def _check_alive(one: Slice, reason: str, context: TaskContext) -> Condemned:
+def _check_alive(one: TaskRange, reason: str, context: TaskContext) -> PoisonRecord:
     """The record, if a process lives that does all but read it."""
-    condemned = Condemned(one.topic, one.partition, one.start, reason)
-    end = _run([one], replace(context, condemned=(condemned,)))
+    poison = PoisonRecord(one.topic, one.partition, one.start, reason)
+    end = _run([one], replace(context, poison=(poison,)))
     if end.reason:
         raise NotARecord(end.reason)
-    return condemned
+    return poison
 
 
-def _run(pieces: Sequence[Slice], context: TaskContext) -> _End:
+def _run(pieces: Sequence[TaskRange], context: TaskContext) -> _End:
     """Try the pieces one after the other in a new process, up to the first that does not go well."""
     with subprocess.Popen(
         python("-c", _PROGRAM),
@@ -134,13 +137,13 @@ def _follow(child: subprocess.Popen[bytes], lines: IO[bytes]) -> _End:
         timer.cancel()
         if not line:
             break
-        told = json.loads(line)
-        if told["said"] == "done":
+        reported = json.loads(line)
+        if reported["said"] == "done":
             done += 1
-        elif told["said"] == "end":
+        elif reported["said"] == "end":
             return _End(done)
         else:
-            return _End(done, told["reason"], told["said"] == "outage")
+            return _End(done, reported["reason"], reported["said"] == "outage")
     if stalled.is_set():
         return _End(done, f"its process did not finish within {STALLED_S:.0f} s")
     return _End(done, f"its process ended ({_ended(child.wait())})")
@@ -158,22 +161,22 @@ def _ended(code: int) -> str:
 
 def main() -> None:
     """The process: pieces and context on standard input, a line for each piece on standard output."""
-    told = os.fdopen(os.dup(1), "w")
+    reported = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a library prints is no line of ours
     pieces, context = pickle.loads(sys.stdin.buffer.read())
 
-    def tell(said: str, reason: str = "") -> None:
-        told.write(json.dumps({"said": said, "reason": reason}) + "\n")
-        told.flush()
+    def report(said: str, reason: str = "") -> None:
+        reported.write(json.dumps({"said": said, "reason": reason}) + "\n")
+        reported.flush()
 
-    for piece in pieces:
+    for task_range in pieces:
         try:
-            try_slices([piece], context)
+            try_ranges([task_range], context)
         except Exception as error:
             if isinstance(error, FloeError) or is_outside(error):
-                tell("outage", str(error))
+                report("outage", str(error))
                 return
-            tell("raised", f"it raised {type(error).__name__}: {str(error)[:200]}")
+            report("raised", f"it raised {type(error).__name__}: {str(error)[:200]}")
             return
-        tell("done")
-    tell("end")
+        report("done")
+    report("end")

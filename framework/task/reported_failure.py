@@ -2,7 +2,7 @@
 
 In: the function of a task. Out: the same function, whose errors of floe's own and of files and networks reach the
 driver as values. Errors cross Java as text, and Spark quotes values in it: a record that reads like an outage would be
-waited for without end. So what a task tells stands behind a word that only this driver and its tasks know.
+waited for without end. So what a task reports stands behind a word that only this driver and its tasks know.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from framework.errors import FloeError
 Task = Callable[[Any], Iterator[Any]]
 # Of the driver's process; tasks get it with their function.
 _WORD = secrets.token_hex(16)
-_TOLD = re.compile(rf"{_WORD} (\{{.*\}})\s*$", re.MULTILINE)
+_REPORTED = re.compile(rf"{_WORD} (\{{.*\}})\s*$", re.MULTILINE)
 # Libraries that are no part of Python name their errors of networks after Python's.
 _OF_NETWORKS = ("ConnectionError", "Timeout", "TimeoutError")
 
 
 class TaskFailure(Exception):
-    """What a task raises instead of an error that is told; that one is its cause, for Spark's log."""
+    """What a task raises instead of an error that is reported; that one is its cause, for Spark's log."""
 
 
 @dataclass(frozen=True)
-class ToldFailure:
-    """`code`, `place`, `remedy` and `told` are those of an error of floe's own. `text` is all of it in one line."""
+class ReportedFailure:
+    """`code`, `place`, `remedy` and `reported` are those of an error of floe's own. `text` is all of it in one line."""
 
     text: str
     message: str
-    told: str
+    reported: str
     code: str = ""
     place: str = ""
     remedy: str = ""
 
 
-def telling(task: Task) -> Task:
-    """The task, which tells errors that are no matter of a record. Call it in the driver."""
+def reporting(task: Task) -> Task:
+    """The task, which distinguishes errors that are no matter of a record. Call it in the driver."""
     word = _WORD
 
-    def told(batches: Any) -> Iterator[Any]:
+    def reported(batches: Any) -> Iterator[Any]:
         try:
             yield from task(batches)
         except Exception as error:
@@ -53,17 +53,17 @@ def telling(task: Task) -> Task:
                 raise
             raise TaskFailure(f"{word} {json.dumps(asdict(failure), default=str)}") from error
 
-    return told
+    return reported
 
 
-def told_failure(error: BaseException) -> ToldFailure | None:
-    """What a task of this driver told, in the text of an error out of Java; None for any other error."""
-    found = _TOLD.search(str(error))
+def reported_failure(error: BaseException) -> ReportedFailure | None:
+    """What a task of this driver reported, in the text of an error out of Java; None for any other error."""
+    found = _REPORTED.search(str(error))
     if found is None:
         return None
-    # A name of a file may hold what is no Unicode; what is told goes on to the control log, which is UTF-8.
+    # A name of a file may hold what is no Unicode; what is reported goes on to the control log, which is UTF-8.
     values: dict[str, str] = json.loads(found[1])
-    return ToldFailure(**{name: text.encode(errors="replace").decode() for name, text in values.items()})
+    return ReportedFailure(**{name: text.encode(errors="replace").decode() for name, text in values.items()})
 
 
 def is_outside(error: BaseException) -> bool:
@@ -71,11 +71,11 @@ def is_outside(error: BaseException) -> bool:
     return isinstance(error, OSError) or any(kind.__name__.endswith(_OF_NETWORKS) for kind in type(error).__mro__)
 
 
-def _of(error: Exception) -> ToldFailure | None:
+def _of(error: Exception) -> ReportedFailure | None:
     if isinstance(error, FloeError):
         text = str(error).splitlines()[0]
-        return ToldFailure(text, error.message, error.told, error.code, error.place, error.remedy)
+        return ReportedFailure(text, error.message, error.reported, error.code, error.place, error.remedy)
     if is_outside(error):
         text = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        return ToldFailure(text, text, text)
+        return ReportedFailure(text, text, text)
     return None

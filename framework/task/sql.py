@@ -27,14 +27,22 @@ from framework.plan.model import Plan
 from framework.record.arrays import Ints
 from framework.record.blocks.bisect_failures import joined
 from framework.record.blocks.poison_records import set_aside
-from framework.record.compiled import be_plain
-from framework.record.model import BlockResult, DeadLetter, RecordBlock, Slice, SliceReport, TableNeed, TaskReport
+from framework.record.compiled import be_uncompiled
+from framework.record.model import (
+    BlockResult,
+    DeadLetter,
+    RecordBlock,
+    TableNeed,
+    TaskRange,
+    TaskRangeReport,
+    TaskReport,
+)
 from framework.record.sql.accounting import Packed, pack, removed, unpack
 from framework.record.sql.failure import FAILED, split
 from framework.table.evolve import merge_needs
-from framework.task.context import TaskContext, Work, spans_of
+from framework.task.context import TaskContext, Work, ranges_of
 from framework.task.exchange import Outbox, exchange, sent_report
-from framework.task.reported_failure import telling
+from framework.task.reported_failure import reporting
 from framework.task.task_run import TaskRun
 
 if TYPE_CHECKING:
@@ -89,11 +97,11 @@ class Arrived:
 
 
 @dataclass(frozen=True)
-class SliceNote:
+class TaskRangeNote:
     """What decoding a slice found, beside its rows. `early` holds what never reached the SQL, `decoded` the offsets of
     what did."""
 
-    piece: Slice
+    task_range: TaskRange
     early: BlockResult
     decoded: Packed
     holes: int
@@ -109,7 +117,7 @@ def run_sql_stage(numbers: DataFrame, work: Work, sql: str, context: TaskContext
         ConfigError: the SQL does more than project and filter.
     """
     schema = schema_of_source(context.plan)
-    decoded = numbers.mapInArrow(telling(make_decoder(context, work, schema)), spark_schema(schema)).persist()
+    decoded = numbers.mapInArrow(reporting(make_decoder(context, work, schema)), spark_schema(schema)).persist()
     try:
         if context.is_sql_apart:
             rows, may_remove = transformed_apart(decoded, sql)
@@ -118,11 +126,11 @@ def run_sql_stage(numbers: DataFrame, work: Work, sql: str, context: TaskContext
             rows = transformed(source, sql)
             may_remove = has_condition(rows, source)
         notes = decoded.where(f"{HIDDEN}.note IS NOT NULL").select(f"{HIDDEN}.note")
-        early = notes.mapInArrow(telling(make_note_writer(context)), "report binary").collect()
+        early = notes.mapInArrow(reporting(make_note_writer(context)), "report binary").collect()
         if context.plan.is_distributed and not context.is_trial:
             late = exchange(rows, make_writer(context, sending=True), context).collect()
         else:
-            late = rows.mapInArrow(telling(make_writer(context)), "report binary").collect()
+            late = rows.mapInArrow(reporting(make_writer(context)), "report binary").collect()
     finally:
         decoded.unpersist()
     arrived = [pickle.loads(bytes(row[0])) for row in late]
@@ -226,7 +234,7 @@ def transform_table(session: SparkSession, rows: pa.Table, sql: str) -> pa.Table
             return transformed_apart(frame, sql)[0].toArrow()
         except (PySparkException, NotApart):
             raise RetriableError(
-                f"a batch failed: {error}", code="FLOE-R324", told="a batch failed: transform.sql fails"
+                f"a batch failed: {error}", code="FLOE-R324", reported="a batch failed: transform.sql fails"
             ) from error
 
 
@@ -264,28 +272,31 @@ def make_decoder(context: TaskContext, work: Work, schema: pa.Schema):  # type: 
     """The number of a piece of the work in; decoded rows out, and one note a slice."""
 
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for pieces in spans_of(batches, context, work):
-            yield from decode_slices(pieces, context, schema)
+        for pieces in ranges_of(batches, context, work):
+            yield from decode_ranges(pieces, context, schema)
 
     return decode
 
 
-def decode_slices(pieces: list[Slice], context: TaskContext, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    from framework.adapters.kafka.fetch import SliceFetcher
+def decode_ranges(pieces: list[TaskRange], context: TaskContext, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    from framework.adapters.kafka.fetch import RangeFetcher
     from framework.adapters.registry import registry_of
     from framework.record.process import decode_block, needed_schemas
 
     pa.set_cpu_count(1)
-    be_plain(context.is_plain)
-    fetcher, registry = SliceFetcher(context.kafka), registry_of(context.registry)
-    for piece in pieces:
+    be_uncompiled(context.is_uncompiled)
+    fetcher, registry = (
+        RangeFetcher(context.kafka, most_record_bytes=context.plan.read.max_record_bytes),
+        registry_of(context.registry),
+    )
+    for task_range in pieces:
         early, newest = BlockResult(), -1
         decoded: list[Ints] = []
-        for block in fetcher.fetch(piece, context.plan.decode.block_records):
+        for block in fetcher.fetch(task_range, context.plan.decode.block_records):
             newest = max(newest, *block.timestamps_ms)
             schemas = registry.schemas(needed_schemas(block, context.plan.decode))
-            if context.condemned:
-                block, aside = set_aside(block, context.condemned, context.plan, context.tables)
+            if context.poison or block.unread:
+                block, aside = set_aside(block, context.poison, context.plan, context.tables)
                 early = joined([early, aside])
                 if not len(block):
                     continue
@@ -297,7 +308,7 @@ def decode_slices(pieces: list[Slice], context: TaskContext, schema: pa.Schema) 
             if len(rows):
                 decoded.append(np.asarray(block.offsets, np.int64)[rows.column(HIDDEN).to_numpy()])
                 yield from carry(block, rows, schema).to_batches()
-        note = SliceNote(piece, early, pack(decoded), fetcher.holes, newest if newest >= 0 else None)
+        note = TaskRangeNote(task_range, early, pack(decoded), fetcher.holes, newest if newest >= 0 else None)
         yield note_batch(note, schema)
 
 
@@ -322,7 +333,7 @@ def carry(block: RecordBlock, rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays([*columns, pa.array(hidden, HIDDEN_TYPE)], schema=schema)
 
 
-def note_batch(note: SliceNote, schema: pa.Schema) -> pa.RecordBatch:
+def note_batch(note: TaskRangeNote, schema: pa.Schema) -> pa.RecordBatch:
     hidden = pa.array([{"note": pickle.dumps(note)}], HIDDEN_TYPE)
     columns = [hidden if f.name == HIDDEN else pa.nulls(1, f.type) for f in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -333,10 +344,10 @@ def make_note_writer(context: TaskContext):  # type: ignore[no-untyped-def]  # a
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         run = TaskRun(context)
-        notes: list[SliceNote] = []
+        notes: list[TaskRangeNote] = []
         for batch in batches:
             for value in batch.column(0).to_pylist():
-                note: SliceNote = pickle.loads(value)
+                note: TaskRangeNote = pickle.loads(value)
                 run.add(note.early)
                 notes.append(note)
         yield pickled((run.finish(), notes))
@@ -381,7 +392,7 @@ def pickled(value: object) -> pa.RecordBatch:
 
 
 def combine(
-    early: list[tuple[TaskReport, list[SliceNote]]],
+    early: list[tuple[TaskReport, list[TaskRangeNote]]],
     late: list[tuple[TaskReport, PartitionCounts]],
     may_remove: bool,
 ) -> TaskReport:
@@ -404,10 +415,10 @@ def combine(
         for name, count in report.rows.items():
             rows[name] = rows.get(name, 0) + count
         targets.update(report.targets)
-    notes: dict[tuple[str, int], list[SliceNote]] = {}
+    notes: dict[tuple[str, int], list[TaskRangeNote]] = {}
     for _, group in early:
         for note in group:
-            notes.setdefault((note.piece.topic, note.piece.partition), []).append(note)
+            notes.setdefault((note.task_range.topic, note.task_range.partition), []).append(note)
     slices = tuple(
         _slice(group, [counts[key] for _, counts in late if key in counts], may_remove)
         for key, group in sorted(notes.items())
@@ -420,12 +431,12 @@ def combine(
     return TaskReport(slices, files, targets, rows, {}, None)
 
 
-def _slice(notes: list[SliceNote], arrived: list[Arrived], may_remove: bool) -> SliceReport:
-    first = min(notes, key=lambda note: note.piece.start).piece
-    end = max(note.piece.end for note in notes)
+def _slice(notes: list[TaskRangeNote], arrived: list[Arrived], may_remove: bool) -> TaskRangeReport:
+    first = min(notes, key=lambda note: note.task_range.start).task_range
+    end = max(note.task_range.end for note in notes)
     decoded, out = [note.decoded for note in notes], chain(*(a.offsets for a in arrived))
-    return SliceReport(
-        Slice(first.topic, first.topic_id, first.partition, first.start, end),
+    return TaskRangeReport(
+        TaskRange(first.topic, first.topic_id, first.partition, first.start, end),
         written=sum(a.written for a in arrived),
         filtered=removed(f"{first.topic}-{first.partition}", map(unpack, decoded), map(unpack, out), may_remove),
         dead_lettered=sum(a.dead_lettered for a in arrived) + sum(len(note.early.dead_letters) for note in notes),

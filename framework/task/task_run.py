@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from framework.errors import FloeError
-from framework.record.model import BlockResult, DeadLetter, KeyedRows, SliceReport, TableNeed, TaskReport
+from framework.record.model import BlockResult, DeadLetter, TableNeed, TaskRangeReport, TaskReport, UpsertRows
 from framework.task.context import TaskContext
 from framework.task.exchange import Outbox
 from framework.task.output import new_writer
@@ -27,7 +27,7 @@ class TaskRun:
         self.needs: dict[str, TableNeed] = {}
         self.failure: DeadLetter | None = None
         self.rows: dict[str, int] = {}
-        self.slices: list[SliceReport] = []
+        self.slices: list[TaskRangeReport] = []
 
     def add(self, result: BlockResult, topic: str = "", partition: int = -1) -> None:
         """Take in one block of a topic's partition: its rows are buffered unless some table must change first."""
@@ -71,18 +71,18 @@ class TaskRun:
             writer.add(self.context.tables[table], rows)
             self.rows[table] = self.rows.get(table, 0) + len(rows)
 
-    def _send(self, table: str, changes: KeyedRows, topic: str, partition: int) -> None:
+    def _send(self, table: str, changes: UpsertRows, topic: str, partition: int) -> None:
         """Changes by key are written behind the exchange alone: whoever writes one must have all of its key."""
         if self.outbox is None and not self.context.is_trial:
             raise FloeError(
-                f"{len(changes):,} changes are for {table}, which follows its keys: only a batch of a run can write them",
+                f"{len(changes):,} changes are for {table}, which is an upsert table: only a batch of a run can write them",
                 code="FLOE-R145",
                 place=table,
                 remedy="send the records to their topic again, as the newest of their keys",
             )
         if self.outbox is not None and len(changes):
             source = number_of_topic(topic, tuple(self.context.topic_ids)), partition
-            self.outbox.add_keyed(self.context.tables[table], changes, source)
+            self.outbox.add_upsert(self.context.tables[table], changes, source)
             self.rows[table] = self.rows.get(table, 0) + len(changes)
 
     def finish(self) -> TaskReport:

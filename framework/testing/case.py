@@ -76,7 +76,7 @@ def _case(test: Mapping, spec: PipelineSpec) -> Case:
     given = test.get("given")
     stated = plain(given) if given is not None else {}
     tables = stated.get("tables", {})
-    written = _Written(
+    written = _RecordFormat(
         spec,
         stated.get("value_schema") or spec.source.format.schema,
         stated.get("key_schema") or (spec.source.key.format.schema if spec.source.key else None),
@@ -96,7 +96,7 @@ def _case(test: Mapping, spec: PipelineSpec) -> Case:
 
 
 @dataclass(frozen=True)
-class _Written:
+class _RecordFormat:
     """How a case's records are written."""
 
     spec: PipelineSpec
@@ -130,7 +130,7 @@ class _Written:
         return encoded(node, form, self.key_schema, KEY_SCHEMA, json_text(node))
 
 
-def _records(records: Sequence, written: _Written) -> Iterator[InputRecord]:
+def _records(records: Sequence, written: _RecordFormat) -> Iterator[InputRecord]:
     following: dict[tuple[str, int], int] = {}
     for item in records.items:
         assert isinstance(item, Mapping)

@@ -16,19 +16,19 @@ from framework.diagnose.diagnostic import Diagnostic, Span
 from framework.diagnose.suggest import did_you_mean
 from framework.record.model import DeadLetter
 from framework.testing.case import Case
-from framework.testing.execute import Outcome, Stop, TableOutcome
+from framework.testing.execute import CaseOutcome, RunStop, TableOutcome
 from framework.testing.matching import Matching, match
 from framework.testing.values import Plain, ValueDifference, in_words, row_differences, rows_of, type_text
 
 CODE = "FLOE-R401"
 
 
-def compare(case: Case, outcome: Outcome) -> list[Diagnostic]:
+def compare(case: Case, outcome: CaseOutcome) -> list[Diagnostic]:
     """The differences, in the order of the file."""
     return list(Comparison(case, outcome).differences())
 
 
-def letter_facts(letter: DeadLetter) -> dict[str, Plain]:
+def dead_letter_facts(letter: DeadLetter) -> dict[str, Plain]:
     """What an expectation may say of a dead letter."""
     facts = {
         "topic": letter.topic,
@@ -44,7 +44,7 @@ def letter_facts(letter: DeadLetter) -> dict[str, Plain]:
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def stop_facts(stop: Stop) -> dict[str, Plain]:
+def stop_facts(stop: RunStop) -> dict[str, Plain]:
     """What an expectation may say of why a run stops."""
     return {name: value for name, value in vars(stop).items() if value is not None}
 
@@ -52,7 +52,7 @@ def stop_facts(stop: Stop) -> dict[str, Plain]:
 @dataclass(frozen=True)
 class Comparison:
     case: Case
-    outcome: Outcome
+    outcome: CaseOutcome
 
     def differences(self) -> Iterator[Diagnostic]:
         expect, outcome = self.case.expect, self.outcome
@@ -75,7 +75,7 @@ class Comparison:
     def _at(self, span: Span, message: str, *path: str | int, hint: str | None = None) -> Diagnostic:
         return Diagnostic(CODE, message, span, path=dotted(("expect", *path)), hint=hint)
 
-    def _stopped(self, stop: Stop, expected: Node | None) -> Iterator[Diagnostic]:
+    def _stopped(self, stop: RunStop, expected: Node | None) -> Iterator[Diagnostic]:
         facts = stop_facts(stop)
         where = f" at {stop.topic}-{stop.partition}@{stop.offset}" if stop.offset is not None else ""
         if not isinstance(expected, Mapping):
@@ -206,8 +206,8 @@ class Comparison:
     def _letters(self, expected: Node | None) -> Iterator[Diagnostic]:
         """Without `dead_letters` there must be none: a test must not pass while its records go elsewhere."""
         nodes = _mappings(expected)
-        facts = [letter_facts(letter) for letter in self.outcome.dead_letters]
-        matching = match_letters(expected, self.outcome)
+        facts = [dead_letter_facts(letter) for letter in self.outcome.dead_letters]
+        matching = match_dead_letters(expected, self.outcome)
         for i, j in matching.pairs:
             for key in matching.differences[i][j]:
                 message = f"dead letter {i + 1}: `{key}` is {in_words(facts[j].get(key))}"
@@ -229,9 +229,9 @@ def match_rows(expected: Sequence, actual: TableOutcome, exact: bool) -> Matchin
     return match(differences, [len(node.entries) for node in nodes], len(found))
 
 
-def match_letters(expected: Node | None, outcome: Outcome) -> Matching[str]:
+def match_dead_letters(expected: Node | None, outcome: CaseOutcome) -> Matching[str]:
     """Which expected dead letter is which one that came; the differences are names of facts."""
-    facts, nodes = [letter_facts(letter) for letter in outcome.dead_letters], _mappings(expected)
+    facts, nodes = [dead_letter_facts(letter) for letter in outcome.dead_letters], _mappings(expected)
     unlike = [[_unlike(node, one) for one in facts] for node in nodes]
     return match(unlike, [len(node.entries) for node in nodes], len(facts))
 

@@ -28,7 +28,7 @@ _ROUNDS = 20
 
 
 @dataclass(frozen=True)
-class Stop:
+class RunStop:
     """Why a run would stop at these records: nothing of the batch is announced. `offset` is None where SQL failed."""
 
     code: str
@@ -41,7 +41,7 @@ class Stop:
 @dataclass(frozen=True)
 class TableOutcome:
     """One table as it is after the case. `partition_by` and `sort_by` are None for a table that the case gave, `rows`
-    for one that no record reached: a table that follows its keys may have been reached and hold nothing."""
+    for one that no record reached: an upsert table may have been reached and hold nothing."""
 
     schema: Schema
     partition_by: tuple[str, ...] | None
@@ -50,17 +50,17 @@ class TableOutcome:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CaseOutcome:
     """What became of a case's records. With `stop`, there are neither rows nor dead letters."""
 
     tables: dict[str, TableOutcome]
     dead_letters: tuple[DeadLetter, ...]
     dropped: int
     filtered: int
-    stop: Stop | None = None
+    stop: RunStop | None = None
 
 
-def run_case(case: Case, plan: Plan, sql: Sql | None = None) -> Outcome:
+def run_case(case: Case, plan: Plan, sql: Sql | None = None) -> CaseOutcome:
     """Runs one case; `sql` runs the plan's SQL, if it has any. SQL that fails on a record stops the run, as it does a
     job's.
 
@@ -79,7 +79,7 @@ def run_case(case: Case, plan: Plan, sql: Sql | None = None) -> Outcome:
     try:
         results = settled(records, plan, tables, process)
     except RetriableError as error:
-        return _stopped(Stop(error.code, error.message))
+        return _stopped(RunStop(error.code, error.message))
     if results is None:
         raise FloeError(
             f"the test `{case.name}` asked for table changes {_ROUNDS} times in a row",
@@ -98,7 +98,8 @@ def settled(
 ) -> list[BlockResult] | None:
     """What becomes of blocks once the tables are as they ask; None if they ask for ever."""
     for _ in range(_ROUNDS):
-        routing = replace(plan, route=replace(plan.route, refused_tables=tables.refused))
+        route = replace(plan.route, refused_tables=tables.refused, owned_by_others=tables.owned_by_others)
+        routing = replace(plan, route=route)
         results = [process(block, routing) for block in records]
         needs = _merged(results)
         if not needs:
@@ -116,14 +117,14 @@ def _merged(results: Iterable[BlockResult]) -> list[TableNeed]:
     return [merge_needs(needs) for needs in found.values()]
 
 
-def _stopped(stop: Stop) -> Outcome:
-    return Outcome({}, (), 0, 0, stop)
+def _stopped(stop: RunStop) -> CaseOutcome:
+    return CaseOutcome({}, (), 0, 0, stop)
 
 
-def _outcome(case: Case, records: list[RecordBlock], results: list[BlockResult], tables: MemoryTables) -> Outcome:
+def _outcome(case: Case, records: list[RecordBlock], results: list[BlockResult], tables: MemoryTables) -> CaseOutcome:
     for result in results:
         if letter := result.failure:
-            return _stopped(Stop(letter.code, letter.message, letter.topic, letter.partition, letter.offset))
+            return _stopped(RunStop(letter.code, letter.message, letter.topic, letter.partition, letter.offset))
     letters = [letter for result in results for letter in result.dead_letters]
     dropped, filtered = sum(r.dropped for r in results), sum(r.filtered for r in results)
     # Invariant 8, for the records of a test.
@@ -141,11 +142,11 @@ def _outcome(case: Case, records: list[RecordBlock], results: list[BlockResult],
             rows=_rows(target, records, results),
         )
     order = sorted(letters, key=lambda letter: (letter.topic, letter.partition, letter.offset))
-    return Outcome(found, tuple(order), dropped, filtered)
+    return CaseOutcome(found, tuple(order), dropped, filtered)
 
 
 def _rows(target: TableTarget, records: list[RecordBlock], results: list[BlockResult]) -> pa.Table | None:
-    """What the table holds after the records, which may be nothing if it follows its keys; None if none of them reached
+    """What the table holds after the records, which may be nothing if it is an upsert table; None if none of them reached
     it."""
     name = target.name
     changes = [

@@ -1,4 +1,4 @@
-"""What a table that follows its keys holds after the records of a case: of each key the row of its newest change.
+"""What an upsert table holds after the records of a case: of each key the row of its newest change.
 
 In: the changes of one table, block by block, with where each stood in the source. Out: the rows that are left, none of
 a key whose newest change is a delete. Which change is the newest is decided by the code that decides it for a batch of
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from framework.adapters.key_hash import hash_keys
 from framework.record.arrays import Ints
-from framework.record.model import KeyedRows
+from framework.record.model import UpsertRows
 from framework.record.upsert.tables import key_columns, order_column
 from framework.table.model import TableTarget
 from framework.task.upsert.newest import Positions, newest_by_hash, number_of_topic
@@ -27,7 +27,7 @@ class SourceChanges:
 
     topic: str
     partition: int
-    changes: KeyedRows
+    changes: UpsertRows
 
 
 def newest_rows(target: TableTarget, parts: Sequence[SourceChanges]) -> pa.Table:

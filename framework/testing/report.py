@@ -27,9 +27,9 @@ def render(reports: Sequence[FileReport], format: str, colour: bool = False) -> 
     if format == "junit":
         return "\n".join(_junit(reports))
     if format == "github":
-        return "\n".join([*map(github, _told(reports)), summary(reports)])
+        return "\n".join([*map(github, _reported(reports)), summary(reports)])
     if format == "gitlab":
-        return code_quality(_told(reports))
+        return code_quality(_reported(reports))
     return "\n".join([*_report_lines(reports, colour), summary(reports)])
 
 
@@ -37,14 +37,14 @@ def summary(reports: Sequence[FileReport]) -> str:
     """The closing line: how many tests passed and failed, and how many files are wrong."""
     cases = [case for report in reports for case in report.cases]
     failed, wrong = sum(not case.passed for case in cases), sum(report.is_wrong for report in reports)
-    told = f"{counted(len(cases), 'test')} in {counted(len(reports), 'file')}"
+    reported = f"{counted(len(cases), 'test')} in {counted(len(reports), 'file')}"
     if not cases and not wrong and not any(report.findings for report in reports):
-        return f"{told}; `floe test FILE --record RECORDS` makes one from real records"
+        return f"{reported}; `floe test FILE --record RECORDS` makes one from real records"
     if cases:
-        told += f": {len(cases) - failed} passed" + (f", {failed} failed" if failed else "")
-    told += f"; {counted(wrong, 'file')} cannot be tested" if wrong else ""
+        reported += f": {len(cases) - failed} passed" + (f", {failed} failed" if failed else "")
+    reported += f"; {counted(wrong, 'file')} cannot be tested" if wrong else ""
     left_out = sum(is_left_out(report) for report in reports)
-    return told + (f"; the tests of {counted(left_out, 'file')} were not run" if left_out else "")
+    return reported + (f"; the tests of {counted(left_out, 'file')} were not run" if left_out else "")
 
 
 def is_left_out(report: FileReport) -> bool:
@@ -63,7 +63,7 @@ def _report_lines(reports: Sequence[FileReport], colour: bool) -> Iterator[str]:
         yield ""
 
 
-def _told(reports: Sequence[FileReport]) -> list[Diagnostic]:
+def _reported(reports: Sequence[FileReport]) -> list[Diagnostic]:
     """Everything that is wrong, and the warnings."""
     cases = (case for report in reports for case in report.cases)
     return [
@@ -116,15 +116,15 @@ def _junit(reports: Sequence[FileReport]) -> Iterator[str]:
             if case.passed:
                 yield head + "/>"
                 continue
-            told = "\n\n".join(text_of(one) for one in case.differences)
+            reported = "\n\n".join(text_of(one) for one in case.differences)
             message = _attribute(case.differences[0].message)
-            yield f'{head}><failure type="FLOE-R401" message={message}>{_xml(told)}</failure></testcase>'
+            yield f'{head}><failure type="FLOE-R401" message={message}>{_xml(reported)}</failure></testcase>'
         if skipped:
             message = _attribute(report.findings[0].message)
             yield f'    <testcase classname={name} name="the file"><skipped message={message}/></testcase>'
         elif report.findings:
-            told, first = "\n\n".join(text_of(one) for one in report.findings), report.findings[0]
-            error = f"<error type={_attribute(first.code)} message={_attribute(first.message)}>{_xml(told)}</error>"
+            reported, first = "\n\n".join(text_of(one) for one in report.findings), report.findings[0]
+            error = f"<error type={_attribute(first.code)} message={_attribute(first.message)}>{_xml(reported)}</error>"
             yield f'    <testcase classname={name} name="the file">{error}</testcase>'
         yield "  </testsuite>"
     yield "</testsuites>"

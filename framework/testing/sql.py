@@ -31,7 +31,7 @@ class SqlEngine(Protocol):
 
 
 class LocalSpark:
-    """A Spark session of this process, for as long as the `with` block lasts. `say` is told before it starts."""
+    """A Spark session of this process, for as long as the `with` block lasts. `say` is called before it starts."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say

@@ -17,7 +17,7 @@ from framework.record.process import Sql
 from framework.testing.case import Case, read_cases
 from framework.testing.compare import compare
 from framework.testing.encode import EncodeFault
-from framework.testing.execute import Outcome, run_case
+from framework.testing.execute import CaseOutcome, run_case
 from framework.testing.sql import SqlEngine
 
 _NO_TARGET = TargetSpec(name="test", kafka={}, catalogs={})
@@ -28,7 +28,7 @@ class CaseReport:
     """One case: what came of it, and where that differs from what is expected."""
 
     case: Case
-    outcome: Outcome
+    outcome: CaseOutcome
     differences: tuple[Diagnostic, ...]
 
     @property

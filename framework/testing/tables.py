@@ -28,15 +28,22 @@ Given = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
 
 class MemoryTables:
     """The tables of one case. `partition_by`, `sort_by` and `created` tell of those that the case's records made. `found`
-    are tables that are there, `refused` those that cannot be made or written, and why."""
+    are tables that are there, `refused` those that cannot be made or written, and why; `owned_by_others`
+    are those of other pipelines."""
 
     def __init__(
-        self, plan: Plan, given: Given, found: Iterable[TableTarget] = (), refused: tuple[tuple[str, str], ...] = ()
+        self,
+        plan: Plan,
+        given: Given,
+        found: Iterable[TableTarget] = (),
+        refused: tuple[tuple[str, str], ...] = (),
+        owned_by_others: tuple[tuple[str, str], ...] = (),
     ) -> None:
         self._plan = plan
         self.targets: dict[str, TableTarget] = {target.name: target for target in found}
         self.created: list[str] = []
         self.refused = refused
+        self.owned_by_others = owned_by_others
         self.partition_by: dict[str, tuple[PartitionFieldSpec, ...]] = {}
         self.sort_by: dict[str, tuple[SortFieldSpec, ...]] = {}
         for table, columns in given:

@@ -1,6 +1,6 @@
 """The page and its REST surface as an ASGI application, made from values: whom to ask, and who may.
 
-In: a `Desk`, tokens, the names of the server. Out: an application. Everything passes one gate first: the name of the
+In: a `Backend`, tokens, the names of the server. Out: an application. Everything passes one gate first: the name of the
 host, then the token; each answer carries the headers that let a browser load nothing else and keep nothing.
 """
 
@@ -21,15 +21,17 @@ from framework.errors import FloeError
 from framework.web.access.access import Access, Role
 from framework.web.access.guard import allowed
 from framework.web.answers import MOST_BODY, Kept, as_refused, read_body, read_query, refusal, written
-from framework.web.backend import Desk, Refused
+from framework.web.backend import Backend, Refused
 from framework.web.openapi import OPENAPI, describe
-from framework.web.operations import OPERATIONS, Asked, Operation
+from framework.web.operations import OPERATIONS, Operation, OperationRequest
 from framework.web.page.views import page_routes
 
 # Requests that wait for a broker must leave threads to those that only look.
 ACTS_AT_ONCE = 4
 # Those that are checked take a processor's time, and acts wait behind none of them.
 CHECKS_AT_ONCE = 2
+# All others: threads that want the processor at once keep the work from it that the page stands beside.
+LOOKS_AT_ONCE = 4
 # The whole body of a request, however slowly it is sent.
 BODY_S = 10.0
 HEADERS = (
@@ -48,7 +50,7 @@ HEADERS = (
 JSON = "application/json"
 
 
-def create_app(desk: Desk, access: Access) -> ASGIApp:
+def create_app(backend: Backend, access: Access) -> ASGIApp:
     """The application: the page, and the REST surface."""
     kept = Kept()
     acts, checks = CapacityLimiter(ACTS_AT_ONCE), CapacityLimiter(CHECKS_AT_ONCE)
@@ -58,14 +60,14 @@ def create_app(desk: Desk, access: Access) -> ASGIApp:
         allowed(request, Role.READ, access)
         return _answer(200, _json(description))
 
-    routes = [Route(OPENAPI, openapi, methods=["GET"]), *page_routes(desk, access)]
+    routes = [Route(OPENAPI, openapi, methods=["GET"]), *page_routes(backend, access)]
     # One route for each path: the router refuses a wrong method only where no other route has the path.
     by_path: dict[str, list[Operation]] = {}
     for operation in OPERATIONS:
         by_path.setdefault(operation.path, []).append(operation)
     for path, operations in by_path.items():
         [operation] = operations
-        endpoint = _endpoint(operation, desk, access, kept, acts if operation.role is Role.ACT else checks)
+        endpoint = _endpoint(operation, backend, access, kept, acts if operation.role is Role.ACT else checks)
         routes.append(Route(path.replace("{table}", "{table:path}"), endpoint, methods=[operation.method]))
     app = Starlette(
         routes=routes,
@@ -76,7 +78,7 @@ def create_app(desk: Desk, access: Access) -> ASGIApp:
 
 
 def _endpoint(
-    operation: Operation, desk: Desk, access: Access, kept: Kept, limiter: CapacityLimiter
+    operation: Operation, backend: Backend, access: Access, kept: Kept, limiter: CapacityLimiter
 ) -> Callable[[Request], Awaitable[Response]]:
     is_quick = operation.cached
 
@@ -87,7 +89,7 @@ def _endpoint(
             given.setdefault(key, []).append(value)
         query = read_query(operation.query, given)
         body = read_body(request.headers.get("content-type", ""), await _body(request)) if operation.has_body else {}
-        asked = Asked(desk, identity, dict(request.path_params), query, body)
+        asked = OperationRequest(backend, identity, dict(request.path_params), query, body)
 
         def make() -> bytes:
             try:
@@ -98,7 +100,7 @@ def _endpoint(
         def answer() -> bytes:
             if not is_quick:
                 return make()
-            found: bytes = kept.get((operation.name, tuple(query.items())), desk.view().version, make)
+            found: bytes = kept.get((operation.name, tuple(query.items())), backend.view().version, make)
             return found
 
         is_slow = operation.role is Role.ACT or operation.has_body
@@ -155,11 +157,15 @@ class Gate:
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
         self._access = access
+        self._is_bounded = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if not self._is_bounded:
+            self._is_bounded = True
+            to_thread.current_default_thread_limiter().total_tokens = LOOKS_AT_ONCE
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -11,42 +11,42 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from framework.overview.values import Overview
-from framework.web.documents import Letters
+from framework.web.documents import DeadLetterPage
 
 
 @dataclass(frozen=True)
-class Finding:
-    """What is wrong with one setting; `is_error` tells it from a word of advice."""
+class SettingFinding:
+    """What is wrong with one setting; `is_error` distinguishes it from a word of advice."""
 
     key: str
     message: str
     is_error: bool = True
 
 
-class Desk(Protocol):
+class Backend(Protocol):
     """Called from many threads. What goes wrong is raised as a `FloeError`."""
 
     def view(self) -> Overview:
         """The newest overview; the same value until something has changed. Never raises."""
 
     def config(self, pipeline: str) -> Mapping[str, str]:
-        """What the pipeline's newest run told that it runs, as flat settings; empty where none told. No secret."""
+        """What the pipeline's newest run published that it runs, as flat settings; empty where none published. No secret."""
 
     def hold(self, pipeline: str, paused: bool, by: str, why: str) -> bool:
         """Pause or resume its reading; False when it stands so already."""
 
     @property
-    def has_letters(self) -> bool:
+    def has_dead_letters(self) -> bool:
         """Whether the target lets anybody see dead letters here."""
 
-    def letters(self, pipeline: str, code: str, limit: int, by: str) -> Letters:
+    def letters(self, pipeline: str, code: str, limit: int, by: str) -> DeadLetterPage:
         """Its newest dead letters, whole, of one code ("" for any), for whoever `by` names.
 
         Raises:
             Refused: 403, the target does not allow it. 404, it keeps none.
         """
 
-    def check(self, plugin: str, settings: Mapping[str, str]) -> tuple[Finding, ...]:
+    def check(self, plugin: str, settings: Mapping[str, str]) -> tuple[SettingFinding, ...]:
         """What is wrong with a configuration; asks no server."""
 
 

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from framework.commit.events.event_types import Health
 from framework.overview.values import PipelineView
-from framework.web.backend import Finding
+from framework.web.backend import SettingFinding
 
 SINK = "sink"
 PLUGIN = "floe"
@@ -43,7 +43,7 @@ class Connector:
 
 
 @dataclass(frozen=True)
-class State:
+class ConnectorState:
     """`trace` is the reason, "" where all is well."""
 
     state: str
@@ -75,7 +75,7 @@ class FloeState:
 @dataclass(frozen=True)
 class ConnectorStatus:
     name: str
-    connector: State
+    connector: ConnectorState
     tasks: tuple[TaskState, ...]
     floe: FloeState
     type: str = SINK
@@ -90,7 +90,7 @@ class Expanded:
 
 
 @dataclass(frozen=True)
-class Partition:
+class ConnectPartition:
     kafka_topic: str
     kafka_partition: int
 
@@ -104,7 +104,7 @@ class Offset:
 class PartitionOffset:
     """`offset` is None where nothing was announced yet."""
 
-    partition: Partition
+    partition: ConnectPartition
     offset: Offset | None
 
 
@@ -128,7 +128,7 @@ class Plugin:
 
 
 @dataclass(frozen=True)
-class Definition:
+class ConfigDefinition:
     name: str
     type: str = "STRING"
     required: bool = False
@@ -147,7 +147,7 @@ class Value:
 
 @dataclass(frozen=True)
 class ConfigInfo:
-    definition: Definition
+    definition: ConfigDefinition
     value: Value
 
 
@@ -175,7 +175,7 @@ def status(found: PipelineView) -> ConnectorStatus:
     worker = found.runs[-1] if found.runs else ""
     return ConnectorStatus(
         found.pipeline,
-        State(state, worker, trace),
+        ConnectorState(state, worker, trace),
         tuple(TaskState(number, state, run, trace) for number, run in enumerate(found.runs)),
         FloeState(
             condition.state.value,
@@ -193,7 +193,7 @@ def offsets(found: PipelineView) -> Offsets:
     return Offsets(
         tuple(
             PartitionOffset(
-                Partition(each.topic, each.partition),
+                ConnectPartition(each.topic, each.partition),
                 Offset(each.safe_offset) if each.safe_offset is not None else None,
             )
             for each in found.partitions
@@ -201,8 +201,15 @@ def offsets(found: PipelineView) -> Offsets:
     )
 
 
-def checked(plugin: str, settings: Mapping[str, str], findings: tuple[Finding, ...]) -> ConfigInfos:
-    """Connect's answer to `config/validate`: one entry for each setting, and for each other key that is missing."""
+MOST_FINDINGS = 200
+
+
+def checked(plugin: str, settings: Mapping[str, str], findings: tuple[SettingFinding, ...]) -> ConfigInfos:
+    """Connect's answer to `config/validate`: one entry for each setting, and for each other key that is missing. Of many
+    findings the first ones are reported, and how many there are."""
+    if len(findings) > MOST_FINDINGS:
+        more = SettingFinding(findings[0].key, f"{len(findings) - MOST_FINDINGS:,} more findings are not shown")
+        findings = (*findings[:MOST_FINDINGS], more)
     by_key: dict[str, list[str]] = {key: [] for key in settings}
     for finding in findings:
         if finding.is_error:
@@ -216,7 +223,9 @@ def checked(plugin: str, settings: Mapping[str, str], findings: tuple[Finding, .
         sum(1 for errors in by_key.values() if errors),
         ("floe",),
         tuple(
-            ConfigInfo(Definition(key, documentation=advice.get(key, "")), Value(key, settings.get(key), tuple(errors)))
+            ConfigInfo(
+                ConfigDefinition(key, documentation=advice.get(key, "")), Value(key, settings.get(key), tuple(errors))
+            )
             for key, errors in by_key.items()
         ),
     )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from framework.commit.maintenance.health import Need
-from framework.overview.values import ActView, Minute, Overview, PipelineView, TableView, Trouble, WaitingView
+from framework.overview.values import ActView, Minute, Overview, PipelineView, ScreenProblem, TableView, WaitingView
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Summary:
     broker_trouble_since_ms: int | None
     pipelines: Mapping[str, int]
     tables: Mapping[str, int]
-    troubles: tuple[Trouble, ...]
-    held: tuple[Trouble, ...]
+    troubles: tuple[ScreenProblem, ...]
+    held: tuple[ScreenProblem, ...]
     acts: tuple[ActView, ...]
 
 
@@ -77,7 +77,7 @@ class Tables:
 
 
 @dataclass(frozen=True)
-class Letter:
+class ShownDeadLetter:
     """A dead letter. `lines`: the record's value in one line, cut around what is wrong, and under it a mark there; no
     character in any text has an effect."""
 
@@ -96,14 +96,14 @@ class Letter:
 
 
 @dataclass(frozen=True)
-class Letters:
+class DeadLetterPage:
     """The newest of a pipeline's dead letters whose records are younger than `since_ms`; `found` counts all of them."""
 
     pipeline: str
     table: str
     since_ms: int
     found: int
-    letters: tuple[Letter, ...]
+    letters: tuple[ShownDeadLetter, ...]
 
 
 def summary(found: Overview) -> Summary:

@@ -15,7 +15,7 @@ from framework.commit.events.event_types import Health
 from framework.overview.values import PipelineView, TableView
 from framework.web import connect, documents
 from framework.web.access.access import Identity, Role
-from framework.web.backend import Desk, Refused
+from framework.web.backend import Backend, Refused
 
 WHY_LENGTH = 500
 NAME_LENGTH = 400
@@ -27,10 +27,10 @@ RESTART = (
 
 
 @dataclass(frozen=True)
-class Asked:
+class OperationRequest:
     """`query` has a value for each parameter of the operation: its default where none was given."""
 
-    desk: Desk
+    backend: Backend
     who: Identity
     path: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, Any] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of the query. `most` is the greatest number, or the greatest length of a text."""
+    """A parameter of the query. `most` is the maximum of a number, or the maximum length of a text."""
 
     name: str
     about: str
@@ -51,13 +51,14 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Operation:
-    """`returns` None: the answer has no body. `cached`: the answer hangs on the overview alone."""
+    """One operation of the REST API. With `returns` None the response has no body. A `cached` response depends on nothing
+    but the overview."""
 
     method: str
     path: str
     name: str
     about: str
-    handle: Callable[[Asked], object]
+    handle: Callable[[OperationRequest], object]
     returns: Any
     role: Role = Role.READ
     status: int = 200
@@ -71,62 +72,62 @@ class Operation:
         return tuple(part[1:-1] for part in self.path.split("/") if part.startswith("{"))
 
 
-def pipeline_of(asked: Asked) -> PipelineView:
+def pipeline_of(asked: OperationRequest) -> PipelineView:
     name = asked.path["connector" if "connector" in asked.path else "pipeline"]
-    found = next((each for each in asked.desk.view().pipelines if each.pipeline == name), None)
+    found = next((each for each in asked.backend.view().pipelines if each.pipeline == name), None)
     if found is None:
         raise Refused(404, f"there is no pipeline {name}")
     return found
 
 
-def table_of(asked: Asked) -> TableView:
+def table_of(asked: OperationRequest) -> TableView:
     name = asked.path["table"]
-    found = next((each for each in asked.desk.view().tables if each.table == name), None)
+    found = next((each for each in asked.backend.view().tables if each.table == name), None)
     if found is None:
         raise Refused(404, f"there is no table {name}")
     return found
 
 
-def _letters(asked: Asked) -> documents.Letters:
+def _letters(asked: OperationRequest) -> documents.DeadLetterPage:
     found = pipeline_of(asked)
-    return asked.desk.letters(found.pipeline, asked.query["code"], asked.query["limit"], asked.who.name)
+    return asked.backend.letters(found.pipeline, asked.query["code"], asked.query["limit"], asked.who.name)
 
 
-def _tables(asked: Asked) -> documents.Tables:
+def _tables(asked: OperationRequest) -> documents.Tables:
     asks = asked.query
-    return documents.tables(asked.desk.view(), asks["name"], asks["state"], asks["after"], asks["limit"])
+    return documents.tables(asked.backend.view(), asks["name"], asks["state"], asks["after"], asks["limit"])
 
 
-def _connectors(asked: Asked) -> object:
-    found = asked.desk.view().pipelines
+def _connectors(asked: OperationRequest) -> object:
+    found = asked.backend.view().pipelines
     wanted = asked.query["expand"]
     if not wanted:
         return [each.pipeline for each in found]
     return {
         each.pipeline: connect.Expanded(
             connect.status(each) if "status" in wanted else None,
-            connect.connector(each, asked.desk.config(each.pipeline)) if "info" in wanted else None,
+            connect.connector(each, asked.backend.config(each.pipeline)) if "info" in wanted else None,
         )
         for each in found
     }
 
 
-def _connector(asked: Asked) -> connect.Connector:
+def _connector(asked: OperationRequest) -> connect.Connector:
     found = pipeline_of(asked)
-    return connect.connector(found, asked.desk.config(found.pipeline))
+    return connect.connector(found, asked.backend.config(found.pipeline))
 
 
-def _topics(asked: Asked) -> Mapping[str, connect.Topics]:
+def _topics(asked: OperationRequest) -> Mapping[str, connect.Topics]:
     found = pipeline_of(asked)
     return {found.pipeline: connect.Topics(tuple(sorted({each.topic for each in found.partitions})))}
 
 
-def _hold(paused: bool) -> Callable[[Asked], None]:
-    def handle(asked: Asked) -> None:
+def _hold(paused: bool) -> Callable[[OperationRequest], None]:
+    def handle(asked: OperationRequest) -> None:
         found = pipeline_of(asked)
         if any(sign in found.pipeline for sign in "*?["):
             raise Refused(409, f"the name {found.pipeline} is a pattern: it would hold others, too")
-        has_changed = asked.desk.hold(found.pipeline, paused, asked.who.name, asked.query["why"])
+        has_changed = asked.backend.hold(found.pipeline, paused, asked.who.name, asked.query["why"])
         condition = found.condition
         if not paused and not has_changed and condition.state is Health.PAUSED:
             raise Refused(409, f"it stays paused: {condition.reason}; {condition.remedy}")
@@ -134,20 +135,20 @@ def _hold(paused: bool) -> Callable[[Asked], None]:
     return handle
 
 
-def _restart(asked: Asked) -> None:
+def _restart(asked: OperationRequest) -> None:
     pipeline_of(asked)
     raise Refused(501, RESTART)
 
 
-def _plugins(asked: Asked) -> tuple[connect.Plugin, ...]:
+def _plugins(asked: OperationRequest) -> tuple[connect.Plugin, ...]:
     return tuple(connect.Plugin(name, version=__version__) for name in (connect.PLUGIN, *connect.SINKS))
 
 
-def _check(asked: Asked) -> connect.ConfigInfos:
+def _check(asked: OperationRequest) -> connect.ConfigInfos:
     plugin = asked.path["plugin"]
     if plugin not in (connect.PLUGIN, *connect.SINKS):
         raise Refused(404, f"there is no plugin {plugin}; GET /connector-plugins lists them")
-    return connect.checked(plugin, asked.body, asked.desk.check(plugin, asked.body))
+    return connect.checked(plugin, asked.body, asked.backend.check(plugin, asked.body))
 
 
 _WHY = Parameter("why", "Why; it stands in the control log beside the token's name and the time.", "", WHY_LENGTH)
@@ -159,7 +160,7 @@ OPERATIONS = (
         "/v1/overview",
         "overview",
         "What is in trouble, what is held, how many pipelines and tables are in which state, and what people did.",
-        lambda asked: documents.summary(asked.desk.view()),
+        lambda asked: documents.summary(asked.backend.view()),
         documents.Summary,
         cached=True,
     ),
@@ -168,7 +169,7 @@ OPERATIONS = (
         "/v1/pipelines",
         "pipelines",
         "All pipelines, whole.",
-        lambda asked: documents.Pipelines(asked.desk.view().pipelines),
+        lambda asked: documents.Pipelines(asked.backend.view().pipelines),
         documents.Pipelines,
         cached=True,
     ),
@@ -188,7 +189,7 @@ OPERATIONS = (
         "The newest dead letters of the last day with their text and a mark at what is wrong. Only where the target says so "
         "(`allow.dead_letters_on_page`), and only to who may act.",
         _letters,
-        documents.Letters,
+        documents.DeadLetterPage,
         Role.ACT,
         query=(
             Parameter("code", "Only letters with this code.", "", 20),
@@ -242,7 +243,7 @@ OPERATIONS = (
         "GET",
         "/connectors/{connector}/config",
         "connector_config",
-        "What the newest run told that it runs, as flat settings.",
+        "What the newest run published that it runs, as flat settings.",
         lambda asked: _connector(asked).config,
         dict[str, str],
         refuses=(404,),

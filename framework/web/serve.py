@@ -54,7 +54,7 @@ _SILENT = logging.getLogger(f"{__name__}.requests")
 _SILENT.setLevel(logging.CRITICAL)
 
 
-class Bounded(H11Protocol):
+class LimitedProtocol(H11Protocol):
     """A connection that ends if the head of its next request is not there in time; uvicorn waits for ever."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -85,7 +85,7 @@ def server(app: ASGIApp) -> uvicorn.Server:
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            http=Bounded,
+            http=LimitedProtocol,
             ws="none",
             loop="asyncio",
             lifespan="off",

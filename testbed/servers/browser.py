@@ -89,10 +89,10 @@ class Browser:
         found = self.ask("POST", "element", using="css selector", value=selector)[ELEMENT]
         self.ask("POST", f"element/{found}/click")
 
-    def wait_for(self, what: Callable[[], T], told: str, patience_s: float = PATIENCE_S) -> T:
+    def wait_for(self, what: Callable[[], T], reported: str, patience_s: float = PATIENCE_S) -> T:
         limit = time.monotonic() + patience_s
         while not (found := what()):
-            assert time.monotonic() < limit, f"{told}\n{self.text()[:4_000]}"
+            assert time.monotonic() < limit, f"{reported}\n{self.text()[:4_000]}"
             time.sleep(0.1)
         return found
 

@@ -154,11 +154,11 @@ def test_the_pages_jobs_are_those_of_a_new_project() -> None:
 @pytest.mark.parametrize("example", ["github-actions.yml", "gitlab-ci.yml"])
 def test_the_job_of_a_new_project_is_green(project: Path, env: dict[str, str], example: str) -> None:
     """The first commit of `floe init --project` passes, says what was checked, and leaves a report of its tests."""
-    told = run_job(project, CI / example, env)
-    assert told.green, told.log
-    assert told.places == frozenset()
-    assert "4 files checked, nothing to report" in told.log
-    assert "2 tests in 2 files: 2 passed" in told.log
+    reported = run_job(project, CI / example, env)
+    assert reported.green, reported.log
+    assert reported.places == frozenset()
+    assert "4 files checked, nothing to report" in reported.log
+    assert "2 tests in 2 files: 2 passed" in reported.log
     report = ET.parse(project.parent / "clone-of-shop" / "floe-tests.xml").getroot()
     assert (report.get("tests"), report.get("failures")) == ("2", "0")
 
@@ -167,9 +167,9 @@ def test_the_hooks_of_a_new_project_are_green(project: Path, env: dict[str, str]
     """A commit that changes a pipeline, a target and a template together passes both hooks."""
     for path in (project / "pipelines").rglob("*.yaml"):
         path.write_text(path.read_text() + "# touched\n")
-    told = run_hooks(project, env)
-    assert told.green, told.log
-    assert told.log.count("Passed") == 2
+    reported = run_hooks(project, env)
+    assert reported.green, reported.log
+    assert reported.log.count("Passed") == 2
 
 
 def test_one_file_of_init_is_green_everywhere(tmp_path: Path, env: dict[str, str], hooks: None) -> None:
@@ -178,13 +178,13 @@ def test_one_file_of_init_is_green_everywhere(tmp_path: Path, env: dict[str, str
     made = ROOT / "framework" / "config" / "project"
     shutil.copy(made / "prod.yaml", folder / "pipelines" / "targets" / "prod.yaml")
     shutil.copy(made / "requirements.txt", folder)
-    told = run_hooks(folder, env)
-    assert told.green, told.log
-    assert told.log.count("Passed") == 2
+    reported = run_hooks(folder, env)
+    assert reported.green, reported.log
+    assert reported.log.count("Passed") == 2
     commit(folder)
     for example in ("github-actions.yml", "gitlab-ci.yml"):
-        told = run_job(folder, CI / example, env)
-        assert told.green, told.log
+        reported = run_job(folder, CI / example, env)
+        assert reported.green, reported.log
 
 
 @dataclass(frozen=True)
@@ -252,9 +252,9 @@ def test_a_mistake_is_red_at_its_place(project: Path, env: dict[str, str], examp
     """Each mistake that the page names ends the job, with an annotation at the line that holds it."""
     place = edit(project, MISTAKES[row])
     commit(project)
-    told = run_job(project, CI / example, env)
-    assert not told.green, told.log
-    assert place in told.places, (told.places, told.log)
+    reported = run_job(project, CI / example, env)
+    assert not reported.green, reported.log
+    assert place in reported.places, (reported.places, reported.log)
 
 
 @pytest.mark.slow
@@ -262,9 +262,9 @@ def test_a_mistake_is_red_at_its_place(project: Path, env: dict[str, str], examp
 def test_a_mistake_is_not_committed(project: Path, env: dict[str, str], hooks: None, row: str) -> None:
     """The hooks refuse a commit with it, and name the line."""
     place = edit(project, MISTAKES[row])
-    told = run_hooks(project, env)
-    assert not told.green, told.log
-    assert place in told.places, (told.places, told.log)
+    reported = run_hooks(project, env)
+    assert not reported.green, reported.log
+    assert place in reported.places, (reported.places, reported.log)
 
 
 @pytest.mark.parametrize("example", ["github-actions.yml", "gitlab-ci.yml"])
@@ -274,17 +274,17 @@ def test_a_folder_without_pipelines_is_red(project: Path, env: dict[str, str], e
     (project / "pipelines").mkdir()
     (project / "pipelines" / "README.md").write_text("moved\n")
     commit(project)
-    told = run_job(project, CI / example, env)
-    assert not told.green
-    assert {code for code, _, _ in told.places} == {"FLOE-C113"}
+    reported = run_job(project, CI / example, env)
+    assert not reported.green
+    assert {code for code, _, _ in reported.places} == {"FLOE-C113"}
 
 
 def test_a_variable_that_the_job_sets_is_green(project: Path, env: dict[str, str]) -> None:
     """With any value of the right form in the job's environment the same file passes."""
     edit(project, MISTAKES["a variable of `${env:...}` that the job does not set"])
     commit(project)
-    told = run_job(project, CI / "github-actions.yml", {**env, "BROKERS": "unchecked.example.com:9092"})
-    assert told.green, told.log
+    reported = run_job(project, CI / "github-actions.yml", {**env, "BROKERS": "unchecked.example.com:9092"})
+    assert reported.green, reported.log
 
 
 def test_the_page_names_these_mistakes() -> None:
@@ -353,7 +353,7 @@ def test_each_way_to_install_that_the_page_names(tmp_path: Path) -> None:
         start(folder, environment(tmp_path / "home"), "--project", ".")
         (folder / "requirements.txt").write_text(requirement(wheel, tmp_path / way) + "\n")
         commit(folder)
-        told = run_job(folder, CI / "github-actions.yml", env)
-        assert told.green, (way, told.log)
+        reported = run_job(folder, CI / "github-actions.yml", env)
+        assert reported.green, (way, reported.log)
         assert (binaries / "floe").exists(), way
-        assert "4 files checked, nothing to report" in told.log
+        assert "4 files checked, nothing to report" in reported.log

@@ -53,7 +53,7 @@ from framework.connector.translation.avro_types import difference
 from framework.connector.translation.java_regex import Differs, translated
 from framework.connector.translation.translate import import_connector
 from framework.errors import ConfigError
-from framework.testing.execute import Outcome
+from framework.testing.execute import CaseOutcome
 from framework.testing.suite import run_file
 from framework.testing.values import rows_of, shown
 from testbed.format_samples import TABLE, avro_bytes, avro_schema, framed, land, record_of, records
@@ -124,7 +124,7 @@ def of_floe(text: str, given: Mapping[str, Schema], values: Sequence[bytes | Non
     return _outcome(report.cases[0].outcome)
 
 
-def _outcome(found: Outcome) -> Tables:
+def _outcome(found: CaseOutcome) -> Tables:
     if found.stop is not None:
         return f"stops: {found.stop.message}"
     return {
@@ -141,10 +141,10 @@ def _base64(value: bytes) -> str:
 def _table(schema: Schema, rows: list[dict[str, Any]], partition_by: tuple[str, ...]) -> Table:
     columns = {field.name: _type(field.field_type) for field in schema.fields}
     kinds = {field.name: field.field_type for field in schema.fields}
-    told = [
+    reported = [
         json.dumps({name: _value(row.get(name), kind) for name, kind in kinds.items()}, sort_keys=True) for row in rows
     ]
-    return Table(dict(sorted(columns.items())), partition_by, tuple(sorted(told)))
+    return Table(dict(sorted(columns.items())), partition_by, tuple(sorted(reported)))
 
 
 def _type(kind: IcebergType) -> str:
@@ -171,8 +171,8 @@ def _value(value: Any, kind: IcebergType) -> Any:
         return {str(shown(key)): _value(inner, kind.value_type) for key, inner in pairs}
     if isinstance(kind, UUIDType) and isinstance(value, bytes):
         return str(UUID(bytes=value))
-    told = shown(value)
-    return repr(told) if isinstance(told, float) else told
+    reported = shown(value)
+    return repr(reported) if isinstance(reported, float) else reported
 
 
 def imported(settings: Mapping[str, str], tables: tuple[str, ...] = ()) -> str | None:
@@ -344,8 +344,8 @@ def test_a_record_goes_where_the_sink_sends_it(sink: Sink, tmp_path: Path, part:
             theirs = _named(of_sink(sink, settings, folder, {}, [value_of(row)]), number)
             about = f"{ {key: text for key, text in settings.items() if key not in BASE} }\n{row!r}\nsink: {theirs}\n"
             try:
-                told = written(settings, SinkRecord("orders", 0, number, None, None), value_of(row))
-                interpreted: set[str] | str = "stops" if told.stops is not None else set(told.tables)
+                reported = written(settings, SinkRecord("orders", 0, number, None, None), value_of(row))
+                interpreted: set[str] | str = "stops" if reported.stops is not None else set(reported.tables)
                 assert interpreted == theirs, f"{about}interpreter: {interpreted}"
             except Unknown:
                 seen["unknown"] += 1
@@ -834,14 +834,16 @@ def test_the_settings_of_tables_are_those_of_the_sink(sink: Sink) -> None:
             about = f"{settings}\n{text}"
             assert (ours.commit.branch or "main") == (theirs.commitBranch() or "main"), about
             fields = [str(field).replace(" ", "") for field in theirs.partitionBy()]
-            assert [_swapped(field) for field in fields] == [_told(field) for field in ours.create.partition_by], about
+            assert [_swapped(field) for field in fields] == [_reported(field) for field in ours.create.partition_by], (
+                about
+            )
 
 
 def _swapped(field: str) -> str:
     return re.sub(r"^bucket\((\w+),(\d+)\)$", r"bucket(\2,\1)", field)
 
 
-def _told(field: Any) -> str:
+def _reported(field: Any) -> str:
     if field.transform == "identity":
         return str(field.column)
     return f"{field.transform}({f'{field.argument},' if field.argument is not None else ''}{field.column})"

@@ -294,19 +294,21 @@ def _compare(
         return
     for record, value in records:
         try:
-            ours = _told(lambda record=record, value=value: transformed(settings, replace(record, value=parsed(value))))  # type: ignore[misc]
+            ours = _reported(
+                lambda record=record, value=value: transformed(settings, replace(record, value=parsed(value)))
+            )  # type: ignore[misc]
         except Unknown:
             seen["unknown"] += 1
             continue
         try:
-            theirs = _told(lambda record=record, value=value: chain.transformed(record, value))  # type: ignore[misc]
+            theirs = _reported(lambda record=record, value=value: chain.transformed(record, value))  # type: ignore[misc]
         except BeyondPython:
             theirs = "stops"  # the interpreter says so of years that no reader of tables has
         assert ours == theirs, f"{dict(settings)}\n{record.topic} {value!r}\ninterpreter: {ours}\nConnect:     {theirs}"
         seen["stops" if ours == "stops" else "dropped" if ours == "None" else "same"] += 1
 
 
-def _told(run: Callable[[], SinkRecord | None]) -> str:
+def _reported(run: Callable[[], SinkRecord | None]) -> str:
     """What became of a record, so that texts differ wherever values or their types do."""
     try:
         found = run()

@@ -17,15 +17,15 @@ from framework.config.tree import Entry, Mapping
 from framework.diagnose.diagnostic import Span
 from framework.plan.compile import compile_plan
 from framework.testing.case import Case, InputRecord
-from framework.testing.compare import letter_facts
-from framework.testing.execute import Outcome, run_case
+from framework.testing.compare import dead_letter_facts
+from framework.testing.execute import CaseOutcome, run_case
 from framework.testing.values import rows_of, type_text
 from tests.unit.config.in_memory import TARGET, world
 
 CORPUS = sorted(path.parent for path in (Path(__file__).parent / "corpus").glob("*/pipeline.yaml"))
 
 
-def outcome_of(shape: Path) -> Outcome:
+def outcome_of(shape: Path) -> CaseOutcome:
     text = (shape / "pipeline.yaml").read_text(encoding="utf-8")
     (result,) = load_pipelines(["p.yaml"], None, world({"p.yaml": text, "targets/local.yaml": TARGET}))
     assert result.pipeline is not None, [str(d) for d in result.diagnostics]
@@ -48,7 +48,7 @@ def outcome_of(shape: Path) -> Outcome:
     )
 
 
-def schemas(outcome: Outcome) -> str:
+def schemas(outcome: CaseOutcome) -> str:
     lines = []
     for name, table in sorted(outcome.tables.items()):
         by = f", partitioned by {', '.join(table.partition_by)}" if table.partition_by else ""
@@ -66,7 +66,7 @@ def without_nulls(value: object) -> object:
     return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
-def rows(outcome: Outcome) -> str:
+def rows(outcome: CaseOutcome) -> str:
     """Rows as JSON without their nulls, then the dead letters."""
     lines = []
     for name, table in sorted(outcome.tables.items()):
@@ -77,7 +77,7 @@ def rows(outcome: Outcome) -> str:
     if outcome.dead_letters:
         lines.append("dead letters:")
     for letter in outcome.dead_letters:
-        facts = letter_facts(letter)
+        facts = dead_letter_facts(letter)
         lines.append(f"  line {letter.offset + 1}: {facts['code']} at {facts['stage']}: {facts['message']}")
     if outcome.dropped:
         lines.append(f"dropped: {outcome.dropped}")

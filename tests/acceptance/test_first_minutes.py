@@ -62,9 +62,9 @@ class Watch:
             code, said = f"no end after {COMMAND_TIMEOUT_S:.0f} s", (error.stdout or b"").decode("utf-8", "replace")
         self.taken[command], self.used[command] = time.monotonic() - began, children_s() - before
         self.said[command] = said
-        assert code == "0", self.told(f"`{command}` ended with {code}", folder)
+        assert code == "0", self.reported(f"`{command}` ended with {code}", folder)
 
-    def told(self, what: str, folder: Path) -> str:
+    def reported(self, what: str, folder: Path) -> str:
         """What went wrong, with all that was measured, what each command said last, and the ends of the logs."""
         lines = [what, f"load {os.getloadavg()[0]:.1f} on {self.cores} cores; others used {self.others_s():.0f} s"]
         for command, taken in self.taken.items():
@@ -120,21 +120,21 @@ def test_from_nothing_to_a_running_pipeline(tmp_path: Path) -> None:
         for command in commands():
             watch.run(command, tmp_path, environment)
         broker = stack.status(state).pid
-        assert broker is not None, watch.told("the broker does not run any more", tmp_path)
+        assert broker is not None, watch.reported("the broker does not run any more", tmp_path)
         used_s = children_s() - watch.before_s + process_s(broker)
-        told, was_alone = watch.told("the clock", tmp_path), watch.was_alone()
+        reported, was_alone = watch.reported("the clock", tmp_path), watch.was_alone()
     finally:
         stack.down(state, wipe=True)
 
     outputs = list(watch.said.values())
     assert len(outputs) <= MOST_COMMANDS
-    assert "2 files checked, nothing to report" in outputs[3], told
-    assert "1 test in 1 file: 1 passed" in outputs[4], told
+    assert "2 files checked, nothing to report" in outputs[3], reported
+    assert "1 test in 1 file: 1 passed" in outputs[4], reported
     produced = re.search(r"([\d,]+) orders written", outputs[1])
-    assert produced is not None, told
-    assert int(produced[1].replace(",", "")) > 500, told
-    assert f"{produced[1]} offsets = {produced[1]} written + 0 filtered + 0 dead letters" in outputs[5], told
-    assert used_s < MOST_S, told
+    assert produced is not None, reported
+    assert int(produced[1].replace(",", "")) > 500, reported
+    assert f"{produced[1]} offsets = {produced[1]} written + 0 filtered + 0 dead letters" in outputs[5], reported
+    assert used_s < MOST_S, reported
     clock_s = sum(watch.taken.values())
-    assert clock_s < MOST_S or not was_alone, told
+    assert clock_s < MOST_S or not was_alone, reported
     print(f"{clock_s:.0f} s by the clock, {used_s:.0f} s of CPU; {watch.taken}")

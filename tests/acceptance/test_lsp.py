@@ -45,13 +45,13 @@ class Editor:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.client = LanguageClient("editor", "1")
-        self.told: dict[str, list[types.Diagnostic]] = {}
+        self.reported: dict[str, list[types.Diagnostic]] = {}
         self._heard = asyncio.Event()
         self._version = 0
 
         @self.client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
-        def told(params: types.PublishDiagnosticsParams) -> None:
-            self.told[params.uri] = list(params.diagnostics)
+        def reported(params: types.PublishDiagnosticsParams) -> None:
+            self.reported[params.uri] = list(params.diagnostics)
             self._heard.set()
 
     async def start(self) -> None:
@@ -101,12 +101,12 @@ class Editor:
         return found
 
     async def _after(self, act: Callable[[], None], name: str) -> list[types.Diagnostic]:
-        self.told.pop(self.uri(name), None)
+        self.reported.pop(self.uri(name), None)
         act()
-        while self.uri(name) not in self.told:
+        while self.uri(name) not in self.reported:
             self._heard.clear()
             await asyncio.wait_for(self._heard.wait(), 20)
-        return self.told[self.uri(name)]
+        return self.reported[self.uri(name)]
 
 
 def place(text: str, word: str) -> types.Position:

@@ -25,7 +25,7 @@ from framework.commit.events.event_types import (
 )
 from framework.overview.values import Overview
 from testbed.servers.browser import Browser, browser
-from tests.unit.web.desk import ACTOR, LETTERS, READER, PlainDesk, committed, complete, seen, served, written
+from tests.unit.web.backend import ACTOR, LETTERS, READER, PlainDesk, committed, complete, seen, served, written
 
 PICTURES = Path(__file__).parents[2] / "build" / "pages"
 TABLES = ("shop.orders", "shop.items", "shop.customers")
@@ -93,13 +93,13 @@ def an_hour(now_ms: int, version: int = 1, *more: ControlEvent) -> Overview:
 
 
 @pytest.fixture
-def desk() -> PlainDesk:
+def backend() -> PlainDesk:
     return PlainDesk(found=an_hour(int(time.time() * 1000)))
 
 
 @pytest.fixture
-def url(desk: PlainDesk) -> Iterator[str]:
-    with served(desk, tokens=None) as found:
+def url(backend: PlainDesk) -> Iterator[str]:
+    with served(backend, tokens=None) as found:
         yield found
 
 
@@ -147,7 +147,7 @@ def test_pipelines_and_tables_have_pages_with_plots(chrome: Browser, url: str) -
     assert chrome.complaints() == []
 
 
-def test_what_changes_is_shown_without_a_reload_and_focus_stays(chrome: Browser, url: str, desk: PlainDesk) -> None:
+def test_what_changes_is_shown_without_a_reload_and_focus_stays(chrome: Browser, url: str, backend: PlainDesk) -> None:
     """A new trouble appears within seconds, with the focus where it was; what is typed is not taken away."""
     open_live(chrome, url)
     chrome.run("window.kept = 1; document.querySelector('#tables a[href=\"/tables/shop.orders\"]').focus()")
@@ -155,12 +155,12 @@ def test_what_changes_is_shown_without_a_reload_and_focus_stays(chrome: Browser,
     trouble = StateChanged(
         Subject.TABLE, "shop.orders", Health.DEGRADED, "the store is full", "", "", 1, now_ms, now_ms, "c"
     )
-    desk.found = an_hour(now_ms, 2, written("shop.orders", 999), trouble)
+    backend.found = an_hour(now_ms, 2, written("shop.orders", 999), trouble)
     chrome.wait_for(lambda: "the store is full" in chrome.text("#troubles"), "the new trouble")
     assert chrome.text("h2.headline") == "3 tables are in trouble"
     assert chrome.run("return [window.kept, document.activeElement.getAttribute('href')]") == [1, "/tables/shop.orders"]
     chrome.keys("/", "i", "t")
-    desk.found = an_hour(
+    backend.found = an_hour(
         now_ms, 3, written("shop.orders", 999), trouble, Acted("stop", "orders", "eve@ops-1", "", now_ms)
     )
     chrome.wait_for(lambda: "eve@ops-1" in chrome.text("#acts"), "the act")
@@ -238,10 +238,10 @@ def test_light_and_dark_can_be_read(chrome: Browser, url: str, scheme: str) -> N
 
 
 @pytest.mark.parametrize("path", ["/", "/pipelines/orders", "/tables/shop.customers"])
-def test_a_phone_shows_it_without_scrolling_sideways(chrome: Browser, url: str, desk: PlainDesk, path: str) -> None:
+def test_a_phone_shows_it_without_scrolling_sideways(chrome: Browser, url: str, backend: PlainDesk, path: str) -> None:
     """At 360 pixels nothing is wider than the screen, also a name of 200 characters, and buttons are large enough."""
     now_ms = int(time.time() * 1000)
-    desk.found = an_hour(now_ms, 2, written("shop." + "x" * 200, 1, pipeline="orders"), complete(200, "p" * 200))
+    backend.found = an_hour(now_ms, 2, written("shop." + "x" * 200, 1, pipeline="orders"), complete(200, "p" * 200))
     open_live(chrome, url + path, 360, 740)
     assert chrome.run("return document.documentElement.scrollWidth") <= 360
     small = "return [...document.querySelectorAll('button')].filter(e => e.offsetHeight && e.offsetHeight < 40).length"
@@ -253,17 +253,17 @@ EVIL = 'shop.<img src=x onerror="window.owned=1"><script>window.owned=1</script>
 
 
 @pytest.mark.parametrize("path", ["/", "/pipelines/{}", "/tables/{}"])
-def test_hostile_names_run_nothing(chrome: Browser, url: str, desk: PlainDesk, path: str) -> None:
+def test_hostile_names_run_nothing(chrome: Browser, url: str, backend: PlainDesk, path: str) -> None:
     """Names, reasons and authors with markup are text: nothing of them runs, at the start and when they come later."""
     from urllib.parse import quote
 
     now_ms = int(time.time() * 1000)
-    told = StateChanged(Subject.TABLE, EVIL, Health.DEGRADED, EVIL, EVIL, EVIL, 1, now_ms, now_ms, EVIL)
-    more = (written(EVIL, 1, pipeline=EVIL), complete(1, EVIL), told, Acted(EVIL, EVIL, EVIL, EVIL, now_ms))
-    desk.found = an_hour(now_ms, 2, *more)
+    reported = StateChanged(Subject.TABLE, EVIL, Health.DEGRADED, EVIL, EVIL, EVIL, 1, now_ms, now_ms, EVIL)
+    more = (written(EVIL, 1, pipeline=EVIL), complete(1, EVIL), reported, Acted(EVIL, EVIL, EVIL, EVIL, now_ms))
+    backend.found = an_hour(now_ms, 2, *more)
     open_live(chrome, url + path.format(quote(EVIL, safe="")))
     assert "<script>window.owned=1</script>" in chrome.text()
-    desk.found = an_hour(
+    backend.found = an_hour(
         now_ms, 3, *more, Acted("again", EVIL, EVIL, EVIL, now_ms), complete(2, EVIL), written(EVIL, 2, 77)
     )
     chrome.wait_for(
@@ -286,9 +286,9 @@ def test_a_script_that_got_in_would_not_run(chrome: Browser, url: str) -> None:
     assert len([each for each in chrome.complaints() if "Content Security Policy" in each]) >= 3
 
 
-def test_a_token_is_asked_for_and_kept_in_the_tab_alone(chrome: Browser, desk: PlainDesk) -> None:
+def test_a_token_is_asked_for_and_kept_in_the_tab_alone(chrome: Browser, backend: PlainDesk) -> None:
     """With tokens the page shows nothing until one is given; a wrong one is told; no cookie is set."""
-    with served(desk) as url:
+    with served(backend) as url:
         chrome.open(url)
         chrome.wait_for(lambda: chrome.run("return !document.getElementById('enter').hidden"), "the form")
         assert "shop" not in chrome.text()
@@ -302,11 +302,13 @@ def test_a_token_is_asked_for_and_kept_in_the_tab_alone(chrome: Browser, desk: P
         chrome.run("sessionStorage.clear()")
 
 
-def test_dead_letters_are_shown_to_who_may_act_with_a_mark_at_what_is_wrong(chrome: Browser, desk: PlainDesk) -> None:
+def test_dead_letters_are_shown_to_who_may_act_with_a_mark_at_what_is_wrong(
+    chrome: Browser, backend: PlainDesk
+) -> None:
     """Who may act presses the button and sees the record with the mark under the value, as text: nothing in it is an element.
     Who may read is told that they may not. What comes by events leaves the letters where they are."""
-    desk.shown = {"orders": LETTERS}
-    with served(desk) as url:
+    backend.shown = {"orders": LETTERS}
+    with served(backend) as url:
         for token, said in ((READER, "may read and not act"), (ACTOR, "1 of 7 of the last day, in shop.dead_letters")):
             chrome.open(f"{url}/")
             chrome.run(f"sessionStorage.setItem('floe-token', '{token}')")
@@ -321,7 +323,7 @@ def test_dead_letters_are_shown_to_who_may_act_with_a_mark_at_what_is_wrong(chro
         assert chrome.run("return document.querySelector('#letters time').dateTime") == "2027-01-15T07:59:00.000Z"
         chrome.picture(PICTURES / "letters.png")
         now_ms = int(time.time() * 1000)
-        desk.found = an_hour(now_ms, 2, written("shop.orders", 999), complete(999))
+        backend.found = an_hour(now_ms, 2, written("shop.orders", 999), complete(999))
         chrome.wait_for(lambda: "999" in chrome.text("#detail"), "the new batch")
         assert LETTERS.letters[0].lines[0] in chrome.text("#letters")
         chrome.size(360, 740)
@@ -331,20 +333,20 @@ def test_dead_letters_are_shown_to_who_may_act_with_a_mark_at_what_is_wrong(chro
         chrome.size(1280, 900)
 
 
-def test_a_server_that_ends_is_told_and_found_again(chrome: Browser, desk: PlainDesk) -> None:
+def test_a_server_that_ends_is_told_and_found_again(chrome: Browser, backend: PlainDesk) -> None:
     """Who looks sees that the page is not live any more, and that it is again, without a reload."""
     from framework.web.access.access import Access
     from framework.web.app import create_app
     from framework.web.serve import bind, server
 
-    with served(desk, tokens=None) as url:
+    with served(backend, tokens=None) as url:
         open_live(chrome, url)
         port = int(url.rsplit(":", 1)[1])
     chrome.wait_for(lambda: chrome.text("#link").startswith("not live"), "the end")
     import threading
 
     bound = bind("127.0.0.1", port)
-    running = server(create_app(desk, Access(None)))
+    running = server(create_app(backend, Access(None)))
     thread = threading.Thread(target=running.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
     try:

@@ -55,7 +55,9 @@ MODULES_NOT_RUN = {
 def test_floe_understands_every_command(page: Path) -> None:
     """Every verb and option of floe's that a page names, in a block or in a sentence, is one of this version; a command
     in a block that is written out is taken by the parser of the command line."""
-    assert [f"{one.place}: {one.text}: {told}" for one in commands(page) if one.is_floe and (told := wrong(one))] == []
+    assert [
+        f"{one.place}: {one.text}: {reported}" for one in commands(page) if one.is_floe and (reported := wrong(one))
+    ] == []
 
 
 def test_the_check_sees_what_is_wrong() -> None:
@@ -163,6 +165,6 @@ def test_other_programs_are_there() -> None:
 
 def test_the_list_of_what_is_not_run_is_short_and_needed() -> None:
     """Each line of the list is for a command of a page."""
-    told = {one.text.split("  ")[0].strip() for one in ALL}
-    assert [line for line in NOT_RUN if not any(text == line or text.startswith(f"{line} ") for text in told)] == []
+    reported = {one.text.split("  ")[0].strip() for one in ALL}
+    assert [line for line in NOT_RUN if not any(text == line or text.startswith(f"{line} ") for text in reported)] == []
     assert len(NOT_RUN) + len(MODULES_NOT_RUN) <= 20

@@ -72,7 +72,7 @@ def test_links_and_anchors_lead_somewhere(site: Path) -> None:
 
 def test_links_into_the_repository_lead_to_files(site: Path) -> None:
     """A link of a page that leaves docs/ goes to a file of the repository."""
-    base = "https://github.com/floe-pipelines/floe/blob/main/"
+    base = "https://git.example.com/data/floe/blob/main/"
     found = {link for page in site.rglob("*.html") for link in re.findall(f'href="{base}([^"#]+)', page.read_text())}
     assert len(found) > 5
     assert [path for path in sorted(found) if not (ROOT / path).exists()] == []

@@ -80,12 +80,12 @@ def test_many_tables(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Every step of the second tutorial works as it is written; the three ways to cut the flights hold them all."""
     said = run_tutorial("many-tables.md", tmp_path_factory.mktemp("state"), tmp_path_factory.mktemp("work"), 1170)
     assert "336,776 of 336,776 flights in 16 tables, 26,115 of 26,115 hours of weather in another" in said
-    told = re.search(
+    reported = re.search(
         r"([0-9,]+) files in ([0-9,]+) partitions; all 58,665 rows of \S+carrier_ua, in [0-9]+ files, are", said
     )
-    assert told is not None
+    assert reported is not None
     # A day of the topic lies in one of its partitions, so a day of a table has few files.
-    assert int(told[1].replace(",", "")) < 1.3 * int(told[2].replace(",", ""))
+    assert int(reported[1].replace(",", "")) < 1.3 * int(reported[2].replace(",", ""))
     for expected in ("carrier: 16 tables", "origin: 3 tables", "dest: 105 tables"):
         assert f"flights_by_{expected}, 336,776 flights" in said
 

@@ -77,9 +77,9 @@ def test_object_store_that_fails_writes(
 
             proxy.before = lambda method, path: s3_error(400, "ExpiredToken")
             broker.produce(topic, records(100, start=400))
-            told = wait_for(lambda: degraded(project, "store"), "a state that tells of it")
+            reported = wait_for(lambda: degraded(project, "store"), "a state that tells of it")
             # An answer to HEAD has no body, so there the status is all that a store can say.
-            assert "ExpiredToken" in told["reason"] or "HTTP status 400" in told["reason"], told
+            assert "ExpiredToken" in reported["reason"] or "HTTP status 400" in reported["reason"], reported
             proxy.before = lambda method, path: None
             lands(project, 500, run)
             assert run.terminate() == 0, run.output
@@ -135,11 +135,11 @@ def test_catalog_answers_every_status_once(project: Project, broker: Broker, res
         rows = 20
         for status in statuses:
             for door in ("before", "after"):
-                told: list[str] = []
+                reported: list[str] = []
 
-                def once(method: str, path: str, status: int = status, told: list[str] = told) -> int | None:
-                    if method == "POST" and "/tables/" in path and not told:
-                        told.append(path)
+                def once(method: str, path: str, status: int = status, reported: list[str] = reported) -> int | None:
+                    if method == "POST" and "/tables/" in path and not reported:
+                        reported.append(path)
                         return status
                     return None
 
@@ -147,7 +147,7 @@ def test_catalog_answers_every_status_once(project: Project, broker: Broker, res
                 broker.produce(topic, records(20, start=rows, kinds=1))
                 rows += 20
                 wait_for(lambda wanted=rows: landed(project) == wanted, f"row {rows} in spite of {status} {door}")
-                assert told, f"no commit met {status} {door}"
+                assert reported, f"no commit met {status} {door}"
                 setattr(proxy, door, lambda method, path: None)
         (table,) = project.tables("shop")
         batches = run.output.count("announced in")

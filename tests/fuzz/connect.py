@@ -168,19 +168,21 @@ def check_connect(seed: int, most: int = 1000) -> Report:
         if offset in refused:
             report.refused["connect"] += 1
             # What a schema's whole number is written as is its own digits: 1.0 may be refused.
-            good, told = must is None or any(mark in text for mark in (b".", b"e", b"E")), refused[offset].code
+            good, reported = must is None or any(mark in text for mark in (b".", b"e", b"E")), refused[offset].code
         else:
             report.rows["connect"] += 1
             found = {name: columns[name][at] for name in names}
             at += 1
-            told = str(found)
+            reported = str(found)
             good = must is not None and all(_same(must[name], value) for name, value in found.items())
             for name, value in found.items():
                 if value is not None:
                     report.values["connect", _FAMILY.get(name, name)] += 1
         if not good:
             report.wrong += 1
-            report.faults.append(("wrong connect", seed, f"{text[:300]!r}\n  must be {must!r:.300}\n  is {told:.300}"))
+            report.faults.append(
+                ("wrong connect", seed, f"{text[:300]!r}\n  must be {must!r:.300}\n  is {reported:.300}")
+            )
     return report
 
 

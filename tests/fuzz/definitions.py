@@ -38,7 +38,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from framework.table.readable import Definition
+from framework.table.readable import TableDefinition
 
 PLAIN = ("id", "ts", "name", "meta", "value", "x", "Id2", "é", "long name", "key", "element", "a", "b")
 # `MetadataColumns` of the Java library, which Spark refuses as columns.
@@ -132,7 +132,7 @@ class _Draw:
         return PartitionSpec(*made, spec_id=number)
 
 
-def definition(seed: int) -> Definition:
+def definition(seed: int) -> TableDefinition:
     """Any definition whose full names are all different: that much PyIceberg asks of a schema, too."""
     chance = random.Random(seed)
     while True:
@@ -155,10 +155,10 @@ def definition(seed: int) -> Definition:
             source, transform = chance.choice(fields)[1], chance.choice(TRANSFORMS[:3])
             by = SortField(source.field_id, transform, SortDirection.ASC, NullOrder.NULLS_FIRST)
             orders = (SortOrder(by, order_id=1),)
-        return Definition(schema, specs, orders, 2)
+        return TableDefinition(schema, specs, orders, 2)
 
 
-def metadata_json(wanted: Definition) -> str:
+def metadata_json(wanted: TableDefinition) -> str:
     """The metadata of an empty table of this definition, as a catalog would keep it."""
     partition_ids = [field.field_id for spec in wanted.specs for field in spec.fields]
     schema = json.loads(Schema(*wanted.schema.fields).model_dump_json())

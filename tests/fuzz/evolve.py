@@ -22,11 +22,11 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IcebergType
 
 from framework.config.spec import (
-    Case,
     CreatePolicy,
     EmptyValues,
     EvolveMode,
     EvolvePolicy,
+    NameCase,
     TablePolicy,
     TextAsNumber,
     ValuesPolicy,
@@ -34,7 +34,7 @@ from framework.config.spec import (
 )
 from framework.record.model import TableTarget
 from framework.table.partitions import specs
-from framework.table.readable import Definition, faults
+from framework.table.readable import TableDefinition, faults
 from framework.table.schema.arrow import parse_schema
 from framework.testing.tables import MemoryTables
 from testbed.record_samples import alone, block, plan, processed, target
@@ -259,7 +259,7 @@ def _policy(chance: random.Random) -> TablePolicy:
             otherwise=chance.choice((word.FREEZE, word.DISCARD_VALUE, word.DEAD_LETTER)),
             names=chance.choice((word.RENAME, word.RENAME, word.DISCARD_VALUE, word.FREEZE, word.DEAD_LETTER)),
         ),
-        case=Case.SENSITIVE,
+        case=NameCase.SENSITIVE,
         values=ValuesPolicy(
             chance.choice(list(WholeNumbers)), chance.choice(list(TextAsNumber)), chance.choice(list(EmptyValues))
         ),
@@ -334,13 +334,13 @@ def check_evolve(seed: int, most: int = 1000) -> Report:
     report = Report(documents=count)
     way = "evolve"
     try:
-        told, table = _landed(drawn)
+        reported, table = _landed(drawn)
     except Exception:
         report.uncaught += 1
         report.faults.append(("uncaught evolve", seed, traceback.format_exc()))
         return report
     schema = parse_schema(table.schema_json)
-    if wrong := faults(Definition(schema, specs(table))):
+    if wrong := faults(TableDefinition(schema, specs(table))):
         report.wrong += 1
         report.faults.append(
             ("unreadable evolve", seed, f"{[str(each) for each in wrong]}\n {policy}\n {values[:6]} {cuts}")
@@ -353,7 +353,7 @@ def check_evolve(seed: int, most: int = 1000) -> Report:
             ("wrong evolve", seed, f"columns {kinds}\n must be {model.table}\n {policy}\n {values[:6]} {cuts}")
         )
         return report
-    for at, (must, found) in enumerate(zip(wanted, told, strict=True)):
+    for at, (must, found) in enumerate(zip(wanted, reported, strict=True)):
         if isinstance(found, str) or isinstance(must, Refused):
             report.refused[way] += 1
             good = isinstance(found, str) and isinstance(must, Refused)
@@ -390,7 +390,7 @@ def _landed(drawn: Drawn) -> tuple[list[Any], TableTarget]:
         spec_json=now.model_dump_json(),
         other_specs_json=tuple(each.model_dump_json() for each in before),
     )
-    told: list[Any] = []
+    reported: list[Any] = []
     for begin, end in pairwise(drawn.cuts):
         records = block(values[begin:end], first_offset=begin)
         for _ in range(12):
@@ -413,9 +413,9 @@ def _landed(drawn: Drawn) -> tuple[list[Any], TableTarget]:
         left = iter(range(0 if rows is None else rows.num_rows))
         for offset in range(begin, end):
             at = None if offset in letters else next(left)
-            told.append(letters[offset] if at is None else {name: column[at] for name, column in columns.items()})
+            reported.append(letters[offset] if at is None else {name: column[at] for name, column in columns.items()})
         assert next(left, None) is None
-    return told, tables.targets["ns.t"]
+    return reported, tables.targets["ns.t"]
 
 
 def _kind(kind: IcebergType) -> Kind:

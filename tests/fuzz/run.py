@@ -32,7 +32,7 @@ BEGIN, END = "<!-- fuzz: begin -->", "<!-- fuzz: end -->"
 
 def run(documents: int, seed: int, most: int = 1000, show: bool = False) -> Report:
     """Blocks until there are so many documents; block n has the seed `seed + n`."""
-    report, number, began, told = Report(), 0, time.monotonic(), 0.0
+    report, number, began, reported = Report(), 0, time.monotonic(), 0.0
     while report.documents < documents:
         # What matters is how many tables there are as much as how many records stand beside each other.
         wide = most if number % 10 == 0 else min(most, 40)
@@ -47,10 +47,10 @@ def run(documents: int, seed: int, most: int = 1000, show: bool = False) -> Repo
             report.faults[known:] if show else ()
         ):  # as soon as it is found: a run takes its time
             print(f"--- {what}, seed {its_seed}\n{text}", flush=True)
-        if show and time.monotonic() - told > 10:
-            told = time.monotonic()
+        if show and time.monotonic() - reported > 10:
+            reported = time.monotonic()
             print(
-                f"{report.documents:,} documents in {number:,} blocks, {told - began:.0f} s: {report.wrong} wrong,"
+                f"{report.documents:,} documents in {number:,} blocks, {reported - began:.0f} s: {report.wrong} wrong,"
                 f" {report.disagreements} disagreements, {report.uncaught} uncaught",
                 file=sys.stderr,
                 flush=True,

@@ -637,12 +637,12 @@ def check_typed(form: str, seed: int, most: int = 1000) -> Report:
         shape = replace(shape, columns={name: others.get(name, kind) for name, kind in drawn.kinds.items()})
     wanted = [_in_columns(row, drawn.kinds, shape) for row in drawn.wanted]
     try:
-        told = _told(drawn, shape, given)
+        reported = _reported(drawn, shape, given)
     except Exception:
         report.uncaught += 1
         report.faults.append((f"uncaught {form}", seed, traceback.format_exc()))
         return report
-    for at, (must, found) in enumerate(zip(wanted, told, strict=True)):
+    for at, (must, found) in enumerate(zip(wanted, reported, strict=True)):
         if isinstance(found, str):
             report.refused[form] += 1
             good = isinstance(must, Refused) or may_be_refused(must)
@@ -675,7 +675,7 @@ def _in_columns(row: Any, kinds: dict[str, Kind], shape: Shape) -> Any:
         return refused
 
 
-def _told(drawn: Drawn, shape: Shape, given: bool) -> list[Any]:
+def _reported(drawn: Drawn, shape: Shape, given: bool) -> list[Any]:
     data_type = EvolveMode.WIDEN if shape.empty_is_null and not given else EvolveMode.FREEZE
     made = policy(EvolveMode.EVOLVE, data_type=data_type, otherwise=EvolveMode.FREEZE)
     reads = TextAsNumber.READ if shape.reads_text else TextAsNumber.REFUSE

@@ -91,18 +91,18 @@ def check_block(drawn: Block, seed: int, ways: dict[str, Way] | None = None) -> 
     tables = {name: target(name, schema=schema, table_policy=fixed) for name in names}
     records = block(drawn.values)
     wanted = [_judged(data, drawn) for data in drawn.values]
-    told: dict[str, list[Any]] = {}
+    reported: dict[str, list[Any]] = {}
     by_sql = SQL_WAY if drawn.shape.sql_may_read and not drawn.routed else {}
     for way, process in (ways or WAYS | by_sql).items():
         try:
             result = process(records, made, tables)
-            told[way] = _told(result, len(records), drawn.shape)
+            reported[way] = _reported(result, len(records), drawn.shape)
         except Exception:
             report.uncaught += 1
             report.faults.append((f"uncaught {way}", seed, traceback.format_exc()))
             continue
-        _compare(report, way, wanted, told[way], drawn, seed)
-    ways_told = iter(told.items())
+        _compare(report, way, wanted, reported[way], drawn, seed)
+    ways_told = iter(reported.items())
     first = next(ways_told, None)
     for way, found in ways_told:
         assert first is not None
@@ -140,7 +140,7 @@ def _route(data: bytes) -> None:
         raise Refused("no such table")
 
 
-def _told(result: BlockResult, count: int, shape: Shape) -> list[Any]:
+def _reported(result: BlockResult, count: int, shape: Shape) -> list[Any]:
     """For each record its row or the code of its dead letter; exactly one of them."""
     assert not result.needs, result.needs
     found: list[Any] = [None] * count
@@ -161,8 +161,8 @@ def _told(result: BlockResult, count: int, shape: Shape) -> list[Any]:
     return found
 
 
-def _compare(report: Report, way: str, wanted: list[Any], told: list[Any], drawn: Block, seed: int) -> None:
-    for at, (must, found) in enumerate(zip(wanted, told, strict=True)):
+def _compare(report: Report, way: str, wanted: list[Any], reported: list[Any], drawn: Block, seed: int) -> None:
+    for at, (must, found) in enumerate(zip(wanted, reported, strict=True)):
         if isinstance(found, str):
             report.refused[way] += 1
             good = isinstance(must, Refused) or may_be_refused(must)

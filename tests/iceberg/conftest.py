@@ -21,7 +21,7 @@ from framework.adapters.iceberg.catalog import IcebergCatalog
 from framework.adapters.iceberg.define import DEFAULT_PROPERTIES
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.commit.events.event_types import DataFile
-from framework.commit.machine.effects import CommitTable, PipelineProgress, TableProgress, TableView
+from framework.commit.machine.effects import CommitTable, ExaminedTable, PipelineProgress, TableProgress
 from framework.config.spec import PartitionFieldSpec, TablePolicy
 from framework.table.changes import CreateTable
 from framework.table.partitions import spec_of
@@ -76,7 +76,7 @@ class Lake:
         catalog.create_table(name, schema, partition_spec=spec_of(schema, partition_by), properties=properties)
         return name
 
-    def view(self, name: str, branch: str = "main", topic: str = TOPIC) -> TableView:
+    def view(self, name: str, branch: str = "main", topic: str = TOPIC) -> ExaminedTable:
         view = self.tables.load_view(name, branch, topic)
         assert view is not None
         return view
@@ -93,7 +93,7 @@ class Lake:
         name: str,
         files: Sequence[DataFile],
         offset: int,
-        view: TableView | None = None,
+        view: ExaminedTable | None = None,
         branch: str = "main",
         topic: str = TOPIC,
         commit_id: str | None = None,

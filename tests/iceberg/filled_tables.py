@@ -69,7 +69,7 @@ class Place:
         )
         self.publisher.publish((written, DataComplete("p", "r", self.batch, ranges, sums, sums, (name,))))
 
-    def told(self, policy: MaintenancePolicy) -> Deployed:
+    def reported(self, policy: MaintenancePolicy) -> Deployed:
         """What a run of pipeline `p` tells whose file has this policy for all tables."""
         pipeline = loaded()
         spec = replace(pipeline.spec, tables=TablesSpec(TablePolicy(maintenance=policy)))
@@ -77,7 +77,7 @@ class Place:
         return Deployed("p", "r", "hash", json.loads(json.dumps({"plan": plan, "settings": {}})), "1", 0)
 
     def tell(self, policy: MaintenancePolicy) -> None:
-        self.publisher.publish((self.told(policy),))
+        self.publisher.publish((self.reported(policy),))
 
     def clean(self, *patterns: str, delete: bool = False, topics: tuple[str, ...] = ()) -> dict[str, TableOrphans]:
         topics = topics or (self.topic,)

@@ -1,4 +1,4 @@
-"""A pipeline with a table that follows its keys, without Spark: for tests of what its tasks and its driver do."""
+"""A pipeline with an upsert table, without Spark: for tests of what its tasks and its driver do."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
 from framework.adapters.iceberg.upsert.search import search
-from framework.adapters.iceberg.upsert.target import keyed_target_of
+from framework.adapters.iceberg.upsert.target import upsert_target_of
 from framework.adapters.maintenance.copy_on_write import copies_without
 from framework.commit.events.event_types import Accounting, DataComplete, DataWritten
 from framework.commit.machine.effects import Committed
 from framework.config.spec import Deletes, KeyIndexUse, PartitionFieldSpec, TablePolicy, WriteMode, WritePolicy
 from framework.plan.model import Plan
-from framework.record.model import BlockResult, KeyedRows, Slice, SliceReport, TaskReport
+from framework.record.model import BlockResult, TaskRange, TaskRangeReport, TaskReport, UpsertRows
 from framework.runtime.batches.batch import BatchScope, summarise
-from framework.runtime.upsert.heads import KeyedTables
+from framework.runtime.upsert.heads import UpsertHeads
 from framework.table.schema.arrow import arrow_schema, parse_schema
 from framework.table.upsert.key_index import Step
 from framework.task.context import TaskContext
@@ -93,7 +93,7 @@ class Pipeline:
 
     def restart(self) -> None:
         """As a new run of the pipeline, which knows only what it can read."""
-        self.tables = KeyedTables(self.plan, self.lake.tables)
+        self.tables = UpsertHeads(self.plan, self.lake.tables)
         self.tables.indexes._do_work = _in_this_process
 
     def context(self) -> TaskContext:
@@ -126,8 +126,8 @@ class Pipeline:
                     "events",
                     partition,
                 )
-            piece = Slice("events", "id", partition, start, start + len(own))
-            run.slices.append(SliceReport(piece, len(own), 0, 0, 0, 0, None))
+            piece = TaskRange("events", "id", partition, start, start + len(own))
+            run.slices.append(TaskRangeReport(piece, len(own), 0, 0, 0, 0, None))
             sent += [sent_report(pickle.dumps(run.finish())), *outbox.sent()]
             self.offsets["events", partition] += len(own)
         for receiver in range(self.plan.read.slices):
@@ -138,7 +138,7 @@ class Pipeline:
         self.batch += 1
         return BatchScope("run", self.batch, starts, dict(self.offsets), {"events": "id"}), reports
 
-    def keyed_rows(self, changes: Sequence[tuple[Key, Any]], first: int, schema: pa.Schema) -> KeyedRows:
+    def keyed_rows(self, changes: Sequence[tuple[Key, Any]], first: int, schema: pa.Schema) -> UpsertRows:
         """These changes of one partition as tasks read them, the first of them at this offset."""
         return keyed_rows(changes, first, schema)
 
@@ -188,7 +188,7 @@ class Pipeline:
         table = self.lake.plain(self.name)
         target = self.lake.tables.load_target(self.name, UPSERT)
         assert target is not None
-        base = keyed_target_of(table, target)
+        base = upsert_target_of(table, target)
         keys = pa.Table.from_pylist([{"code": code, "shop": shop} for shop, code in self.rows])
         hits = search(table.io, list(base.files.by_path.values()), base.columns.of(base.key_ids), keys)
         found = {list(self.rows)[key]: int(row) for key, row in zip(hits.keys, hits.row_ids, strict=True)}
@@ -202,12 +202,12 @@ def unpickled(made: pa.RecordBatch) -> TaskReport:
     return report
 
 
-def keyed_rows(changes: Sequence[tuple[Key, Row]], first: int, schema: pa.Schema) -> KeyedRows:
+def keyed_rows(changes: Sequence[tuple[Key, Row]], first: int, schema: pa.Schema) -> UpsertRows:
     placed = list(enumerate(changes, first))
     upserts = [(offset, key, row) for offset, (key, row) in placed if row is not None]
     deletes = [(offset, key) for offset, (key, row) in placed if row is None]
     keys = pa.schema([schema.field("code"), schema.field("shop")])
-    return KeyedRows(
+    return UpsertRows(
         pa.Table.from_pylist([{"shop": k[0], "code": k[1], "day": r[0], "name": r[1]} for _, k, r in upserts], schema),
         np.array([offset for offset, _, _ in upserts], np.int64),
         pa.Table.from_pylist([{"shop": shop, "code": code} for _, (shop, code) in deletes], keys),

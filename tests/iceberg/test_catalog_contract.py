@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.table.update import AssertTableUUID, RemoveSnapshotRefUpdate
 
-from framework.commit.machine.effects import CommitTable, Committed, PipelineProgress, TableProgress, TableView
+from framework.commit.machine.effects import CommitTable, Committed, ExaminedTable, PipelineProgress, TableProgress
 from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY
 from tests.iceberg.conftest import SCHEMA, TOPIC, Lake
 from tests.protocol import build
@@ -34,12 +34,12 @@ class Both:
         self.world = w.World(tables=(w.Table(NAME, "uuid"),))
         self.offset = 0
         self.older: list[str] = []  # metadata files, one for each version that the model keeps
-        self.views: list[tuple[TableView, TableView]] = [self.examined()]
+        self.views: list[tuple[ExaminedTable, ExaminedTable]] = [self.examined()]
 
-    def examined(self) -> tuple[TableView, TableView]:
+    def examined(self) -> tuple[ExaminedTable, ExaminedTable]:
         return self.world.table(NAME).view(NAME), self.lake.view(NAME)
 
-    def commit(self, views: tuple[TableView, TableView] | None = None) -> bool:
+    def commit(self, views: tuple[ExaminedTable, ExaminedTable] | None = None) -> bool:
         """One of floe's commits, decided from the present view or from an older one; whether it was made."""
         modelled, real = views or self.examined()
         self.offset += 1

@@ -1,4 +1,4 @@
-"""Compaction of tables that follow their keys, with a batch in every window between its reading and its commit: every
+"""Compaction of upsert tables, with a batch in every window between its reading and its commit: every
 group is compacted in the first round, and the table is what a fold of the changes holds."""
 
 from __future__ import annotations

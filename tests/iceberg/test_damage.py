@@ -20,9 +20,9 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from framework.adapters.iceberg.upsert import hash_files
 from framework.adapters.iceberg.upsert.deleted_keys import (
     DeletedKeys,
-    UnusableTombstones,
+    UnusableDeletedKeys,
     older_than_deletes,
-    write_tombstones,
+    write_deleted_keys,
 )
 from framework.adapters.iceberg.upsert.index_runs import Entries, UnusableRun, find, read_run, write_run
 from framework.adapters.key_hash import KeyHashes, hash_keys
@@ -155,14 +155,14 @@ def test_deleted_keys_in_a_damaged_file_are_those_that_were_written_or_said(tmp_
         values = [pick.randrange(9) for _n in numbers]
         order = pa.array([str(v) for v in values]) if by_text else pa.array(values, pa.int64())
         deleted = DeletedKeys(hash_keys([pa.array(numbers, pa.int64())]), order, np.ones(count, np.int64))
-        file = write_tombstones(IO, str(tmp_path), deleted)
+        file = write_deleted_keys(IO, str(tmp_path), deleted)
         before = damage(Path(file.path), pick, others)
         others = [*others[-20:], before]
         asked = list(range(60))
         records = pa.array(["4"] * 60) if by_text else pa.array([4] * 60, pa.int64())
         try:
             older = older_than_deletes(IO, [file], hash_keys([pa.array(asked, pa.int64())]), records, 0)
-        except UnusableTombstones:
+        except UnusableDeletedKeys:
             outcomes["said"] += 1
             continue
         held = dict(zip(numbers, values, strict=True))

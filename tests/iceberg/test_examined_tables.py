@@ -12,7 +12,7 @@ from pyiceberg.types import LongType, NestedField
 from framework.adapters.iceberg import examined_tables
 from framework.adapters.iceberg.examined_tables import MOST, ExaminedTables
 from framework.adapters.iceberg.views import view_of
-from framework.commit.machine.effects import TableView
+from framework.commit.machine.effects import ExaminedTable
 from tests.iceberg.conftest import Lake
 
 pytestmark = pytest.mark.iceberg
@@ -25,11 +25,11 @@ def table(lake: Lake) -> Table:
 
 
 @pytest.fixture
-def view(table: Table) -> TableView:
+def view(table: Table) -> ExaminedTable:
     return view_of("shop.examined", table.metadata, "main", "control")
 
 
-def test_it_is_given_once_and_for_its_own_view(table: Table, view: TableView) -> None:
+def test_it_is_given_once_and_for_its_own_view(table: Table, view: ExaminedTable) -> None:
     """What was examined is given for that view alone, and not a second time."""
     examined = ExaminedTables()
     examined.put(view, table)
@@ -40,7 +40,7 @@ def test_it_is_given_once_and_for_its_own_view(table: Table, view: TableView) ->
     assert examined.take(view) is None
 
 
-def test_old_and_many_are_forgotten(table: Table, view: TableView, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_and_many_are_forgotten(table: Table, view: ExaminedTable, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few tables are kept, and none for long: the next commit loads them."""
     examined = ExaminedTables()
     for number in range(MOST + 1):

@@ -1,4 +1,4 @@
-"""Tables that follow their keys, with files that others wrote: their rows have keys like any other, whatever the file
+"""Upsert tables, with files that others wrote: their rows have keys like any other, whatever the file
 says of its columns."""
 
 from __future__ import annotations

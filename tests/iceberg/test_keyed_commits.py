@@ -32,7 +32,7 @@ from framework.adapters.maintenance import copy_on_write
 from framework.adapters.maintenance.copy_on_write import copies_without
 from framework.adapters.maintenance.tables import TableCare
 from framework.adapters.parquet.files import TableWriter
-from framework.commit.events.event_types import DataFile, KeyedChanges
+from framework.commit.events.event_types import DataFile, UpsertChanges
 from framework.commit.machine.effects import (
     CommitConflict,
     CommitFailed,
@@ -94,7 +94,9 @@ class Table:
         hits = search(plain.io, files, table_columns(plain.metadata).of((1, 2)), keys)
         path = f"{plain.location()}/data/{uuid.uuid4().hex}-keys.parquet"
         written = write_keys(plain.io, path, keys, hits, [file.path for file in files])
-        keyed = KeyedChanges(head.snapshot_id if head else None, (1, 2), (written,), len(keys), copy_on_write=is_copied)
+        keyed = UpsertChanges(
+            head.snapshot_id if head else None, (1, 2), (written,), len(keys), copy_on_write=is_copied
+        )
         rows = [
             {"shop": s, "code": c, "day": row[0], "name": row[1]} for (s, c), row in changes.items() if row is not None
         ]
@@ -602,7 +604,7 @@ def test_keys_of_every_type_are_searched_for_again(lake: Lake, kind: str, delete
     assert len(hits) == (deletes == "a file that moved")
     path = f"{plain.location()}/data/{uuid.uuid4().hex}-keys.parquet"
     file = write_keys(plain.io, path, keys, hits, [each.path for each in live])
-    keyed = KeyedChanges(head.snapshot_id, key_ids, (file,), 1)
+    keyed = UpsertChanges(head.snapshot_id, key_ids, (file,), 1)
 
     if deletes == "a file that moved":
         TableCare(lake.tables).compact(name, CompactionPolicy(min_input_files=2), dry_run=False)

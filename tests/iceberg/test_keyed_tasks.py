@@ -34,19 +34,19 @@ from framework.adapters.iceberg.upsert.index_file import write_index
 from framework.adapters.iceberg.upsert.index_runs import entries_of, write_run
 from framework.adapters.iceberg.upsert.keys_file import read_found, read_keys, write_keys
 from framework.adapters.iceberg.upsert.search import Hits, search
-from framework.adapters.iceberg.upsert.target import KeyedTarget
+from framework.adapters.iceberg.upsert.target import UpsertTarget
 from framework.adapters.maintenance.tables import TableCare
 from framework.adapters.parquet.files import TableWriter
 from framework.adapters.parquet.key_places import key_places
 from framework.adapters.parquet.partition import partitions
 from framework.adapters.waiting_pieces import WaitingPieces
-from framework.commit.events.event_types import Accounting, KeyedChanges
+from framework.commit.events.event_types import Accounting, UpsertChanges
 from framework.commit.machine.effects import Committed
 from framework.config.spec import Deletes, KeyIndexUse, TablePolicy
 from framework.config.values.maintenance import CompactionPolicy
 from framework.errors import AccountingError, FloeError, TableBlocked
 from framework.plan.compile import BUFFER_BYTES
-from framework.record.model import BlockResult, KeyedRows
+from framework.record.model import BlockResult, UpsertRows
 from framework.runtime.batches.batch import summarise
 from framework.table.schema.arrow import arrow_schema, parse_schema
 from framework.table.upsert import key_index
@@ -178,7 +178,7 @@ def test_without_the_exchange_nothing_is_written_by_key(lake: Lake) -> None:
     schema = arrow_schema(parse_schema(context.tables[pipeline.name].schema_json))
     result = BlockResult(keyed={pipeline.name: keyed_rows([((1, "a"), (1, "x"))], 0, schema)})
 
-    with pytest.raises(FloeError, match="follows its keys") as caught:
+    with pytest.raises(FloeError, match="is an upsert table") as caught:
         TaskRun(context).add(result, "events", 0)
     assert caught.value.code == "FLOE-R145"
     TaskRun(replace(context, is_trial=True)).add(result, "events", 0)
@@ -229,7 +229,7 @@ def test_a_head_that_did_not_move_is_not_read_again(lake: Lake) -> None:
     first, again = (pipeline.context().keyed[pipeline.name] for _ in range(2))
     assert first is again
     pipeline.do([(0, (1, "a"), (1, "y"))])
-    moved: KeyedTarget = pipeline.context().keyed[pipeline.name]
+    moved: UpsertTarget = pipeline.context().keyed[pipeline.name]
     assert moved.snapshot_id != first.snapshot_id
 
 
@@ -349,7 +349,7 @@ def test_keys_are_looked_at_again_after_rows_were_added(lake: Lake, between: str
         pipeline.context()
 
 
-def _all_gone(lake: Lake, name: str) -> KeyedChanges:
+def _all_gone(lake: Lake, name: str) -> UpsertChanges:
     """A batch that deletes the key that was appended twice."""
     table = lake.plain(name)
     head = table.current_snapshot()
@@ -359,7 +359,7 @@ def _all_gone(lake: Lake, name: str) -> KeyedChanges:
     keys_ = pa.Table.from_pylist([{"code": "a", "shop": 1}])
     hits = search(table.io, live, table_columns(table.metadata).of((2, 1)), keys_)
     file = write_keys(table.io, f"{table.location()}/data/gone-keys.parquet", keys_, hits, [each.path for each in live])
-    return KeyedChanges(head.snapshot_id, (2, 1), (file,), 1)
+    return UpsertChanges(head.snapshot_id, (2, 1), (file,), 1)
 
 
 def _back_to(lake: Lake, name: str, snapshot_id: int) -> None:
@@ -388,7 +388,7 @@ OURS = (
 class Named(Pipeline):
     """Each row has its name in a column of every name that is floe's own somewhere."""
 
-    def keyed_rows(self, changes: Sequence[tuple[Key, Any]], first: int, schema: pa.Schema) -> KeyedRows:
+    def keyed_rows(self, changes: Sequence[tuple[Key, Any]], first: int, schema: pa.Schema) -> UpsertRows:
         found = super().keyed_rows(changes, first, schema)
         names = found.upserts.column("name")
         rows = found.upserts
@@ -440,7 +440,7 @@ def test_a_trial_behind_the_exchange_finds_the_row_and_leaves_no_file(
 
     def outbox() -> Outbox:
         made_ = Outbox(pipeline.plan)
-        made_.add_keyed(context.tables[pipeline.name], pipeline.keyed_rows(changes, 0, schema), (0, 0))
+        made_.add_upsert(context.tables[pipeline.name], pipeline.keyed_rows(changes, 0, schema), (0, 0))
         return made_
 
     try_received(outbox(), context)
@@ -549,10 +549,10 @@ def memory_of(lake: Lake, folder: Path, count: int, most_bytes: int, buffer_byte
             check=True,
             env={**os.environ, "PYTHONPATH": ".", "TMPDIR": str(folder)},
         )
-        told = json.loads(ended.stdout)
-        found[side] = told["most"]
-        print(f"\n{side}: {told['changes']:,} changes, {told['most'] / MIB:,.0f} MiB")
-        assert told["changes"] > count * 0.4
+        reported = json.loads(ended.stdout)
+        found[side] = reported["most"]
+        print(f"\n{side}: {reported['changes']:,} changes, {reported['most'] / MIB:,.0f} MiB")
+        assert reported["changes"] > count * 0.4
     return found
 
 

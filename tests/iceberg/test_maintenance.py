@@ -38,7 +38,7 @@ from framework.config.values.maintenance import (
 from framework.runtime.coordinator.thread import Coordinator
 from framework.runtime.maintenance.background import TableKeeper
 from framework.runtime.maintenance.orphans import Announced
-from framework.runtime.maintenance.tables import TableReport, maintain, maintain_table
+from framework.runtime.maintenance.tables import MaintenanceReport, maintain, maintain_table
 from tests.conftest import Broker
 from tests.iceberg.conftest import Lake
 from tests.iceberg.deletes import Deleter
@@ -61,7 +61,7 @@ def place(lake: Lake, broker: Broker) -> Iterator[Place]:
     made.publisher.close()
 
 
-def keep(place: Place, name: str, policy: MaintenancePolicy = ONLY_EXPIRY, dry_run: bool = False) -> TableReport:
+def keep(place: Place, name: str, policy: MaintenancePolicy = ONLY_EXPIRY, dry_run: bool = False) -> MaintenanceReport:
     announced = Announced(place.kafka, (place.topic,))
     try:
         where = place.lake.tables.place(name)
@@ -131,16 +131,16 @@ def test_a_dry_run_changes_nothing_and_says_what_would_be(place: Place) -> None:
     nobodys = lake.files(name, [{"id": 9}])
     age(nobodys[0].path)
     before = everything(lake)
-    told = keep(place, name, dry_run=True)
+    reported = keep(place, name, dry_run=True)
     assert everything(lake) == before
-    assert told.expired > 0
-    assert told.orphans == 1
+    assert reported.expired > 0
+    assert reported.orphans == 1
     done = keep(place, name)
     assert (done.expired, done.removed, done.orphans, done.before) == (
-        told.expired, told.removed, told.orphans, told.before,
+        reported.expired, reported.removed, reported.orphans, reported.before,
     )  # fmt: skip
-    assert done.after.snapshots == told.after.snapshots
-    assert done.after.files == told.after.files + 1  # the metadata file of the commit that expired them
+    assert done.after.snapshots == reported.after.snapshots
+    assert done.after.files == reported.after.files + 1  # the metadata file of the commit that expired them
 
 
 def test_what_is_announced_stays_however_old(place: Place) -> None:
@@ -326,7 +326,7 @@ def test_coordinators_that_never_live_for_long_maintain(place: Place, monkeypatc
         keeper = TableKeeper(
             lake.tables, MaintenanceLimits(), lambda: Announced(place.kafka, (place.topic,)), said.append
         )
-        keeper.note(place.told(MaintenancePolicy(compaction=CompactionPolicy(min_input_files=3))))
+        keeper.note(place.reported(MaintenancePolicy(compaction=CompactionPolicy(min_input_files=3))))
         keeper.gap(is_owner=True, is_gap=True)
         keeper.committed(name)
         keeper.turn()
@@ -363,14 +363,14 @@ def test_tables_of_others_are_left_alone(place: Place, monkeypatch: pytest.Monke
     keeper.gap(is_owner=True, is_gap=True)
     keeper._round(ours, 1 << 40)
     assert len(lake.plain(ours).snapshots()) == 3
-    keeper.note(place.told(MaintenancePolicy(expire=expire)))
+    keeper.note(place.reported(MaintenancePolicy(expire=expire)))
     for table in (name, ours):
         keeper._round(table, 1 << 40)
     assert len(lake.plain(name).snapshots()) == 3
     assert len(lake.plain(ours).snapshots()) == 1
 
 
-def asked(place: Place, *patterns: str) -> dict[str, TableReport]:
+def asked(place: Place, *patterns: str) -> dict[str, MaintenanceReport]:
     reports = maintain(place.kafka, (place.topic,), place.lake.tables, patterns or ("*",), False, lambda text: None)
     return {report.table: report for report in reports}
 
@@ -402,7 +402,7 @@ def test_a_table_that_shares_its_files_is_left_alone(place: Place, how: str) -> 
     keeper = TableKeeper(
         lake.tables, MaintenanceLimits(), lambda: Announced(place.kafka, (place.topic,)), lambda text: None
     )
-    keeper.note(place.told(replace(ONLY_EXPIRY, mode=MaintenanceMode.ALWAYS)))
+    keeper.note(place.reported(replace(ONLY_EXPIRY, mode=MaintenanceMode.ALWAYS)))
     keeper.gap(True, True)
     assert keeper._round(name, 1 << 30) == 0
     keeper.stop()
@@ -431,7 +431,7 @@ def test_a_pause_of_commits_holds_maintenance(place: Place) -> None:
     keeper = TableKeeper(
         place.lake.tables, MaintenanceLimits(), lambda: Announced(place.kafka, (place.topic,)), lambda text: None
     )
-    keeper.note(place.told(replace(ONLY_EXPIRY, mode=MaintenanceMode.ALWAYS)))
+    keeper.note(place.reported(replace(ONLY_EXPIRY, mode=MaintenanceMode.ALWAYS)))
     pause = PauseChanged(Holds.COMMITS, "shop.*", True, "ops", "", 0)
     keeper.gap(True, True, with_pause({}, 1, pause))
     keeper._round(name, 1 << 30)
@@ -454,7 +454,7 @@ def test_files_are_left_to_another_maintainer(place: Place) -> None:
     compaction = CompactionPolicy(min_input_files=2)
     keeper = TableKeeper(lake.tables, MaintenanceLimits(), lambda: Announced(place.kafka, (place.topic,)), said.append)
     keeper.gap(is_owner=True, is_gap=True)
-    keeper.note(place.told(MaintenancePolicy(compaction=compaction)))
+    keeper.note(place.reported(MaintenancePolicy(compaction=compaction)))
     for _ in range(2):
         keeper._round(name, 1 << 40)
     assert len(list(lake.plain(name).scan().plan_files())) == 6
@@ -467,7 +467,7 @@ def test_files_are_left_to_another_maintainer(place: Place) -> None:
     assert health.other is not None
     assert "spark 4.1.1 rewrites its files (2 times" in health_line(name, health, "here")
 
-    keeper.note(place.told(MaintenancePolicy(MaintenanceMode.ALWAYS, compaction)))
+    keeper.note(place.reported(MaintenancePolicy(MaintenanceMode.ALWAYS, compaction)))
     keeper._round(name, 1 << 40)
     assert len(list(lake.plain(name).scan().plan_files())) == 1
     assert lake.rows(name) == [1, 2, 3, 4, 5, 6]
@@ -497,7 +497,7 @@ def test_the_coordinator_removes_orphans_once_a_day(place: Place) -> None:
     lake, name = place.lake, place.lake.create("shop.ours", **{"floe.created": "p 0"})
     place.commit(name, lake.files(name, [{"id": 1}]), 1)
     keeper = TableKeeper(lake.tables, MaintenanceLimits(), lambda: Announced(place.kafka, (place.topic,)), print)
-    keeper.note(place.told(MaintenancePolicy()))
+    keeper.note(place.reported(MaintenancePolicy()))
     keeper.gap(is_owner=True, is_gap=True)
     for number in (2, 3):
         announced, nobodys = (lake.files(name, [{"id": number}]) for _ in range(2))
@@ -552,9 +552,9 @@ def test_the_verbs_say_what_they_did(place: Place, tmp_path: Path, capsys: pytes
     assert run_main(["status", "--health", *options]) == 9
     assert "`floe maintain" in capsys.readouterr().out
     assert run_main(["status", "--health", "--json", *options]) == 9
-    told = json.loads(capsys.readouterr().out)
-    Draft202012Validator(json.loads(Path("schemas/status.v1.schema.json").read_text())).validate(told)
-    assert told["tables"][0]["health"]["gain_files"] == 5
+    reported = json.loads(capsys.readouterr().out)
+    Draft202012Validator(json.loads(Path("schemas/status.v1.schema.json").read_text())).validate(reported)
+    assert reported["tables"][0]["health"]["gain_files"] == 5
     assert run_main(["maintain", name, "--dry-run", *options]) == 0
     shown = capsys.readouterr().out
     assert "6 files would be rewritten as 1" in shown

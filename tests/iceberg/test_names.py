@@ -17,17 +17,17 @@ from pyiceberg.types import LongType, NestedField, StructType, TimestamptzType
 from framework.adapters.iceberg.views import definition_of
 from framework.config.names.column_names import RESERVED_BY_FLOE, RESERVED_BY_ICEBERG
 from framework.config.spec import (
-    Case,
     CreatePolicy,
     EvolveMode,
     EvolvePolicy,
     FieldHint,
+    NameCase,
     PartitionFieldSpec,
     TablePolicy,
 )
 from framework.errors import TableBlocked
 from framework.ops.doctor import catalog as doctor_catalog
-from framework.ops.doctor.model import State
+from framework.ops.doctor.model import CheckState
 from framework.record.process import process_block
 from framework.table.changes import AlterTable, CreateTable, Refusal
 from framework.table.create import plan_create
@@ -51,7 +51,7 @@ def policy_of(
     partition_by: Sequence[PartitionFieldSpec] = (), version: str = "2", names: EvolveMode = EvolveMode.RENAME
 ) -> TablePolicy:
     create = CreatePolicy(partition_by=tuple(partition_by), properties=(("format-version", version),))
-    return TablePolicy(create=create, evolve=replace(EvolvePolicy(), names=names), case=Case.INSENSITIVE)
+    return TablePolicy(create=create, evolve=replace(EvolvePolicy(), names=names), case=NameCase.INSENSITIVE)
 
 
 @dataclass(frozen=True)
@@ -236,26 +236,26 @@ def test_doctor_finds_broken_tables_and_its_remedy_makes_them_readable(lake: Lak
         if title in ("empty", "empty_inside", "twin"):
             with pytest.raises(TableBlocked) as refused:
                 landing.take({"ts": TS})
-            assert (refused.value.code, f"floe doctor --mend {landing.name}" in refused.value.remedy) == (
+            assert (refused.value.code, f"floe doctor --repair {landing.name}" in refused.value.remedy) == (
                 "FLOE-R148",
                 True,
             )
     lake.create("ns.sound", _BASE)
     found = list(doctor_catalog.unreadable_tables(lake.tables, "default", "prod"))
-    broken = {finding.check: finding.remedy for finding in found if finding.state is State.ERROR}
-    assert broken == {f"table ns.{title}": f"floe doctor --mend ns.{title} -t prod" for title in BROKEN}
+    broken = {finding.check: finding.remedy for finding in found if finding.state is CheckState.ERROR}
+    assert broken == {f"table ns.{title}": f"floe doctor --repair ns.{title} -t prod" for title in BROKEN}
     assert found[-1].message == "1 table can be read by Spark and Iceberg's Java library"
 
     for title, (_, added, wanted) in BROKEN.items():
-        (told,) = doctor_catalog.mend(lake.tables, f"ns.{title}")
-        assert (told.state, wanted in landings[title].columns()) == (State.OK, True), told
-        (again,) = doctor_catalog.mend(lake.tables, f"ns.{title}")
+        (reported,) = doctor_catalog.repair(lake.tables, f"ns.{title}")
+        assert (reported.state, wanted in landings[title].columns()) == (CheckState.OK, True), reported
+        (again,) = doctor_catalog.repair(lake.tables, f"ns.{title}")
         assert "nothing was changed" in again.message
         value: object = {"": 7} if title == "empty_inside" else 7
         landings[title].take({"ts": TS, added.name: value})
         assert not landings[title].letters
     found = list(doctor_catalog.unreadable_tables(lake.tables, "default", "prod"))
-    assert [finding.state for finding in found] == [State.OK]
+    assert [finding.state for finding in found] == [CheckState.OK]
     queries = [
         f"SELECT max({'.'.join(f'`{part}`' for part in wanted.split('.'))}) AS seen FROM `default`.ns.{title}"
         for title, (_, _, wanted) in BROKEN.items()
@@ -306,14 +306,14 @@ def test_a_table_that_would_be_unreadable_is_not_made(lake: Lake) -> None:
 
 
 def test_the_remedy_works_as_typed(tmp_path: Path) -> None:
-    """`floe doctor --mend TABLE -t TARGET` renames the column and says so, and once more it changes nothing; a table that is
+    """`floe doctor --repair TABLE -t TARGET` renames the column and says so, and once more it changes nothing; a table that is
     not there is an error."""
     project = Project(tmp_path, "127.0.0.1:1")
     lake = Lake(project.catalog_settings)
     lake.create("ns.t", _BASE)
     break_(lake, "ns.t", NestedField(9, "_file", LongType(), required=False))
-    output = project.run("doctor", "--mend", "ns.t")
+    output = project.run("doctor", "--repair", "ns.t")
     assert "ok       table ns.t: column '_file' is now called '_file_'" in output
     assert list(lake.plain("ns.t").schema().column_names) == ["ts", "1", "_file_"]
-    assert "nothing was changed" in project.run("doctor", "--mend", "ns.t")
-    assert "there is no such table" in project.run("doctor", "--mend", "ns.other", code=3)
+    assert "nothing was changed" in project.run("doctor", "--repair", "ns.t")
+    assert "there is no such table" in project.run("doctor", "--repair", "ns.other", code=3)

@@ -36,20 +36,20 @@ from framework.adapters.iceberg.upsert import deleted_keys as tombstone_files
 from framework.adapters.iceberg.upsert import row_versions
 from framework.adapters.iceberg.upsert.deleted_keys import (
     DeletedKeys,
-    UnusableTombstones,
-    read_tombstones,
-    write_tombstones,
+    UnusableDeletedKeys,
+    read_deleted_keys,
+    write_deleted_keys,
 )
 from framework.adapters.key_hash import KeyHashes
 from framework.adapters.maintenance.tables import TableCare
-from framework.commit.deleted_keys import FAN_OUT, TOMBSTONES_PROPERTY
+from framework.commit.deleted_keys import DELETED_KEYS_PROPERTY, FAN_OUT
 from framework.commit.events.event_types import DataWritten
 from framework.commit.machine.effects import CommitFailed, Committed, FailureCause
 from framework.config.spec import KeyIndexUse
 from framework.config.values.maintenance import CompactionPolicy
 from framework.errors import TableBlocked
-from framework.record.model import KeyedRows
-from framework.runtime.upsert.heads import KeyedTables
+from framework.record.model import UpsertRows
+from framework.runtime.upsert.heads import UpsertHeads
 from framework.table.upsert import key_index
 from tests.conftest import Broker
 from tests.iceberg.conftest import Lake
@@ -74,7 +74,7 @@ class Change:
 
 
 class OrderedPipeline(Pipeline):
-    def keyed_rows(self, changes: Sequence[tuple[Key, Any]], first: int, schema: pa.Schema) -> KeyedRows:
+    def keyed_rows(self, changes: Sequence[tuple[Key, Any]], first: int, schema: pa.Schema) -> UpsertRows:
         parts: list[tuple[pa.Table, np.ndarray[Any, Any]]] = []
         for deletes, columns in ((False, schema.names), (True, ["code", "shop", "day"])):
             own = [(n, key, change) for n, (key, change) in enumerate(changes, first) if change.deletes is deletes]
@@ -82,7 +82,7 @@ class OrderedPipeline(Pipeline):
             fields = pa.schema([schema.field(column) for column in columns])
             kept = [{column: row[column] for column in columns} for row in rows]
             parts.append((pa.Table.from_pylist(kept, fields), np.array([n for n, _, _ in own], np.int64)))
-        return KeyedRows(*parts[0], *parts[1])
+        return UpsertRows(*parts[0], *parts[1])
 
 
 class Ordered:
@@ -108,7 +108,7 @@ class Ordered:
         self.count = 0
 
     def restart(self) -> None:
-        self.pipeline.tables = KeyedTables(self.pipeline.plan, self.lake.tables, now_ms=lambda: self.now_ms)
+        self.pipeline.tables = UpsertHeads(self.pipeline.plan, self.lake.tables, now_ms=lambda: self.now_ms)
 
     def announce(self, *changes: Change) -> DataWritten:
         named = [replace(change, name=f"r{self.count + n}") for n, change in enumerate(changes)]
@@ -142,7 +142,7 @@ class Ordered:
 
     @property
     def named(self) -> str | None:
-        return self.lake.plain(self.name).properties.get(TOMBSTONES_PROPERTY)
+        return self.lake.plain(self.name).properties.get(DELETED_KEYS_PROPERTY)
 
     @property
     def files(self) -> list[Path]:
@@ -153,9 +153,9 @@ class Ordered:
         """As a person does, with another engine."""
         with self.lake.plain(self.name).transaction() as change:
             if value is None:
-                change.remove_properties(TOMBSTONES_PROPERTY)
+                change.remove_properties(DELETED_KEYS_PROPERTY)
             else:
-                change.set_properties({TOMBSTONES_PROPERTY: value})
+                change.set_properties({DELETED_KEYS_PROPERTY: value})
 
     def blocked(self) -> TableBlocked:
         with pytest.raises(TableBlocked) as caught:
@@ -247,7 +247,7 @@ def test_a_batch_that_does_not_keep_its_deletes_is_found_out(lake: Lake, monkeyp
     from framework.adapters.iceberg.commits import commit
 
     monkeypatch.setattr(commit, "remembered_after", lambda *_: None)
-    monkeypatch.setattr(commit, "tombstones_summary", lambda *_: {})
+    monkeypatch.setattr(commit, "deleted_keys_summary", lambda *_: {})
     table = Ordered(lake)
     table.do(Change(0, A, 5, True))
     table.do(Change(0, A, 4))
@@ -558,10 +558,10 @@ def test_deleted_keys_in_other_columns_are_not_searched(tmp_path: Path, column: 
     """Words that are no hashes would find no key, and an older version would win against a delete."""
     io = PyArrowFileIO()
     words = np.array([1, 2], np.uint64)
-    written = write_tombstones(
+    written = write_deleted_keys(
         io, str(tmp_path), DeletedKeys(KeyHashes(words, words), pa.array([7, 8]), words.astype(np.int64))
     )
-    assert len(read_tombstones(io, written, pa.int64())) == 2
+    assert len(read_deleted_keys(io, written, pa.int64())) == 2
     with pa.ipc.open_file(written.path) as held:
         batch = held.get_batch(0)
     changed = batch.set_column(batch.schema.names.index(column), column, values)
@@ -569,5 +569,5 @@ def test_deleted_keys_in_other_columns_are_not_searched(tmp_path: Path, column: 
     with pa.ipc.new_file(written.path, changed.schema.with_metadata(batch.schema.metadata)) as writer:
         writer.write_batch(changed.replace_schema_metadata(batch.schema.metadata))
     size = Path(written.path).stat().st_size
-    with pytest.raises(UnusableTombstones, match=f"its column {column}"):
-        read_tombstones(io, replace(written, file_size_bytes=size), pa.int64())
+    with pytest.raises(UnusableDeletedKeys, match=f"its column {column}"):
+        read_deleted_keys(io, replace(written, file_size_bytes=size), pa.int64())

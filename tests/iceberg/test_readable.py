@@ -19,7 +19,7 @@ from framework.config.spec import PartitionFieldSpec
 from framework.errors import TableBlocked
 from framework.table import readable
 from framework.table.partitions import specs
-from framework.table.readable import Definition, Fault, faults
+from framework.table.readable import Fault, TableDefinition, faults
 from framework.table.schema.arrow import parse_schema
 from testbed.servers.spark_reader import java_read
 from tests.fuzz.definitions import FAMILIES, definition, metadata_json
@@ -48,11 +48,11 @@ def verdicts(java: JavaDefinitions) -> dict[int, str]:
 
 
 @cache
-def drawn(seed: int) -> Definition:
+def drawn(seed: int) -> TableDefinition:
     return definition(seed)
 
 
-def disagreements(verdicts: dict[int, str], judge: Callable[[Definition], tuple[Fault, ...]]) -> Iterator[str]:
+def disagreements(verdicts: dict[int, str], judge: Callable[[TableDefinition], tuple[Fault, ...]]) -> Iterator[str]:
     for seed, said in verdicts.items():
         found = judge(drawn(seed))
         if said and not found:
@@ -81,7 +81,7 @@ def test_no_record_makes_a_definition_that_java_refuses(java: JavaDefinitions) -
     for seed in range(EVOLVED):
         table = evolved_table(seed)
         now, *before = specs(table)
-        assert java.ask(metadata_json(Definition(parse_schema(table.schema_json), (now, *before)))) == "", seed
+        assert java.ask(metadata_json(TableDefinition(parse_schema(table.schema_json), (now, *before)))) == "", seed
 
 
 def _without(fault: NameFault) -> Callable[[pytest.MonkeyPatch], None]:
@@ -136,7 +136,7 @@ def test_partitions_of_fixed_bytes_are_refused_since_java_cannot_read_them(lake:
     """The library takes the first byte of such a value for its length, so nobody can scan the table. A bucket of it is a
     number, and two of them are two."""
     spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "hash"))
-    (fault,) = faults(Definition(HASHED, (spec,)))
+    (fault,) = faults(TableDefinition(HASHED, (spec,)))
     assert "cannot read fixed[4] in manifests" in fault.why
     rows = [{"hash": b"abcd", "id": 1, "other": b"efgh"}]
     buckets = [PartitionFieldSpec("hash", "bucket", 4), PartitionFieldSpec("other", "bucket", 4)]

@@ -30,7 +30,7 @@ from framework.commit.events.event_types import DataFile
 from framework.config.spec import PartitionFieldSpec
 from framework.config.values.maintenance import ManifestsPolicy
 from framework.ops.doctor.catalog import unreadable_tables
-from framework.ops.doctor.model import State
+from framework.ops.doctor.model import CheckState
 from tests.iceberg.conftest import Lake
 from tests.iceberg.lineage import avro, local, some_files
 from tests.iceberg.spark_server import IcebergSpark
@@ -211,7 +211,7 @@ def test_damaged_doubles_are_repaired_by_maintenance(lake: Lake, iceberg_spark: 
         change(path, in_single_precision)
     ok(lake.tables.commit(lake.effect(name, (), 9)))
     assert damaged(lake, name)
-    [found] = [each for each in unreadable_tables(lake.tables, "default", "prod") if each.state is State.ERROR]
+    [found] = [each for each in unreadable_tables(lake.tables, "default", "prod") if each.state is CheckState.ERROR]
     assert (found.check, found.remedy) == (f"table {name}", f"floe maintain {name} -t prod")
     TableCare(lake.tables).merge_manifests(name, ManifestsPolicy(enabled=True, min_count=min_count), dry_run=False)
     assert not damaged(lake, name)

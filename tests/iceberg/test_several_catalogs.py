@@ -12,7 +12,7 @@ from framework.adapters.iceberg.catalog import IcebergCatalog
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.parquet.files import TableWriter
 from framework.cli.run.coordinator import check_some
-from framework.commit.machine.effects import CommitFailed, Committed, TableView
+from framework.commit.machine.effects import CommitFailed, Committed, ExaminedTable
 from framework.config.spec import RouteRule, SecretRef, SettingValue, TablePolicy, TargetSpec
 from framework.errors import FloeError, SetupError
 from framework.plan.catalogs import used_catalogs
@@ -63,7 +63,7 @@ def lakes(tmp_path: Path) -> Lakes:
     return Lakes(tmp_path)
 
 
-def view(lakes: Lakes, name: str) -> TableView:
+def view(lakes: Lakes, name: str) -> ExaminedTable:
     found = lakes.tables.load_view(name, "main", TOPIC)
     assert found is not None
     return found

@@ -18,7 +18,7 @@ from framework.adapters.iceberg.commits import commit as commit_module
 from framework.adapters.iceberg.commits.commit import TableCommits
 from framework.adapters.maintenance import tables as table_care
 from framework.commit.events.event_types import DataFile
-from framework.commit.file_ages import YOUNG_MS, Moment
+from framework.commit.file_ages import YOUNG_MS, ClockReading
 from framework.commit.machine.effects import CommitFailed, Committed, FilesGone, Input
 from framework.config.values.maintenance import ManifestsPolicy
 from framework.errors import RetriableError
@@ -140,7 +140,7 @@ def test_a_compaction_whose_files_went_while_it_slept_is_refused(
                 path.unlink()
 
     act = once(asleep)
-    monkeypatch.setattr(table_care, "reach", lambda point: act() if point == "files-rewritten" else None)
+    monkeypatch.setattr(table_care, "failpoint", lambda point: act() if point == "files-rewritten" else None)
     assert compact(lake, name).refused == 1
     assert lake.rows(name) == [1, 2, 3]
     assert compact(lake, name, EAGER).files_after == 1
@@ -160,7 +160,7 @@ def test_a_commit_that_waited_in_a_coordinator_that_slept_is_looked_at(
             local(files[0].path).unlink()
 
     act = once(asleep)
-    monkeypatch.setattr(catalog_requests, "reach", lambda point: act() if point == "before-commit" else None)
+    monkeypatch.setattr(catalog_requests, "failpoint", lambda point: act() if point == "before-commit" else None)
     requests = CatalogRequests(lake.tables, lambda text: None)
     requests.ask(lake.effect(name, files, 1), "topic")
     answers: list[Input] = []
@@ -183,13 +183,13 @@ class Told:
 
 
 def sleepy_announcer(lake: Lake, patch: pytest.MonkeyPatch) -> tuple[Announcer, Told]:
-    told = Told()
-    patch.setattr(announcer_module, "PipelineProducer", lambda *a, **k: told)
+    reported = Told()
+    patch.setattr(announcer_module, "PipelineProducer", lambda *a, **k: reported)
     source: Any = SimpleNamespace()
-    return Announcer(test_batch.plan(), {}, source, lake.tables, "r", lambda text: None), told
+    return Announcer(test_batch.plan(), {}, source, lake.tables, "r", lambda text: None), reported
 
 
-def batch_of(lake: Lake, name: str, files: Sequence[DataFile], begun: Moment) -> tuple[BatchScope, BatchResult]:
+def batch_of(lake: Lake, name: str, files: Sequence[DataFile], begun: ClockReading) -> tuple[BatchScope, BatchResult]:
     view = lake.view(name)
     report = replace(test_batch.report(10, 100), rows={name: 90}, targets={name: (view.table_uuid, view.schema_id)})
     rows = tuple(replace(file, record_count=90) for file in files)
@@ -206,7 +206,7 @@ def test_a_driver_that_slept_announces_no_file_that_is_gone(
     for nothing."""
     name = lake.create()
     files = lake.files(name, [{"id": 1}])
-    announcer, told = sleepy_announcer(lake, monkeypatch)
+    announcer, reported = sleepy_announcer(lake, monkeypatch)
     asked: list[str] = []
     real = lake.tables.missing_files
     monkeypatch.setattr(lake.tables, "missing_files", lambda table, paths: asked.append(table) or real(table, paths))
@@ -219,7 +219,7 @@ def test_a_driver_that_slept_announces_no_file_that_is_gone(
             announcer.announce(scope, result, begun)
     else:
         announcer.announce(scope, result, begun)
-    assert bool(told.events) == (not gone)
+    assert bool(reported.events) == (not gone)
     assert bool(asked) == (slept_ms > 0)
 
 

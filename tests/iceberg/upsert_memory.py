@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from framework.adapters import waiting_pieces
-from framework.record.model import BlockResult, KeyedRows
+from framework.record.model import BlockResult, UpsertRows
 from framework.table.schema.arrow import arrow_schema, parse_schema
 from framework.task.context import TaskContext
 from framework.task.exchange import SENT_SCHEMA, Outbox, make_receiver
@@ -26,13 +26,13 @@ from framework.task.writer_tasks import exchange_numbers
 BLOCK = 2_000
 
 
-def block(schema: pa.Schema, first: int, bytes_each: int, pick: random.Random) -> KeyedRows:
+def block(schema: pa.Schema, first: int, bytes_each: int, pick: random.Random) -> UpsertRows:
     names = [pick.randbytes(bytes_each // 2).hex() for _ in range(BLOCK)]
     numbers = range(first, first + BLOCK)
     rows = {"shop": [1] * BLOCK, "code": [f"key {n}" for n in numbers], "day": [1] * BLOCK, "name": names}
     table = pa.Table.from_pydict(rows, schema)
     none = pa.Table.from_pylist([], pa.schema([schema.field("code"), schema.field("shop")]))
-    return KeyedRows(table, np.arange(first, first + BLOCK), none, np.empty(0, np.int64))
+    return UpsertRows(table, np.arange(first, first + BLOCK), none, np.empty(0, np.int64))
 
 
 def send(context: TaskContext, name: str, count: int, bytes_each: int, file: Path) -> int:

@@ -11,7 +11,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from framework.adapters.kafka.control.leadership import CoordinatorSeat, SeatAssigned, SeatEnd, SeatRead
+from framework.adapters.kafka.control.leadership import (
+    CoordinatorLeadership,
+    LeadershipAssigned,
+    LeadershipRead,
+    LogEndReached,
+)
 
 
 def say(*words: object) -> None:
@@ -19,16 +24,16 @@ def say(*words: object) -> None:
 
 
 bootstrap, group, topic = sys.argv[1:]
-seat = CoordinatorSeat({"bootstrap.servers": bootstrap}, group, topic, client_id="member")
+leadership = CoordinatorLeadership({"bootstrap.servers": bootstrap}, group, topic, client_id="member")
 deadline = time.monotonic() + 120  # never outlives the test run, whatever happens to it
 while time.monotonic() < deadline:
-    for update in seat.poll(0.2):
-        if isinstance(update, SeatAssigned):
+    for update in leadership.poll(0.2):
+        if isinstance(update, LeadershipAssigned):
             say("assigned", update.low_water, update.log_start)
-        elif isinstance(update, SeatRead):
+        elif isinstance(update, LeadershipRead):
             say("read", update.offset)
-            say("stored", update.offset + 1, seat.store_low_water(update.offset + 1))
-        elif isinstance(update, SeatEnd):
+            say("stored", update.offset + 1, leadership.store_low_water(update.offset + 1))
+        elif isinstance(update, LogEndReached):
             say("end", update.position)
         else:
             say("revoked")

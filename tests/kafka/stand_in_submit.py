@@ -14,7 +14,7 @@ from framework.adapters.secrets import resolve
 from framework.plan.catalogs import used_catalogs
 from framework.plan.compile import compile_plan
 from framework.plan.deploy.submit import read_submission
-from framework.runtime.job import open_catalog, told
+from framework.runtime.job import open_catalog, reported
 from framework.runtime.pipeline.worker import PipelineWorker
 
 
@@ -29,7 +29,7 @@ def main() -> None:
         kafka = resolve(pipeline.target.kafka[made.read.connection])
         worker = PipelineWorker(made, kafka, catalog, Path("scratch"), print)
         worker.prepare()
-        worker.tell_plan(told(pipeline, deployment))
+        worker.publish_plan(reported(pipeline, deployment))
         worker.heartbeat()
         workers.append(worker)
     while not Path(stop).exists():

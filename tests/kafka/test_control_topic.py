@@ -51,7 +51,7 @@ def test_a_good_topic_of_somebody_else_is_accepted(broker: Broker, admin: KafkaA
 def test_a_wrong_topic_is_refused(
     broker: Broker, admin: KafkaAdmin, partitions: int, config: Mapping[str, str], says: str
 ) -> None:
-    """A topic that would lose or reorder announcements is refused, with the setting that is wrong and what mends it."""
+    """A topic that would lose or reorder announcements is refused, with the setting that is wrong and how to repair it."""
     topic = broker.new_topic(partitions=partitions, config=GOOD | config)
     with pytest.raises(SetupError, match=says) as caught:
         ensure_control_topic(admin, topic)

@@ -16,17 +16,17 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.leadership import (
-    CoordinatorSeat,
-    SeatAssigned,
-    SeatEnd,
-    SeatRead,
-    SeatUpdate,
+    CoordinatorLeadership,
+    LeadershipAssigned,
+    LeadershipRead,
+    LeadershipUpdate,
+    LogEndReached,
     holds_still,
 )
 from framework.adapters.kafka.control.log import ControlPublisher
 from framework.adapters.kafka.control.topic import ensure_control_topic
 from framework.commit.events.codec import encode
-from framework.commit.machine.effects import Assigned, Effect, Read, Stop
+from framework.commit.machine.effects import Assigned, Effect, Read, StopCoordinator
 from framework.commit.machine.step import CoordinatorState, step
 from framework.local import stack
 from tests.conftest import Broker
@@ -62,13 +62,15 @@ def cut_off(broker: Broker, topic: str, end: int) -> None:
     broker.restart()
 
 
-def seat_updates(seat: CoordinatorSeat, wanted: Callable[[list[SeatUpdate]], object]) -> list[SeatUpdate]:
-    found: list[SeatUpdate] = []
+def seat_updates(
+    seat: CoordinatorLeadership, wanted: Callable[[list[LeadershipUpdate]], object]
+) -> list[LeadershipUpdate]:
+    found: list[LeadershipUpdate] = []
     wait_for(lambda: found.extend(seat.poll(0.2)) or wanted(found))
     return found
 
 
-class SlowSeat(CoordinatorSeat):
+class SlowSeat(CoordinatorLeadership):
     """Held up once it has begun to read, so that what the broker says of the position is there before anything is
     returned."""
 
@@ -77,7 +79,7 @@ class SlowSeat(CoordinatorSeat):
         time.sleep(2)
 
 
-def told(assigned: SeatAssigned) -> Assigned:
+def reported(assigned: LeadershipAssigned) -> Assigned:
     """As the coordinator is told of its seat."""
     return Assigned(
         "c",
@@ -103,9 +105,9 @@ def test_a_low_water_mark_above_what_is_left_is_told(own_broker: Broker, written
     for batch in range(4):
         publisher.publish([heartbeat("p", batch)])  # one by one: each is a batch of its own in the log
     publisher.close()
-    seat = CoordinatorSeat(settings, group, topic)
-    read = seat_updates(seat, lambda found: sum(isinstance(u, SeatRead) for u in found) == 4)
-    epochs = {update.leader_epoch for update in read if isinstance(update, SeatRead)}
+    seat = CoordinatorLeadership(settings, group, topic)
+    read = seat_updates(seat, lambda found: sum(isinstance(u, LeadershipRead) for u in found) == 4)
+    epochs = {update.leader_epoch for update in read if isinstance(update, LeadershipRead)}
     (epoch,) = epochs
     assert epoch is not None
     assert seat.store_low_water(4, 4, epoch, 4)
@@ -120,11 +122,11 @@ def test_a_low_water_mark_above_what_is_left_is_told(own_broker: Broker, written
     next_seat = SlowSeat(settings, group, topic)
     (assigned, *_) = seat_updates(next_seat, lambda found: found)
     next_seat.close()
-    assert isinstance(assigned, SeatAssigned)
+    assert isinstance(assigned, LeadershipAssigned)
     assert (assigned.low_water, assigned.log_end) == (4, 2 + written_anew)
     assert assigned.truncated == (written_anew > 0)
-    _, effects = step(CoordinatorState(), told(assigned), 0)
-    assert [effect.code for effect in effects if isinstance(effect, Stop)] == ["FLOE-R117"]
+    _, effects = step(CoordinatorState(), reported(assigned), 0)
+    assert [effect.code for effect in effects if isinstance(effect, StopCoordinator)] == ["FLOE-R117"]
 
 
 @pytest.mark.slow
@@ -143,9 +145,9 @@ def test_a_marker_of_a_later_leader_is_no_loss(own_broker: Broker) -> None:
     own_broker.restart()
     writer.commit_transaction(60)
 
-    seat = CoordinatorSeat(settings, group, topic)
-    read = seat_updates(seat, lambda found: any(isinstance(u, SeatEnd) and u.position == 3 for u in found))
-    epochs = {update.leader_epoch for update in read if isinstance(update, SeatRead)}
+    seat = CoordinatorLeadership(settings, group, topic)
+    read = seat_updates(seat, lambda found: any(isinstance(u, LogEndReached) and u.position == 3 for u in found))
+    epochs = {update.leader_epoch for update in read if isinstance(update, LeadershipRead)}
     (epoch,) = epochs
     assert epoch is not None
     assert seat.store_low_water(3, 3, epoch, 2)
@@ -157,8 +159,8 @@ def test_a_marker_of_a_later_leader_is_no_loss(own_broker: Broker) -> None:
     publisher.publish([heartbeat("p", 7)])
     publisher.close()
     assert not marked(settings, group, topic).truncated
-    goes_on = seat_updates(seat, lambda found: any(isinstance(u, SeatRead) and u.offset == 3 for u in found))
-    assert [u.offset for u in goes_on if isinstance(u, SeatRead)][-1] == 3
+    goes_on = seat_updates(seat, lambda found: any(isinstance(u, LeadershipRead) and u.offset == 3 for u in found))
+    assert [u.offset for u in goes_on if isinstance(u, LeadershipRead)][-1] == 3
     seat.close()
 
 
@@ -177,9 +179,9 @@ def test_a_marker_that_is_lost_is_told(own_broker: Broker) -> None:
     writer.produce(topic, encode(heartbeat("p", 2)))
     writer.flush(30)
     writer.abort_transaction(60)
-    seat = CoordinatorSeat(settings, group, topic)
-    read = seat_updates(seat, lambda found: any(isinstance(u, SeatEnd) and u.position == 3 for u in found))
-    (epoch,) = {update.leader_epoch for update in read if isinstance(update, SeatRead)}
+    seat = CoordinatorLeadership(settings, group, topic)
+    read = seat_updates(seat, lambda found: any(isinstance(u, LogEndReached) and u.position == 3 for u in found))
+    (epoch,) = {update.leader_epoch for update in read if isinstance(update, LeadershipRead)}
     assert epoch is not None
     assert seat.store_low_water(3, 3, epoch, 1)
     seat.close()
@@ -189,24 +191,24 @@ def test_a_marker_that_is_lost_is_told(own_broker: Broker) -> None:
     for batch in range(3):
         publisher.publish([heartbeat("p", 10 + batch)])
     publisher.close()
-    seat = CoordinatorSeat(settings, group, topic)
-    found = seat_updates(seat, lambda found: sum(isinstance(u, SeatRead) for u in found) == 3)
+    seat = CoordinatorLeadership(settings, group, topic)
+    found = seat_updates(seat, lambda found: sum(isinstance(u, LeadershipRead) for u in found) == 3)
     seat.close()
     state, effects = CoordinatorState(), tuple[Effect, ...]()
-    assert isinstance(found[0], SeatAssigned)
+    assert isinstance(found[0], LeadershipAssigned)
     for update in found:
-        if isinstance(update, SeatAssigned):
-            state, effects = step(state, told(update), 0)
-        elif isinstance(update, SeatRead):
+        if isinstance(update, LeadershipAssigned):
+            state, effects = step(state, reported(update), 0)
+        elif isinstance(update, LeadershipRead):
             state, effects = step(state, Read(update.offset, update.event, None, update.leader_epoch), 0)
         if effects:
             break
-    assert [effect.code for effect in effects if isinstance(effect, Stop)] == ["FLOE-R117"]
+    assert [effect.code for effect in effects if isinstance(effect, StopCoordinator)] == ["FLOE-R117"]
 
 
-def marked(settings: dict[str, str], group: str, topic: str) -> SeatAssigned:
+def marked(settings: dict[str, str], group: str, topic: str) -> LeadershipAssigned:
     """What whoever takes the seat over would be told; the seat itself is another's."""
-    seat = CoordinatorSeat(settings, group, topic)
+    seat = CoordinatorLeadership(settings, group, topic)
     try:
         return seat._facts()
     finally:

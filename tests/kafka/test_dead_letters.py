@@ -22,7 +22,7 @@ from framework.adapters.kafka.control.log import ControlReader
 from framework.adapters.kafka.control.transactions import PipelineProducer
 from framework.cli.main import run_main
 from framework.errors import FencedError
-from framework.record.dead_letters.dead_letter import LetterMessage, plan_dead_letter_table
+from framework.record.dead_letters.dead_letter import DeadLetterMessage, plan_dead_letter_table
 from tests.conftest import Broker
 from tests.kafka.conftest import batches, heartbeat, unique, wait_for
 from tests.project import Project
@@ -218,7 +218,7 @@ def test_marks_that_are_gone_stop_a_replay(project: Project) -> None:
 def test_letters_for_a_topic_are_in_the_transaction(broker: Broker, new_producer: Any) -> None:
     """A dead-letter topic shows a batch's letters when the batch is announced, and never those of one that was not."""
     source, topic, pipeline = broker.new_topic(), broker.new_topic("dead"), unique("p")
-    letter = LetterMessage(b"k", b"\xff{", (("trace", b"1"), ("floe.code", b"FLOE-D101")), 1_704_369_600_000)
+    letter = DeadLetterMessage(b"k", b"\xff{", (("trace", b"1"), ("floe.code", b"FLOE-D101")), 1_704_369_600_000)
     older: PipelineProducer = new_producer(pipeline)
     newer: PipelineProducer = new_producer(pipeline)
     with pytest.raises(FencedError):
@@ -258,12 +258,12 @@ def test_letters_on_their_way_hide_nobodys_announcements(
         monkeypatch.setattr(PipelineProducer, "_send_letters", after_the_events)
     shown: list[tuple[str, int]] = []
 
-    def letters() -> Iterator[LetterMessage]:
+    def letters() -> Iterator[DeadLetterMessage]:
         for i in range(2000):
             if i == 1500:  # more than one request has gone out
                 other.announce([heartbeat("other", 1)], {})
                 shown.extend(seen_within(2.0, settings, control_topic))
-            yield LetterMessage(None, b"v" * 1000, (), None)
+            yield DeadLetterMessage(None, b"v" * 1000, (), None)
 
     sender.announce([heartbeat("sender", 2)], {}, letters(), topic)
     assert shown == ([] if events_first else [("other", 1)])

@@ -14,10 +14,10 @@ from confluent_kafka import Producer, TopicPartition
 
 from framework.adapters.kafka import fetch as kafka_fetch
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.kafka.fetch import SliceFetcher
-from framework.adapters.kafka.reader import FETCH_GROUP_ID, CompiledReader, Polled, PythonReader, Reader
+from framework.adapters.kafka.fetch import RangeFetcher
+from framework.adapters.kafka.reader import FETCH_GROUP_ID, CompiledReader, PartitionReader, Polled, PythonReader
 from framework.errors import AccountingError, DataLossError, RetriableError, SetupError, StateDisagreement
-from framework.record.model import RecordBlock, Slice
+from framework.record.model import RecordBlock, TaskRange
 from framework.record.value_buffer import JoinedValues
 from tests.conftest import Broker
 from tests.kafka.conftest import unique, wait_for
@@ -25,7 +25,7 @@ from tests.kafka.test_admin import recreate
 
 pytestmark = pytest.mark.kafka
 
-Cut = Callable[..., Slice]
+Cut = Callable[..., TaskRange]
 
 
 def use(monkeypatch: pytest.MonkeyPatch, reader: str) -> None:
@@ -48,10 +48,10 @@ def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 def cut(admin: KafkaAdmin) -> Cut:
     """Makes a slice of a topic's partition; the whole stable log by default."""
 
-    def make(topic: str, start: int = 0, end: int | None = None, partition: int = 0) -> Slice:
+    def make(topic: str, start: int = 0, end: int | None = None, partition: int = 0) -> TaskRange:
         key = (topic, partition)
         last = admin.end_offsets([key])[key] if end is None else end
-        return Slice(topic, admin.topics([topic])[topic].topic_id, partition, start, last)
+        return TaskRange(topic, admin.topics([topic])[topic].topic_id, partition, start, last)
 
     return make
 
@@ -74,7 +74,7 @@ def stable_end(admin: KafkaAdmin, topic: str, end: int) -> None:
     wait_for(lambda: admin.end_offsets([(topic, 0)])[topic, 0] == end)
 
 
-def read(fetcher: SliceFetcher, piece: Slice, block_records: int = 100_000) -> dict[int, bytes | None]:
+def read(fetcher: RangeFetcher, piece: TaskRange, block_records: int = 100_000) -> dict[int, bytes | None]:
     """Offset -> value of all records of the slice; an offset that comes twice fails."""
     found: dict[int, bytes | None] = {}
     for block in fetcher.fetch(piece, block_records):
@@ -91,7 +91,7 @@ def test_a_slice_holds_exactly_its_offsets(broker: Broker, settings: dict[str, s
     """A slice in the middle of a log gives every record of [start, end) and none around it, in blocks as asked."""
     topic = broker.new_topic()
     broker.produce(topic, [f"v{i}" for i in range(5000)])
-    fetcher = SliceFetcher(settings)
+    fetcher = RangeFetcher(settings)
     assert read(fetcher, cut(topic, 1000, 2500)) == {i: f"v{i}".encode() for i in range(1000, 2500)}
     sizes = [len(block) for block in fetcher.fetch(cut(topic, 0, 5000), block_records=1000)]
     assert sum(sizes) == 5000
@@ -104,7 +104,7 @@ def test_slices_of_several_partitions_share_one_consumer(broker: Broker, setting
     topic = broker.new_topic(partitions=2)
     for partition in (0, 1):
         broker.produce(topic, [f"{partition}:{i}" for i in range(300)], partition=partition)
-    fetcher = SliceFetcher(settings)
+    fetcher = RangeFetcher(settings)
     for partition, start, end in ((0, 100, 300), (1, 0, 300), (0, 0, 100), (1, 299, 300), (0, 0, 300)):
         found = read(fetcher, cut(topic, start, end, partition))
         assert found == {i: f"{partition}:{i}".encode() for i in range(start, end)}
@@ -113,7 +113,7 @@ def test_slices_of_several_partitions_share_one_consumer(broker: Broker, setting
 
 def test_an_empty_slice_is_nothing(settings: dict[str, str], broker: Broker, cut: Cut) -> None:
     """A slice without offsets gives no block, no hole and no error."""
-    fetcher = SliceFetcher(settings)
+    fetcher = RangeFetcher(settings)
     assert list(fetcher.fetch(cut(broker.new_topic(), 0, 0))) == []
     assert fetcher.holes == 0
 
@@ -124,7 +124,7 @@ def test_markers_are_holes(broker: Broker, settings: dict[str, str], admin: Kafk
     for values in (["a", "b"], ["c"], ["d", "e"]):
         transact(broker, topic, values, commit=True)
     stable_end(admin, topic, 8)  # a b M c M d e M
-    fetcher = SliceFetcher(settings)
+    fetcher = RangeFetcher(settings)
     whole = {0: b"a", 1: b"b", 3: b"c", 5: b"d", 6: b"e"}
     for start in range(9):
         for end in range(start, 9):
@@ -138,7 +138,7 @@ def test_aborted_records_are_holes(broker: Broker, settings: dict[str, str], adm
     broker.produce(topic, ["a", "b"])
     transact(broker, topic, ["y"] * 50, commit=False)
     stable_end(admin, topic, 57)
-    fetcher = SliceFetcher(settings)
+    fetcher = RangeFetcher(settings)
     assert read(fetcher, cut(topic, 0, 57)) == {4: b"a", 5: b"b"}
     assert fetcher.holes == 55
     assert read(fetcher, cut(topic, 6, 57)) == {}
@@ -155,7 +155,7 @@ def test_a_slice_of_holes_alone_ends_before_later_records(
     transact(broker, topic, ["x"] * 20, commit=False)
     broker.produce(topic, ["after"])
     stable_end(admin, topic, 22)
-    fetcher = SliceFetcher(settings)
+    fetcher = RangeFetcher(settings)
     assert read(fetcher, cut(topic, 0, 21)) == {}
     assert read(fetcher, cut(topic, 21, 22)) == {21: b"after"}
 
@@ -180,7 +180,7 @@ def test_compacted_records_are_holes(
     }
     topic = broker.new_topic(config=config)
     broker.produce(topic, [f"v{i}" for i in range(200)], keys=["same"] * 200)
-    fetcher = SliceFetcher(settings)
+    fetcher = RangeFetcher(settings)
     count = 200
 
     def compacted() -> bool:
@@ -195,7 +195,7 @@ def test_compacted_records_are_holes(
     assert kept[199] == b"v199"
     assert read(fetcher, cut(topic, 0, 100)).keys() <= set(range(100))
     use(monkeypatch, "python")
-    assert read(SliceFetcher(settings), cut(topic, 0, 200)) == kept
+    assert read(RangeFetcher(settings), cut(topic, 0, 200)) == kept
 
 
 def test_an_open_transaction_bounds_what_is_read(
@@ -209,7 +209,7 @@ def test_an_open_transaction_bounds_what_is_read(
     producer.begin_transaction()
     producer.produce(topic, "open")
     producer.flush(20)
-    assert read(SliceFetcher(settings), cut(topic)) == {0: b"a", 1: b"b"}
+    assert read(RangeFetcher(settings), cut(topic)) == {0: b"a", 1: b"b"}
     producer.abort_transaction(20)
 
 
@@ -223,9 +223,9 @@ def test_a_lost_range_is_an_error_not_a_jump(
     lost = TopicPartition(topic, 0, 100)
     admin.raw.delete_records([lost])[lost].result(10)
     with pytest.raises(DataLossError, match="the log now holds 100 to 119") as caught:
-        list(SliceFetcher(settings).fetch(piece))
+        list(RangeFetcher(settings).fetch(piece))
     assert caught.value.exit_code == 5
-    assert read(SliceFetcher(settings), cut(topic, 100, 120)).keys() == set(range(100, 120))
+    assert read(RangeFetcher(settings), cut(topic, 100, 120)).keys() == set(range(100, 120))
 
 
 def test_a_range_beyond_the_log_is_an_error(broker: Broker, settings: dict[str, str], cut: Cut) -> None:
@@ -233,7 +233,7 @@ def test_a_range_beyond_the_log_is_an_error(broker: Broker, settings: dict[str, 
     topic = broker.new_topic()
     broker.produce(topic, ["a"])
     with pytest.raises(DataLossError):
-        list(SliceFetcher(settings).fetch(cut(topic, 50, 60)))
+        list(RangeFetcher(settings).fetch(cut(topic, 50, 60)))
 
 
 def test_a_recreated_topic_is_found(broker: Broker, settings: dict[str, str], admin: KafkaAdmin, cut: Cut) -> None:
@@ -244,7 +244,7 @@ def test_a_recreated_topic_is_found(broker: Broker, settings: dict[str, str], ad
     recreate(admin, topic)
     broker.produce(topic, ["new"] * 20)
     with pytest.raises(StateDisagreement, match="recreated") as caught:
-        list(SliceFetcher(settings).fetch(piece))
+        list(RangeFetcher(settings).fetch(piece))
     assert caught.value.code == "FLOE-R116"
 
 
@@ -256,7 +256,7 @@ def test_a_deleted_topic_is_found(broker: Broker, settings: dict[str, str], admi
     admin.raw.delete_topics([topic])[topic].result(10)
     wait_for(lambda: not admin.topics([topic]))
     with pytest.raises(StateDisagreement, match="does not exist"):
-        list(SliceFetcher(settings, stall_timeout_s=2).fetch(piece))
+        list(RangeFetcher(settings, stall_timeout_s=2).fetch(piece))
 
 
 def test_a_slice_that_gets_nothing_fails_in_time(broker: Broker, settings: dict[str, str], cut: Cut) -> None:
@@ -264,7 +264,7 @@ def test_a_slice_that_gets_nothing_fails_in_time(broker: Broker, settings: dict[
     topic = broker.new_topic()
     broker.produce(topic, ["a", "b"])
     with pytest.raises(RetriableError, match="no records came") as caught:
-        list(SliceFetcher(settings, stall_timeout_s=1.5).fetch(cut(topic, 0, 10)))
+        list(RangeFetcher(settings, stall_timeout_s=1.5).fetch(cut(topic, 0, 10)))
     assert caught.value.code == "FLOE-R123"
     assert "at offset 2" in caught.value.message
 
@@ -278,7 +278,7 @@ def test_everything_about_a_record_is_there(broker: Broker, settings: dict[str, 
     producer.produce(topic, None, key=b"gone", timestamp=1_700_000_000_001)
     producer.produce(topic, b"", timestamp=1_700_000_000_002)
     producer.flush(10)
-    [block] = SliceFetcher(settings).fetch(cut(topic, 0, 3))
+    [block] = RangeFetcher(settings).fetch(cut(topic, 0, 3))
     again: RecordBlock = pickle.loads(pickle.dumps(block))
     for b in (block, again):
         assert list(b.values) == [b"v", None, b""]
@@ -294,7 +294,7 @@ def test_reading_commits_nothing(broker: Broker, settings: dict[str, str], admin
     """Fetching leaves no trace in any group: offsets move in announcing transactions only (invariant 1)."""
     topic = broker.new_topic()
     broker.produce(topic, ["a"] * 100)
-    read(SliceFetcher(settings), cut(topic))
+    read(RangeFetcher(settings), cut(topic))
     assert (topic, 0) not in admin.group_offsets(FETCH_GROUP_ID)
     assert admin.group_members(FETCH_GROUP_ID) == ()
 
@@ -304,7 +304,7 @@ def test_giving_up_half_way_leaves_the_next_slice_alone(broker: Broker, settings
     topic, other = broker.new_topic(), broker.new_topic()
     broker.produce(topic, [f"t{i}" for i in range(1000)])
     broker.produce(other, [f"o{i}" for i in range(10)])
-    fetcher = SliceFetcher(settings)
+    fetcher = RangeFetcher(settings)
     blocks = fetcher.fetch(cut(topic), block_records=100)
     assert len(next(blocks)) == 100
     blocks.close()  # type: ignore[attr-defined]  # a generator
@@ -339,7 +339,7 @@ def test_both_readers_read_the_same(
         found = {}
         for name in ("compiled", "python"):
             use(monkeypatch, name)
-            fetcher = SliceFetcher(settings)
+            fetcher = RangeFetcher(settings)
             records = [
                 (b.offsets[i], b.timestamps_ms[i], b.values[i], b.key(i), b.headers_of(i))
                 for b in fetcher.fetch(piece, size)
@@ -364,7 +364,7 @@ def test_what_is_said_of_a_block_holds_for_its_values(
     topic = broker.new_topic()
     broker.produce(topic, SOUND + [value for one in ODD + odd for value in (one, b"{}")])
     piece = cut(topic)
-    blocks = [*SliceFetcher(settings).fetch(cut(topic, 0, len(SOUND)), 1000), *SliceFetcher(settings).fetch(piece, 2)]
+    blocks = [*RangeFetcher(settings).fetch(cut(topic, 0, len(SOUND)), 1000), *RangeFetcher(settings).fetch(piece, 2)]
     seen = set()
     for block in blocks:
         if not isinstance(block.values, JoinedValues):
@@ -414,7 +414,7 @@ def test_a_block_is_bounded_by_bytes_too(
     monkeypatch.setattr(kafka_fetch, "_POLL_RECORDS", 10)
     topic = broker.new_topic()
     broker.produce(topic, ["x" * 100_000] * 60)
-    sizes = [len(block) for block in SliceFetcher(settings).fetch(cut(topic))]
+    sizes = [len(block) for block in RangeFetcher(settings).fetch(cut(topic))]
     assert sum(sizes) == 60
     assert len(sizes) > 1
 
@@ -426,7 +426,7 @@ def test_reading_again_and_again_keeps_no_memory(
     topic = broker.new_topic()
     broker.produce(topic, ["v" * 1000] * 10_000, keys=["k" * 20] * 10_000)
     piece = cut(topic)
-    fetcher = SliceFetcher(settings)
+    fetcher = RangeFetcher(settings)
 
     def once() -> None:
         for block in fetcher.fetch(piece, 3_000):
@@ -454,14 +454,14 @@ def test_a_wrong_setting_is_named(reader: str, broker: Broker, settings: dict[st
     """A setting that librdkafka does not know ends the fetch with its name, whichever reader meets it."""
     piece = cut(broker.new_topic(), 0, 5)
     with pytest.raises(SetupError, match=r"no\.such\.setting"):
-        list(SliceFetcher({**settings, "no.such.setting": "1"}).fetch(piece))
+        list(RangeFetcher({**settings, "no.such.setting": "1"}).fetch(piece))
 
 
 class Forgetful:
     """A reader that changes the records of a block before it hands them on: `order` are the places that are kept. With
     `counted` false it never counted what it loses, as if its client had lost it."""
 
-    def __init__(self, real: Reader, order: Callable[[int], list[int]], counted: bool) -> None:
+    def __init__(self, real: PartitionReader, order: Callable[[int], list[int]], counted: bool) -> None:
         self._real = real
         self._order = order
         self._counted = counted
@@ -474,7 +474,7 @@ class Forgetful:
         polled = self._real.poll(records, nbytes, end, timeout_s)
         return polled if self._counted else replace(polled, seen=len(self._order(polled.seen)))
 
-    def take(self, piece: Slice) -> RecordBlock:
+    def take(self, piece: TaskRange) -> RecordBlock:
         block = self._real.take(piece)
         kept = self._order(len(block))
         return RecordBlock(
@@ -511,7 +511,7 @@ def test_a_reader_that_loses_a_record_is_found(
         kafka_fetch, "open_reader", lambda settings: Forgetful(real(settings), WAYS_TO_LOSE[way], counted)
     )
     with pytest.raises(AccountingError, match="were not read whole") as caught:
-        list(SliceFetcher(settings).fetch(cut(topic, 0, 60)))
+        list(RangeFetcher(settings).fetch(cut(topic, 0, 60)))
     assert caught.value.place == f"{topic}-0"
 
 
@@ -536,7 +536,7 @@ def test_a_record_lost_among_markers_is_found(
         return [i for i in range(count) if i not in skipped]
 
     monkeypatch.setattr(kafka_fetch, "open_reader", lambda settings: Forgetful(real(settings), places, counted))
-    fetcher, piece = SliceFetcher(settings), cut(topic, 0, 16)
+    fetcher, piece = RangeFetcher(settings), cut(topic, 0, 16)
     read(fetcher, piece)  # so that gaps of this partition are known, and each further look is a sample
     skipped.append(1)
 

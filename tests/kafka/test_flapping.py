@@ -90,12 +90,12 @@ def get(url: str) -> str:
 def changes(project: Project, metrics: str, page: str) -> dict[str, int]:
     """How often who coordinates changed, by each way to look; 0 where nothing is told."""
     kafka = {"bootstrap.servers": project.bootstrap_servers}
-    dangers = read_status("it", project.prefix, kafka, project.control_topic).dangers
+    risks = read_status("it", project.prefix, kafka, project.control_topic).risks
     command = [*FLOE, "top", "--once", "--target", "it", "--control-topic", project.control_topic]
     top = subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=True).stdout
     # The table of `floe top` breaks lines.
     texts = {
-        "status": " ".join(danger.reason for danger in dangers if danger.code == "FLOE-R153"),
+        "status": " ".join(risk.reason for risk in risks if risk.code == "FLOE-R153"),
         "status as text": project.run("status", code=None),
         "top": " ".join(top.split()),
         "page": get(page),
@@ -103,10 +103,10 @@ def changes(project: Project, metrics: str, page: str) -> dict[str, int]:
     }
     found = {}
     for name, text in texts.items():
-        told = re.search(r"who coordinates changed (\d+) times", text)
-        found[name] = int(told[1]) if told else 0
-    told = re.search(r"^floe_coordinator_recent_takeovers\{[^}]*\} ([0-9.]+)$", get(metrics), re.MULTILINE)
-    found["metrics"] = int(float(told[1])) if told else 0
+        reported = re.search(r"who coordinates changed (\d+) times", text)
+        found[name] = int(reported[1]) if reported else 0
+    reported = re.search(r"^floe_coordinator_recent_takeovers\{[^}]*\} ([0-9.]+)$", get(metrics), re.MULTILINE)
+    found["metrics"] = int(float(reported[1])) if reported else 0
     return found
 
 

@@ -108,7 +108,7 @@ def test_the_generator_writes_at_its_rate_and_tells_what_the_broker_has(broker: 
     """The number it returns is the number of orders in the topic."""
     ensure_topic(broker.bootstrap_servers, pizzas.TOPIC, 1)
     before = sum(counts(broker.bootstrap_servers, pizzas.TOPIC, 1))
-    told: list[int] = []
-    sent = pizzas.produce(broker.bootstrap_servers, 200, 0.5, told.append, random.Random(1))
+    reported: list[int] = []
+    sent = pizzas.produce(broker.bootstrap_servers, 200, 0.5, reported.append, random.Random(1))
     assert sum(counts(broker.bootstrap_servers, pizzas.TOPIC, 1)) - before == sent > 0
-    assert told[0] <= sent
+    assert reported[0] <= sent

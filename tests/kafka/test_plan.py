@@ -20,7 +20,7 @@ from framework.errors import ConfigError
 from framework.plan.compile import compile_plan
 from framework.plan.diff.consent import check_consent
 from framework.runtime import published_plans as told_plans
-from framework.runtime.job import open_catalog, told
+from framework.runtime.job import open_catalog, reported
 from framework.runtime.pipeline.worker import PipelineWorker
 from tests.conftest import Broker
 from tests.project import Project
@@ -67,7 +67,7 @@ def start(pipeline: LoadedPipeline) -> None:
     )
     try:
         worker.prepare()
-        worker.tell_plan(told(pipeline, ""))
+        worker.publish_plan(reported(pipeline, ""))
         worker.heartbeat()
     finally:
         worker.close()

@@ -41,7 +41,7 @@ class Ports:
         safe = self.source.group_offsets([self.key], settled=settled).get(self.key)
         return (safe.run, safe.offset) if safe is not None else None
 
-    def told(self) -> tuple[str, int] | None:
+    def reported(self) -> tuple[str, int] | None:
         link = self.source.newest_announcement()
         return (link.run, link.ranges[0].end) if link is not None else None
 
@@ -74,11 +74,11 @@ def test_an_announcement_and_its_offsets_are_there_together(ports: Ports) -> Non
     """Nothing before it, both after it; the returned offset lies behind the event."""
     producer = ports.producer()
     producer.start()
-    assert (ports.stands(), ports.told()) == (None, None)
+    assert (ports.stands(), ports.reported()) == (None, None)
     first = ports.announce(producer, "one", 0, 5)
-    assert (ports.stands(), ports.stands(settled=False), ports.told()) == (("one", 5),) * 3
+    assert (ports.stands(), ports.stands(settled=False), ports.reported()) == (("one", 5),) * 3
     assert ports.announce(producer, "one", 1, 7) > first
-    assert (ports.stands(), ports.told()) == (("one", 7), ("one", 7))
+    assert (ports.stands(), ports.reported()) == (("one", 7), ("one", 7))
     producer.close()
 
 
@@ -90,9 +90,9 @@ def test_who_starts_fences_who_was_there(ports: Ports) -> None:
     newer.start()
     with pytest.raises(FencedError):
         ports.announce(older, "one", 1, 6)
-    assert (ports.stands(), ports.told()) == (("one", 5), ("one", 5))
+    assert (ports.stands(), ports.reported()) == (("one", 5), ("one", 5))
     ports.announce(newer, "two", 1, 9)
-    assert (ports.stands(), ports.told()) == (("two", 9), ("two", 9))
+    assert (ports.stands(), ports.reported()) == (("two", 9), ("two", 9))
 
 
 def test_who_recovers_fences_who_is_there(ports: Ports) -> None:
@@ -105,7 +105,7 @@ def test_who_recovers_fences_who_is_there(ports: Ports) -> None:
     with pytest.raises(FencedError):
         ports.announce(newer, "two", 1, 6)
     ports.announce(older, "one", 1, 6)
-    assert (ports.stands(), ports.told()) == (("one", 6), ("one", 6))
+    assert (ports.stands(), ports.reported()) == (("one", 6), ("one", 6))
 
 
 def test_nothing_is_announced_before_a_start(ports: Ports) -> None:

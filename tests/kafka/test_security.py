@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.kafka.control.log import ControlPublisher, ControlReader, CoordinatorSeat
+from framework.adapters.kafka.control.log import ControlPublisher, ControlReader, CoordinatorLeadership
 from framework.adapters.kafka.control.topic import check_control_topic, ensure_control_topic
 from framework.adapters.kafka.control.transactions import PipelineProducer
-from framework.adapters.kafka.fetch import SliceFetcher
+from framework.adapters.kafka.fetch import RangeFetcher
 from framework.commit.dead_letter_replay import replay_name
 from framework.commit.events.event_types import CommitRequested
 from framework.config.spec import (
@@ -31,7 +31,7 @@ from framework.errors import FloeError, SetupError
 from framework.plan.compile import compile_plan
 from framework.plan.grants import control_topic_grants, grants_for, replay_grants
 from framework.plan.model import Plan
-from framework.record.model import Slice
+from framework.record.model import TaskRange
 from tests.project import Project
 from tests.secured_broker import SecuredBroker
 
@@ -86,14 +86,14 @@ def do_all(settings: Mapping[str, str], plan: Plan) -> None:
     producer = PipelineProducer(settings, plan.announce.transactional_id, group, control)
     reader = ControlReader(settings, control)
     publisher = ControlPublisher(settings, control)
-    seat = CoordinatorSeat(settings, plan.commit.coordinator_group, control)
+    seat = CoordinatorLeadership(settings, plan.commit.coordinator_group, control)
     event = CommitRequested("r", plan.pipeline, 1)
     try:
         producer.start()
         admin.group_offsets(group)
         records = sum(
             len(block.offsets)
-            for block in SliceFetcher(settings, 10.0).fetch(Slice(topic, facts.topic_id, 0, 0, RECORDS))
+            for block in RangeFetcher(settings, 10.0).fetch(TaskRange(topic, facts.topic_id, 0, 0, RECORDS))
         )
         assert records == RECORDS
         producer.announce((event,), {(topic, 0): (RECORDS, "")})

@@ -14,7 +14,7 @@ from framework.adapters.kafka.control.log import ControlReader
 from framework.adapters.kafka.control.transactions import PipelineProducer
 from framework.commit.events.event_types import Accounting, DataComplete, OffsetsSet, SourceRange
 from framework.commit.offsets import PartitionFacts, decide_start, decode_metadata, encode_metadata
-from framework.commit.recovery.settle_offsets import Origin, Places, Settlement, disagreements, settle
+from framework.commit.recovery.settle_offsets import OffsetsOrigin, PipelineOffsets, Settlement, disagreements, settle
 from framework.errors import DataLossError, FencedError, SetupError
 from framework.recovery.source_offsets import Where, offsets_at, perform, read_places
 from tests.conftest import Broker
@@ -23,8 +23,8 @@ from tests.kafka.conftest import unique
 pytestmark = [pytest.mark.kafka, pytest.mark.iceberg]
 
 
-def from_log(places: Places) -> Settlement:
-    return settle(places, Origin.LOG, {})
+def from_log(places: PipelineOffsets) -> Settlement:
+    return settle(places, OffsetsOrigin.LOG, {})
 
 
 def test_offsets_that_were_moved_by_hand_come_back_from_the_log(
@@ -87,9 +87,9 @@ def test_offsets_that_were_moved_by_hand_come_back_from_the_log(
         old_run.announce((DataComplete(name, "run", 2, ranges, sums, sums),), {(source, 0): (50, metadata)})
 
     with pytest.raises(DataLossError):
-        settle(after, Origin.GIVEN, {(source, 0): 60})
-    jump = settle(after, Origin.GIVEN, {(source, 0): 60}, allow_loss=True)
-    perform(where, catalog, lambda p: settle(p, Origin.GIVEN, {(source, 0): 60}, True), jump, "floe offsets set")
+        settle(after, OffsetsOrigin.GIVEN, {(source, 0): 60})
+    jump = settle(after, OffsetsOrigin.GIVEN, {(source, 0): 60}, allow_loss=True)
+    perform(where, catalog, lambda p: settle(p, OffsetsOrigin.GIVEN, {(source, 0): 60}, True), jump, "floe offsets set")
     value = admin.group_offsets(group)[source, 0]
     assert (value.offset, decode_metadata(value.offset, value.metadata, "").base_batch) == (60, 3)
 
@@ -108,9 +108,11 @@ def test_a_live_pipeline_is_refused(
     try:
         wait_for(lambda: bool(admin.group_members(f"{prefix}-{name}")))
         places = read_places(where, catalog)
-        jump = settle(places, Origin.GIVEN, {(source, 0): 1})
+        jump = settle(places, OffsetsOrigin.GIVEN, {(source, 0): 1})
         with pytest.raises(SetupError, match="live"):
-            perform(where, catalog, lambda p: settle(p, Origin.GIVEN, {(source, 0): 1}), jump, "floe offsets set")
+            perform(
+                where, catalog, lambda p: settle(p, OffsetsOrigin.GIVEN, {(source, 0): 1}), jump, "floe offsets set"
+            )
     finally:
         presence.close()
     assert admin.group_offsets(f"{prefix}-{name}") == {}

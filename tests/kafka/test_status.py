@@ -151,8 +151,8 @@ def test_verify_finds_that_a_table_is_gone(project: Project, broker: Broker) -> 
 def test_a_run_that_has_announced_nothing_is_not_idle(project: Project, broker: Broker) -> None:
     """A run that was killed before it announced anything is FAILED, by its own word, and not IDLE with a lag of 0."""
     log = wide(project, broker, 1)
-    told = StateChanged(Subject.PIPELINE, "new", Health.RUNNING, "", "", "", 0, now_ms(), now_ms(), "run-1")
-    log.tell(told)
+    reported = StateChanged(Subject.PIPELINE, "new", Health.RUNNING, "", "", "", 0, now_ms(), now_ms(), "run-1")
+    log.tell(reported)
 
     found = status_of(log)
     [pipeline] = [each for each in found.pipelines if each.pipeline == "new"]
@@ -179,7 +179,7 @@ def test_what_threatens_is_told_by_status_and_top(project: Project, broker: Brok
     of what a topic holds is announced nothing is said."""
     log = wide(project, broker, 1)
     log.commit(log.announce())
-    assert status_of(log).dangers == ()
+    assert status_of(log).risks == ()
     began = now_ms()
     [future] = log.admin.raw.delete_records([TopicPartition(log.topic, 0, 1)]).values()
     future.result(20)
@@ -188,7 +188,7 @@ def test_what_threatens_is_told_by_status_and_top(project: Project, broker: Brok
         log.tell(CommitComplete(f"c{number % 2}", 0, now_ms(), position=0))
 
     found = status_of(log)
-    retention, flaps = found.dangers
+    retention, flaps = found.risks
     assert (retention.kind, retention.name, retention.code) == ("pipeline", "wide", "FLOE-R152")
     assert f"of the 9 that {log.topic}-0 still holds 100% are not announced" in retention.reason
     assert retention.since_ms is not None
@@ -206,7 +206,7 @@ def test_what_threatens_is_told_by_status_and_top(project: Project, broker: Brok
         assert "`floe log --last 200` shows who" in text
     for _ in range(3):
         log.announce()
-    assert [danger.code for danger in status_of(log).dangers] == ["FLOE-R153"]  # a third of it is announced
+    assert [risk.code for risk in status_of(log).risks] == ["FLOE-R153"]  # a third of it is announced
 
 
 def test_an_error_is_json_where_json_was_asked_for(project: Project, broker: Broker) -> None:

@@ -19,7 +19,7 @@ from framework.observe.liveness import live_members
 from framework.plan.compile import group_id
 from framework.runtime.pipeline import control_watch
 from framework.runtime.pipeline.control_watch import ControlWatch
-from framework.runtime.pipeline.state_publisher import StateTeller
+from framework.runtime.pipeline.state_publisher import StatePublisher
 from tests.conftest import Broker
 from tests.kafka.conftest import heartbeat, unique, wait_for
 
@@ -82,15 +82,15 @@ def test_the_teller_goes_on(
     """A word that could not be told is said; the word behind it is told."""
     monkeypatch.setattr(ControlPublisher, "publish", once(ControlPublisher.publish))
     said: list[str] = []
-    teller = StateTeller(settings, control_topic, said.append if heard else deaf)
-    teller.tell("p", "run", Health.RUNNING)
-    teller.tell("p", "run", Health.STOPPED)
-    teller.close()
+    publisher = StatePublisher(settings, control_topic, said.append if heard else deaf)
+    publisher.report_state("p", "run", Health.RUNNING)
+    publisher.report_state("p", "run", Health.STOPPED)
+    publisher.close()
     reader = ControlReader(settings, control_topic)
     reader.seek(0)
-    told = [event.state for _, event in reader.read_until(reader.end_offset()) if isinstance(event, StateChanged)]
+    reported = [event.state for _, event in reader.read_until(reader.end_offset()) if isinstance(event, StateChanged)]
     reader.close()
-    assert told == [Health.STOPPED]
+    assert reported == [Health.STOPPED]
     assert not heard or any("planted" in text for text in said)
 
 

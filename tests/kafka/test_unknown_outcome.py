@@ -131,7 +131,7 @@ def test_a_commit_that_never_arrived_is_read_back_as_not_announced(
     behind: Behind, new_pipeline: Callable[..., Pipeline]
 ) -> None:
     """The request is lost: the group's offsets show the batch's start, and the same batch is announced again, once."""
-    pipeline = new_pipeline(commit_patience_s=2.0)
+    pipeline = new_pipeline(commit_retry_s=2.0)
     behind.proxy.decide = at_end_txn(Fate.LOSE_REQUEST)
     with pytest.raises(OutcomeUnknown, match=pipeline.name):
         pipeline.announce(2)
@@ -148,7 +148,7 @@ def test_a_commit_whose_answer_was_lost_is_read_back_as_announced(
     behind: Behind, new_pipeline: Callable[..., Pipeline]
 ) -> None:
     """The broker committed and its answer is lost: the group's offsets show the batch's end; nothing is sent again."""
-    pipeline = new_pipeline(commit_patience_s=2.0)
+    pipeline = new_pipeline(commit_retry_s=2.0)
     behind.proxy.decide = at_end_txn(Fate.LOSE_ANSWER)
     with pytest.raises(OutcomeUnknown):
         pipeline.announce(2)
@@ -174,7 +174,7 @@ def test_a_transaction_that_outlived_its_time_out_is_not_taken_for_a_newer_run(
 ) -> None:
     """The broker ends a transaction in the words of a fence; with no other run alive the pipeline must not end for
     good."""
-    pipeline = new_pipeline(transaction_timeout_ms=2000, commit_patience_s=30.0)
+    pipeline = new_pipeline(transaction_timeout_ms=2000, commit_retry_s=30.0)
 
     moves_on_at = time.monotonic() + 6
 
@@ -196,7 +196,7 @@ def test_a_newer_run_that_took_over_during_an_outage_is_final(
     behind: Behind, new_pipeline: Callable[..., Pipeline]
 ) -> None:
     """Invariant 2: once the outage ends, the newer run goes on and the older one can announce nothing more."""
-    pipeline = new_pipeline(commit_patience_s=1.0)
+    pipeline = new_pipeline(commit_retry_s=1.0)
     behind.proxy.decide = at_end_txn(Fate.LOSE_REQUEST)
     with pytest.raises(OutcomeUnknown):
         pipeline.announce(2)
@@ -218,7 +218,7 @@ def test_a_broker_killed_in_mid_commit_keeps_all_or_nothing(
     behind: Behind, new_pipeline: Callable[..., Pipeline], fate: Fate
 ) -> None:
     """kill -9 of the broker around the commit: after its restart events and offsets are both there or both are not."""
-    pipeline = new_pipeline(commit_patience_s=2.0)
+    pipeline = new_pipeline(commit_retry_s=2.0)
     behind.proxy.decide = at_end_txn(fate)
     with pytest.raises(OutcomeUnknown):
         pipeline.announce(2)

@@ -92,8 +92,10 @@ class WideLog:
             self.store_low_water(through)
 
     def table_state(self, name: str, state: Health, reason: str, code: str) -> None:
-        told = StateChanged(Subject.TABLE, name, state, reason, "the remedy", code, 1, now_ms(), now_ms(), COORDINATOR)
-        self.tell(told)
+        reported = StateChanged(
+            Subject.TABLE, name, state, reason, "the remedy", code, 1, now_ms(), now_ms(), COORDINATOR
+        )
+        self.tell(reported)
 
     def tell(self, *events: ControlEvent) -> None:
         publisher = ControlPublisher(self.kafka, self.control_topic)

@@ -9,14 +9,14 @@ from framework.commit.events.event_types import (
     DataWritten,
     Heartbeat,
     Holds,
-    KeyedChanges,
     KeysFile,
     OffsetsSet,
     PauseChanged,
     SourceRange,
     TableCommitPolicy,
+    UpsertChanges,
 )
-from framework.commit.machine.effects import TableView
+from framework.commit.machine.effects import ExaminedTable
 
 TOPIC_ID = "control-id"
 STEP = 10  # records per batch
@@ -71,7 +71,7 @@ def written(
         parts=parts,
         base_batch=base_batch,
         after_batch=after_batch,
-        keyed=KeyedChanges(None, (1,), (KeysFile(f"{stem}-keys", STEP, 100),)) if keyed else None,
+        keyed=UpsertChanges(None, (1,), (KeysFile(f"{stem}-keys", STEP, 100),)) if keyed else None,
     )
 
 
@@ -114,7 +114,7 @@ def pause(pattern: str, paused: bool = True) -> PauseChanged:
     return PauseChanged(Holds.COMMITS, pattern, paused, "", "me", 0)
 
 
-def view(table: str = "db.t", snapshot_id: int | None = None, **changes: object) -> TableView:
+def view(table: str = "db.t", snapshot_id: int | None = None, **changes: object) -> ExaminedTable:
     facts: dict[str, object] = {
         "table": table,
         "table_uuid": f"uuid-{table}",
@@ -123,4 +123,4 @@ def view(table: str = "db.t", snapshot_id: int | None = None, **changes: object)
         "schema_id": 0,
         "progress": None,
     }
-    return TableView(**{**facts, **changes})  # type: ignore[arg-type]
+    return ExaminedTable(**{**facts, **changes})  # type: ignore[arg-type]

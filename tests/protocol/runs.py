@@ -250,15 +250,15 @@ class World:
         self.broker = MemoryBroker(records=3)
         self.safe_from: int | None = None
         self.acting: set[str] = set()
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.runs = [Run(self, "older"), Run(self, "newer")]
 
     def act(self, run: Run) -> None:
-        self.told.append(f"{run.name} acts")
+        self.reported.append(f"{run.name} acts")
         self.acting.add(run.name)
         run.act()
         if run.ended:
-            self.told.append(f"{run.name} ended: {run.ended}")
+            self.reported.append(f"{run.name} ended: {run.ended}")
 
     def before(self, run: Run, what: str) -> str:
         """What happens at a call to the broker: nothing, or something that counts."""
@@ -273,10 +273,10 @@ class World:
             return ""
         self.budget -= 1
         if choice >= len(fates):
-            self.told.append(f"at {what} of {run.name}:")
+            self.reported.append(f"at {what} of {run.name}:")
             self.act(others[choice - len(fates)])
             return ""
-        self.told.append(f"at {what} of {run.name}: {fates[choice]}")
+        self.reported.append(f"at {what} of {run.name}: {fates[choice]}")
         if fates[choice] == "killed":
             raise Killed
         return fates[choice]
@@ -289,7 +289,7 @@ class World:
             if choice == 0:
                 break
             if choice == 1:
-                self.told.append("a record is produced")
+                self.reported.append("a record is produced")
                 self.broker.records += 1
             else:
                 self.act(alive[choice - 2])
@@ -334,6 +334,6 @@ def explore(loaded_plan: Plan, steps: int, budget: int, limit: int = 10_000_000)
         wrong = world.play(steps)
         count += 1
         if wrong:
-            return count, wrong, world.told
+            return count, wrong, world.reported
         fixed = choices.following()
     return count, [], []

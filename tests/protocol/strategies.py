@@ -17,12 +17,13 @@ from framework.commit.events.event_types import (
     DataComplete,
     DataFile,
     DataWritten,
+    DeletedKeysChange,
+    DeletedKeysFile,
     Deployed,
     Discarded,
     Health,
     Heartbeat,
     Holds,
-    KeyedChanges,
     KeysFile,
     OffsetsSet,
     PauseChanged,
@@ -33,8 +34,7 @@ from framework.commit.events.event_types import (
     Subject,
     TableCommitPolicy,
     TableMeasured,
-    TombstoneFile,
-    Tombstones,
+    UpsertChanges,
 )
 from framework.commit.maintenance.health import TableHealth
 from framework.commit.maintenance.others import OtherMaintainer
@@ -81,16 +81,16 @@ data_files = st.builds(
     sort_order_id=st.none() | st.integers(0, 9),
 )
 policies = st.builds(TableCommitPolicy, numbers, numbers, numbers, names)
-tombstone_files = st.builds(TombstoneFile, names, numbers, numbers, times)
+tombstone_files = st.builds(DeletedKeysFile, names, numbers, numbers, times)
 tombstones = st.builds(
-    Tombstones,
+    DeletedKeysChange,
     order_id=st.integers(1, 10_000),
     known=st.lists(names, max_size=3).map(tuple),
     added=st.lists(tombstone_files, max_size=2).map(tuple),
     removed=st.lists(names, max_size=2).map(tuple),
 )
-keyed_changes = st.builds(
-    KeyedChanges,
+upsert_changes = st.builds(
+    UpsertChanges,
     base_snapshot_id=st.none() | numbers,
     key_ids=st.lists(st.integers(1, 10_000), min_size=1, max_size=3).map(tuple),
     keys=st.lists(st.builds(KeysFile, names, numbers, numbers), max_size=2).map(tuple),
@@ -101,7 +101,7 @@ keyed_changes = st.builds(
 )
 data_written = st.builds(
     DataWritten,
-    keyed=st.none() | keyed_changes,
+    keyed=st.none() | upsert_changes,
     pipeline=names,
     run=text,
     batch=numbers,

@@ -38,7 +38,7 @@ POSITIONS = {
 
 class Protocol(RuleBasedStateMachine):
     """Three pipelines, two of them with two partitions; three coordinators; three tables, one of them with two names and
-    one that follows its keys."""
+    one that is an upsert table."""
 
     # Replaced by mutations: the function under test.
     step = staticmethod(w.step)
@@ -269,8 +269,10 @@ class Protocol(RuleBasedStateMachine):
             # Where neither a snapshot nor the log shows the record, nothing does (named as a limit in
             # docs/protocol.md).
             shown = any(s.marker is not None for n, s in found.snapshots if n not in found.expired)
-            told = any(isinstance(e.event, CommitToTable) and e.event.table_uuid == found.uuid for e in self.world.log)
-            if shown or told:
+            reported = any(
+                isinstance(e.event, CommitToTable) and e.event.table_uuid == found.uuid for e in self.world.log
+            )
+            if shown or reported:
                 self.world = w.unset_progress(self.world, table)
         elif kind == "gone":
             self.world = self.world.with_table(replace(found, exists=not found.exists))

@@ -20,18 +20,18 @@ from framework.commit.machine import step as state
 from framework.commit.machine.effects import (
     Assigned,
     Effect,
+    ExaminedTable,
     Input,
     PipelineProgress,
     StoreLowWater,
     TableProgress,
-    TableView,
 )
 from framework.commit.machine.fifo import Fifo
-from framework.commit.machine.model import Announcement, CoordinatorState, Phase, PipelineState, TableState
+from framework.commit.machine.model import Announcement, CoordinatorState, PipelineState, TablePhase, TableState
 from framework.commit.machine.progress import chain, examine, prefix
-from framework.commit.machine.progress.chain import Verdict
+from framework.commit.machine.progress.chain import LinkCheck
 from framework.commit.machine.step import step
-from framework.commit.machine.step_draft import Turn
+from framework.commit.machine.step_draft import StepDraft
 from tests.protocol import edges
 from tests.protocol import world as w
 from tests.protocol.build import STEP, TOPIC_ID, pause
@@ -64,7 +64,7 @@ def one_after_the_other() -> w.World:
 
 
 def changed_by_key() -> w.World:
-    """Three batches for a table that follows its keys; the second only deletes."""
+    """Three batches for an upsert table; the second only deletes."""
     return announce(start(Scope((((w.KEYED,),) * 3,)))[0], *"aaaaaa")
 
 
@@ -162,7 +162,7 @@ def table_missing() -> w.World:
 
 def chain_is_not_checked(patch: pytest.MonkeyPatch) -> w.Step:
     """Invariant 2."""
-    follows = chain.Verdict(chain.Fit.FOLLOWS)
+    follows = chain.LinkCheck(chain.Fit.FOLLOWS)
     patch.setattr(fold, "check_link", lambda link, event: follows)
     patch.setattr(prefix, "check_recorded", lambda progress, event: follows)
     return step
@@ -172,7 +172,7 @@ def topic_ids_are_not_compared(patch: pytest.MonkeyPatch) -> w.Step:
     """Invariant 11, in the chain."""
     real = chain.check_link
 
-    def blind(link: Heartbeat | None, event: DataComplete | Heartbeat) -> chain.Verdict:
+    def blind(link: Heartbeat | None, event: DataComplete | Heartbeat) -> chain.LinkCheck:
         if link is not None:
             link = replace(link, ranges=tuple(replace(r, topic_id="x") for r in link.ranges))
         return real(link, replace(event, ranges=tuple(replace(r, topic_id="x") for r in event.ranges)))
@@ -187,7 +187,7 @@ def progress_reaches_the_position(patch: pytest.MonkeyPatch) -> w.Step:
 
     def greedy(
         table: TableState,
-        view: TableView,
+        view: ExaminedTable,
         pipelines: dict[str, PipelineState],
         control_topic_id: str,
         position: int,
@@ -207,7 +207,7 @@ def complete_batches_overtake(patch: pytest.MonkeyPatch) -> w.Step:
 
     def overtaking(
         table: TableState,
-        view: TableView,
+        view: ExaminedTable,
         pipelines: dict[str, PipelineState],
         control_topic_id: str,
         position: int,
@@ -224,7 +224,7 @@ def complete_batches_overtake(patch: pytest.MonkeyPatch) -> w.Step:
 
     def due_at_ms(state: CoordinatorState, table: TableState) -> int | None:
         ready = any(a.offset < state.pipelines[a.event.pipeline].confirmed_below for a in table.pending)
-        return 0 if ready and table.phase is Phase.READY else None
+        return 0 if ready and table.phase is TablePhase.READY else None
 
     patch.setattr(schedule, "due_at_ms", due_at_ms)
     return step
@@ -236,7 +236,7 @@ def parts_are_divided(patch: pytest.MonkeyPatch) -> w.Step:
 
     def dividing(
         table: TableState,
-        view: TableView,
+        view: ExaminedTable,
         pipelines: dict[str, PipelineState],
         control_topic_id: str,
         position: int,
@@ -254,7 +254,7 @@ def recorded_progress_is_ignored(patch: pytest.MonkeyPatch) -> w.Step:
     """Invariants 3 and 5: what a loaded table says it holds is committed again."""
     real = schedule.loaded
 
-    def careless(turn: Turn, view: TableView) -> None:
+    def careless(turn: StepDraft, view: ExaminedTable) -> None:
         real(turn, replace(view, progress=None))
 
     patch.setattr(schedule, "loaded", careless)
@@ -275,7 +275,7 @@ def commits_are_not_conditional(patch: pytest.MonkeyPatch) -> w.Step:
 
 def the_tables_record_is_not_asked(patch: pytest.MonkeyPatch) -> w.Step:
     """Invariant 5: only the chain looks for repeats."""
-    follows = chain.Verdict(chain.Fit.FOLLOWS)
+    follows = chain.LinkCheck(chain.Fit.FOLLOWS)
     patch.setattr(prefix, "check_recorded", lambda progress, event: follows)
     return step
 
@@ -340,7 +340,7 @@ def progress_elsewhere_is_ignored(patch: pytest.MonkeyPatch) -> w.Step:
     real = prefix.obstacle
 
     def blind(
-        offset: int, event: DataWritten, view: TableView, pipelines: dict[str, PipelineState], control_topic_id: str
+        offset: int, event: DataWritten, view: ExaminedTable, pipelines: dict[str, PipelineState], control_topic_id: str
     ) -> tuple[bool, str | None]:
         return real(offset, event, replace(view, elsewhere={}), pipelines, control_topic_id)
 
@@ -352,7 +352,7 @@ def progress_elsewhere_is_ignored(patch: pytest.MonkeyPatch) -> w.Step:
 def an_unknown_outcome_counts_as_success(patch: pytest.MonkeyPatch) -> w.Step:
     """Invariant 7: the table is not asked."""
 
-    def hopeful(turn: Turn, name: str, commit_id: str, reason: str) -> None:
+    def hopeful(turn: StepDraft, name: str, commit_id: str, reason: str) -> None:
         table = turn.state.tables[name]
         attempt, view = table.attempt, table.view
         if attempt is not None and view is not None and attempt.commit_id == commit_id:
@@ -367,7 +367,7 @@ def a_blocked_table_gives_up(patch: pytest.MonkeyPatch) -> w.Step:
     """Invariant 10: as peers do, a missing table is skipped with a warning."""
     real = schedule.missing
 
-    def giving_up(turn: Turn, name: str, reason: str) -> None:
+    def giving_up(turn: StepDraft, name: str, reason: str) -> None:
         table = turn.state.tables[name]
         turn.put_table(queues.drop_announcements(table, len(table.pending), turn.now_ms))
         real(turn, name, reason)
@@ -387,7 +387,7 @@ def what_was_given_up_below_the_mark_is_missed(patch: pytest.MonkeyPatch) -> w.S
     """Invariant 10: a table is held for what a person gave up where the coordinator queued nothing."""
     real = queues.discard
 
-    def forgetful(turn: Turn, offset: int, event: Discarded) -> None:
+    def forgetful(turn: StepDraft, offset: int, event: Discarded) -> None:
         real(turn, offset, event)
         if (table := turn.state.table_named(event.table)) is not None:
             turn.put_table(replace(table, given_up=frozenset(), discarded=frozenset(), settled=()))
@@ -416,7 +416,7 @@ def the_rest_of_a_batch_is_not_asked(patch: pytest.MonkeyPatch) -> w.Step:
 
     def trusting(
         table: TableState, recorded: PipelineProgress | None, newest: int | None, part: int, announcement: Announcement
-    ) -> Verdict:
+    ) -> LinkCheck:
         event = announcement.event
         if table.was_given_up(event.pipeline, event.batch):
             return chain.check_recorded(recorded, event)
@@ -465,7 +465,7 @@ def progress_passes_what_was_not_kept(patch: pytest.MonkeyPatch) -> w.Step:
 
     def greedy(
         table: TableState,
-        view: TableView,
+        view: ExaminedTable,
         pipelines: dict[str, PipelineState],
         control_topic_id: str,
         position: int,
@@ -493,7 +493,7 @@ def queues_go_by_name(patch: pytest.MonkeyPatch) -> w.Step:
     """Invariant 3: progress is the table's, whatever it is called, and another name's announcements are taken for
     recorded."""
 
-    def by_name(turn: Turn, event: DataWritten) -> str:
+    def by_name(turn: StepDraft, event: DataWritten) -> str:
         turn.put_queue(event.table_uuid, event.table)
         return event.table
 
@@ -556,7 +556,7 @@ def a_log_that_was_cut_off_is_read_on(patch: pytest.MonkeyPatch) -> w.Step:
 
 def what_a_table_must_hold_is_not_asked(patch: pytest.MonkeyPatch) -> w.Step:
     """Invariant 3: a table that was put back is written on."""
-    follows = chain.Verdict(chain.Fit.FOLLOWS)
+    follows = chain.LinkCheck(chain.Fit.FOLLOWS)
     patch.setattr(prefix, "check_after", lambda newest, event: follows)
     return step
 
@@ -567,7 +567,7 @@ def parts_in_front_are_not_asked(patch: pytest.MonkeyPatch) -> w.Step:
 
     def hasty(
         table: TableState, recorded: PipelineProgress | None, newest: int | None, part: int, announcement: Announcement
-    ) -> chain.Verdict:
+    ) -> chain.LinkCheck:
         return real(table, recorded, newest, max(part, announcement.event.part), announcement)
 
     patch.setattr(prefix, "check_before", hasty)
@@ -580,11 +580,11 @@ def what_the_log_tells_of_commits_is_not_heeded(patch: pytest.MonkeyPatch) -> w.
     commit."""
     real = schedule.loaded
 
-    def deaf(turn: Turn, view: TableView) -> None:
-        told = turn.state.committed
+    def deaf(turn: StepDraft, view: ExaminedTable) -> None:
+        reported = turn.state.committed
         turn.set(committed={})
         real(turn, view)
-        turn.set(committed=told)
+        turn.set(committed=reported)
 
     patch.setattr(schedule, "loaded", deaf)
     return step
@@ -601,7 +601,7 @@ def before_the_first_commit_nothing_is_known(patch: pytest.MonkeyPatch) -> w.Ste
     """Invariant 10: where no snapshot of floe's is left, a rollback is not seen."""
     real = schedule.loaded
 
-    def blind(turn: Turn, view: TableView) -> None:
+    def blind(turn: StepDraft, view: ExaminedTable) -> None:
         marker = view.snapshot_control_offset
         real(turn, replace(view, snapshot_control_offset=marker or None))
 

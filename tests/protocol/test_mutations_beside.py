@@ -19,7 +19,7 @@ from framework.record import gaps
 from framework.record.arrays import Ints
 from framework.record.convert import numbers as convert_numbers
 from framework.record.convert import times as convert_times
-from framework.record.convert.iso_time import Moment
+from framework.record.convert.iso_time import IsoTime
 from framework.record.model import RecordBlock
 from framework.record.state.block_state import BlockState
 from framework.runtime.batches import batch as runtime_batch
@@ -102,7 +102,7 @@ def fractions_are_cut_off(patch: pytest.MonkeyPatch) -> None:
 def digits_beyond_microseconds_are_cut_off(patch: pytest.MonkeyPatch) -> None:
     real = convert_times.parse_moment
 
-    def cut(text: str, pattern: str | None) -> Moment | None:
+    def cut(text: str, pattern: str | None) -> IsoTime | None:
         moment = real(text, pattern)
         return None if moment is None else replace(moment, nanoseconds=moment.nanoseconds // 1_000 * 1_000)
 
@@ -128,7 +128,7 @@ def a_table_that_fails_once_is_given_up(patch: pytest.MonkeyPatch) -> None:
 
 
 def one_bad_table_is_an_outage(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(trouble, "_judge_one", lambda failed, sound: trouble.Verdict.OUTAGE)
+    patch.setattr(trouble, "_judge_one", lambda failed, sound: trouble.FailureVerdict.OUTAGE)
 
 
 def information_is_not_bounded(patch: pytest.MonkeyPatch) -> None:
@@ -160,12 +160,20 @@ def young_files_are_taken(patch: pytest.MonkeyPatch) -> None:
 
 def a_file_is_as_old_as_its_announcement(patch: pytest.MonkeyPatch) -> None:
     real = orphans.may_be_gone
-    patch.setattr(test_orphans, "may_be_gone", lambda now, after, told, begun, most: real(now, after, told, told, most))
+    patch.setattr(
+        test_orphans,
+        "may_be_gone",
+        lambda now, after, reported, begun, most: real(now, after, reported, reported, most),
+    )
 
 
 def the_writers_clock_is_believed(patch: pytest.MonkeyPatch) -> None:
     real = orphans.may_be_gone
-    patch.setattr(test_orphans, "may_be_gone", lambda now, after, told, begun, most: real(now, told, told, begun, most))
+    patch.setattr(
+        test_orphans,
+        "may_be_gone",
+        lambda now, after, reported, begun, most: real(now, reported, reported, begun, most),
+    )
 
 
 def the_machines_clock_says_what_is_old(patch: pytest.MonkeyPatch) -> None:

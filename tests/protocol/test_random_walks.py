@@ -21,7 +21,7 @@ from framework.commit.machine.effects import (
     Input,
     Read,
     ReadAgain,
-    Stop,
+    StopCoordinator,
 )
 from framework.commit.machine.step import CoordinatorState
 from tests.protocol import world as w
@@ -140,13 +140,13 @@ class Watched:
     def __init__(self, step: w.Step, seen: set[str]) -> None:
         self._step = step
         self._seen = seen
-        self.told: list[Input] = []
+        self.reported: list[Input] = []
 
     def __call__(
         self, state: CoordinatorState, message: Input, now: int
     ) -> tuple[CoordinatorState, tuple[Effect, ...]]:
         after, effects = self._step(state, message, now)
-        self.told.append(message)
+        self.reported.append(message)
         pipelines = [(pipeline, state.pipelines.get(name)) for name, pipeline in after.pipelines.items()]
         tables = [(table, state.tables.get(name)) for name, table in after.tables.items()]
         repeats = [new.repeats > (old.repeats if old else 0) for new, old in (*pipelines, *tables)]
@@ -164,7 +164,7 @@ class Watched:
             "a table was filled by another topic": any("control topic" in reason for reason in blocked),
             "what waits is not kept": any(table.unread for table, _ in tables),
             "the log is read again": any(isinstance(effect, ReadAgain) for effect in effects),
-            "a coordinator stops": any(isinstance(effect, Stop) for effect in effects),
+            "a coordinator stops": any(isinstance(effect, StopCoordinator) for effect in effects),
             "rows change by their keys": any(c.keyed for c in asked),
             "rows only go": any(c.keyed and not c.files for c in asked),
             "pipelines share a commit": any(len({file.path.split("-")[0] for file in c.files}) > 1 for c in asked),
@@ -173,14 +173,14 @@ class Watched:
         return after, effects
 
 
-def took_effect(before: w.World, after: w.World, told: list[Input]) -> set[str]:
+def took_effect(before: w.World, after: w.World, reported: list[Input]) -> set[str]:
     """What one step of a history did to the world, whatever the step was called."""
     moved = list(zip(before.tables, after.tables, strict=True))
     same = [(old, new) for old, new in moved if old.uuid == new.uuid]
     ours = [
         new for old, new in same if len(new.snapshots) > len(old.snapshots) and new.at(new.head or 0).marker is not None
     ]
-    unanswered = any(isinstance(each, CommitFailed) for each in told)
+    unanswered = any(isinstance(each, CommitFailed) for each in reported)
     new_events = [entry.event for entry in after.log[len(before.log) :]]
     died = [new is None for old, new in zip(before.seats, after.seats, strict=True) if old is not None]
     seen = {
@@ -194,7 +194,7 @@ def took_effect(before: w.World, after: w.World, told: list[Input]) -> set[str]:
         "a commit is late": unanswered and len(after.orphans) > len(before.orphans),
         "a late commit is applied": len(after.orphans) < len(before.orphans) and bool(ours),
         "a late commit is refused": len(after.orphans) < len(before.orphans) and not ours,
-        "a commit meets a conflict": any(isinstance(each, CommitConflict) for each in told),
+        "a commit meets a conflict": any(isinstance(each, CommitConflict) for each in reported),
         "a driver dies in its transaction": sum(e.committed is False for e in after.log)
         > sum(e.committed is False for e in before.log),
         "somebody else commits": any(
@@ -233,8 +233,8 @@ def walk(seed: int, seen: set[str] | None = None) -> tuple[list[str], list[w.Fau
         before = protocol.world
         getattr(protocol, name)(**arguments)
         if seen is not None:
-            seen |= took_effect(before, protocol.world, watched.told)
-            watched.told.clear()
+            seen |= took_effect(before, protocol.world, watched.reported)
+            watched.reported.clear()
         if found := w.faults(protocol.world):
             return happened, found, protocol.world
     for table in protocol.world.tables:

@@ -22,8 +22,8 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 def test_no_history_of_two_runs_has_a_fault(starting_offsets: str, steps: int, budget: int, least: int) -> None:
     """Whatever the order, and whatever goes wrong once or twice: each record from where the first run stood is
     announced once, and of two runs one goes on."""
-    count, wrong, told = explore(plan(starting_offsets), steps, budget)
-    assert wrong == [], told
+    count, wrong, reported = explore(plan(starting_offsets), steps, budget)
+    assert wrong == [], reported
     assert count > least
 
 
@@ -32,8 +32,8 @@ def test_no_history_of_two_runs_has_a_fault(starting_offsets: str, steps: int, b
 @pytest.mark.parametrize(("steps", "budget", "least"), [(6, 1, 14_000), (4, 2, 12_000)])
 def test_no_longer_history_of_two_runs_has_a_fault(starting_offsets: str, steps: int, budget: int, least: int) -> None:
     """The same, further."""
-    count, wrong, told = explore(plan(starting_offsets), steps, budget)
-    assert wrong == [], told
+    count, wrong, reported = explore(plan(starting_offsets), steps, budget)
+    assert wrong == [], reported
     assert count > least
 
 

@@ -38,20 +38,20 @@ from framework.commit.machine.effects import (
     CommitTable,
     Committed,
     Effect,
+    ExaminedTable,
     Input,
     LoadTable,
     Publish,
     Read,
     ReadAgain,
-    Stop,
+    StopCoordinator,
     StoreLowWater,
     TableLoaded,
     TableMissing,
     TableProgress,
-    TableView,
     Tick,
 )
-from framework.commit.machine.model import Phase
+from framework.commit.machine.model import TablePhase
 from framework.commit.machine.step import CoordinatorState, Limits, step
 from framework.commit.recovery.discard import batches_of
 from tests.protocol.build import STEP, TOPIC_ID, complete, heartbeat, offsets_set, pause, ranges, written
@@ -73,7 +73,7 @@ def replace(value: T, **changes: object) -> T:
 PROMPT = Limits(
     retry_first_ms=0,
     retry_most_ms=0,
-    conflict_patience=0,
+    immediate_conflict_retries=0,
     conflict_first_ms=0,
     conflict_most_ms=0,
     blocked_first_ms=0,
@@ -194,9 +194,9 @@ class Table:
     def files(self) -> tuple[str, ...]:
         return self.at(self.head).files if self.head is not None else ()
 
-    def view(self, name: str) -> TableView:
+    def view(self, name: str) -> ExaminedTable:
         """What is examined, under the name that was asked for."""
-        return TableView(
+        return ExaminedTable(
             table=name,
             table_uuid=self.uuid,
             branch="main",
@@ -345,7 +345,7 @@ def _newest(log: tuple[Entry, ...], begin: int, pipeline: str) -> Mapping[str, w
 
 
 KEYED = "db.k"
-"""A table that follows its keys: announcements for it say whose rows go. Every second batch only deletes."""
+"""An upsert table: announcements for it say whose rows go. Every second batch only deletes."""
 
 
 def paths_of(event: DataWritten) -> tuple[str, ...]:
@@ -874,7 +874,7 @@ def feed(world: World, index: int, message: Input, step: Step = step) -> World:
     seat = world.seats[index]
     assert seat is not None
     state, effects = step(seat.state, message, world.now_ms)
-    assert state.committing == sum(table.phase is Phase.COMMITTING for table in state.tables.values())
+    assert state.committing == sum(table.phase is TablePhase.COMMITTING for table in state.tables.values())
     tasks = list(seat.tasks)
     log = list(world.log)
     low_water, chain_from, low_water_epoch = world.low_water, world.chain_from, world.low_water_epoch
@@ -893,7 +893,7 @@ def feed(world: World, index: int, message: Input, step: Step = step) -> World:
         elif isinstance(effect, ReadAgain):
             again = True
         else:
-            assert isinstance(effect, Stop)
+            assert isinstance(effect, StopCoordinator)
     if low_water != world.low_water:
         world = replace(world, low_water_topic_id=TOPIC_ID)
     world = replace(

@@ -26,7 +26,7 @@ SLOWER_MOST, NOISE_S = 1.5, 0.05
 @contextmanager
 def viewers(port: int) -> Iterator[list[int]]:
     """Fifty open pages that read all that they are told; how many times each was told something."""
-    told = [0] * VIEWERS
+    reported = [0] * VIEWERS
     opened = [socket.create_connection(("127.0.0.1", port), 60) for _ in range(VIEWERS)]
 
     def read(number: int) -> None:
@@ -35,14 +35,14 @@ def viewers(port: int) -> Iterator[list[int]]:
             opened[number].sendall(b"GET /events?at=/ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             while data := opened[number].recv(1 << 16):
                 text = rest + data
-                told[number] += text.count(MARK)
+                reported[number] += text.count(MARK)
                 rest = text[-len(MARK) + 1 :]
 
     threads = [threading.Thread(target=read, args=(number,), daemon=True) for number in range(VIEWERS)]
     for thread in threads:
         thread.start()
     try:
-        yield told
+        yield reported
     finally:
         for each in opened:
             with suppress(OSError):
@@ -85,12 +85,14 @@ def test_fifty_viewers_do_not_slow_commits(hand: HandRun) -> None:
         looked_at: list[float] = []
         for _ in range(ROUNDS):
             alone.append(one_round(coordinator))
-            with viewers(page) as told:
-                wait_for(lambda told=told: min(told) > 0, "fifty open pages", 60)  # type: ignore[misc]
-                before = list(told)
+            with viewers(page) as reported:
+                wait_for(lambda reported=reported: min(reported) > 0, "fifty open pages", 60)  # type: ignore[misc]
+                before = list(reported)
                 looked_at.append(one_round(coordinator))
                 wait_for(
-                    lambda told=told, before=before: all(now > then for now, then in zip(told, before, strict=True)),  # type: ignore[misc]
+                    lambda reported=reported, before=before: all(
+                        now > then for now, then in zip(reported, before, strict=True)
+                    ),  # type: ignore[misc]
                     "the commits on all pages",
                     60,
                 )

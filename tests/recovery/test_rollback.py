@@ -46,9 +46,9 @@ def test_a_table_goes_back_and_its_pipeline_goes_on(hand: HandRun) -> None:
     """The snapshots given up are shown, and refused while a run is live; afterwards the table is not blocked, later
     batches are added to it, progress did not move back, and what it lacks is noted by source ranges."""
     first, *_ = three_commits(hand)
-    told = hand.project.root / "lineage.jsonl"
+    reported = hand.project.root / "lineage.jsonl"
     target = hand.project.root / "pipelines" / "targets" / "it.yaml"
-    target.write_text(target.read_text() + f"lineage: {{file: '{told}'}}\n")
+    target.write_text(target.read_text() + f"lineage: {{file: '{reported}'}}\n")
     table, options = hand.names[0], ("--control-topic", hand.control_topic)
     before = hand.everything()
     shown = hand.floe_json("rollback", "--table", table, "--to", str(first), "--replay", "--dry-run", *options)
@@ -67,7 +67,7 @@ def test_a_table_goes_back_and_its_pipeline_goes_on(hand: HandRun) -> None:
 
     text = hand.floe("rollback", "--table", table, "--to", str(first), "--replay", *options)
     assert "floe replay FILE" in text
-    [event] = map(json.loads, told.read_text().splitlines())
+    [event] = map(json.loads, reported.read_text().splitlines())
     assert event["job"]["name"] == "floe.rollback"
     assert event["outputs"][0]["facets"]["version"]["datasetVersion"] == str(snapshots(hand)[-1])
     assert rows_of_first(hand) == expected(hand, (0, 10))

@@ -131,9 +131,9 @@ def test_an_outage_ends(server: Server) -> None:
     ref, _ = server.register("kept-value", '"long"')
     asking = client(server)
     server.stop()
-    with pytest.raises(RetriableError) as told:
+    with pytest.raises(RetriableError) as reported:
         asking.schemas([ref])
-    assert told.value.code == "FLOE-R141"
+    assert reported.value.code == "FLOE-R141"
     server.start()
     assert as_value(asking.schemas([ref])[ref])[:2] == ("AVRO", "long")
 

@@ -61,7 +61,7 @@ def judge(command: str) -> None:
     assert words[0] == "floe" or words[0].startswith("kafka-")
 
 
-def told(subject: Subject, name: str, state: Health, reason: str, remedy: str, code: str) -> StateChanged:
+def reported(subject: Subject, name: str, state: Health, reason: str, remedy: str, code: str) -> StateChanged:
     return StateChanged(subject, name, state, reason, remedy, code, 0, 1, 1, "run-1")
 
 
@@ -81,14 +81,14 @@ def test_what_an_event_says_becomes_no_command(text: str, state: Health) -> None
         text,
     ):
         for code in ("FLOE-R110", f"FLOE-R110`{text}`", text):
-            report = told(Subject.PIPELINE, "p", state, f"`floe {text}`", remedy, code)
+            report = reported(Subject.PIPELINE, "p", state, f"`floe {text}`", remedy, code)
             live = () if state in (Health.FAILED, Health.STOPPED) else ("run-1",)
             facts = PipelineFacts("p", live, (report,), 1, "", (), "", None)
             condition = pipeline_condition(facts)
             allowed = {f"floe explain {code}"} if code == "FLOE-R110" else set()
             assert set(offered(condition)) <= allowed
             assert all(map(is_command, re.findall("`([^`]*)`", condition.remedy)))
-            table = told(Subject.TABLE, "t", state, f"`floe {text}`", remedy, code)
+            table = reported(Subject.TABLE, "t", state, f"`floe {text}`", remedy, code)
             of_table = table_condition(TableFacts("t", 1, None, table, None, None, True))
             for command in offered(of_table):
                 judge(command)
@@ -126,11 +126,11 @@ def test_names_of_others_are_one_word_of_a_command(name: str) -> None:
     made += [
         table_condition(TableFacts(name, 1, (Health.BLOCKED, reason), None, None, None, True)) for reason in reasons
     ]
-    danger = retention_near(name, [Held(name, 0, 10, 20, 10)])
-    assert danger is not None
-    made.append(Condition(Health.DEGRADED, danger.reason, danger.remedy, danger.code))
+    breaking = retention_near(name, [Held(name, 0, 10, 20, 10)])
+    assert breaking is not None
+    made.append(Condition(Health.DEGRADED, breaking.reason, breaking.remedy, breaking.code))
     for condition in made:
-        assert not condition.is_told
+        assert not condition.is_reported
         for command in _commands(condition, "prod"):
             judge(command)
     for command in (resume_command(paused(name)), maintain_command(name, name)):

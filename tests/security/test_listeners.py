@@ -9,33 +9,45 @@ import ast
 import logging
 import os
 import socket
+import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+import requests
 from prometheus_client import CollectorRegistry
 
 import framework
 from framework.adapters.host.listener import MOST_CONNECTIONS
 from framework.adapters.telemetry import metrics_server
 from framework.adapters.telemetry.metrics_server import MetricsServer
+from framework.ops.backend import BrokerBackend
+from framework.overview.values import Overview
 from framework.web import app, serve
+from framework.web.answers import MOST_BODY
+from framework.web.backend import SettingFinding
 from framework.web.beside import PageBeside
-from tests.unit.web.desk import PlainDesk
+from framework.web.connect import MOST_FINDINGS
+from tests.unit.web.backend import ACTOR, PlainDesk, served
 
 SOURCES = Path(framework.__file__).parent
 FLOOD = 1_200
 
 
+NAME = "floe-metrics.data.svc"
+
+
 def metrics() -> tuple[str, Callable[[], None]]:
-    server = MetricsServer("127.0.0.1", 0, "", CollectorRegistry(), dict)
+    server = MetricsServer("127.0.0.1", 0, "", CollectorRegistry(), dict, (NAME,))
     return server.address, server.close
 
 
 def page() -> tuple[str, Callable[[], None]]:
-    server = PageBeside("127.0.0.1", 0, "")
+    server = PageBeside("127.0.0.1", 0, "", (NAME,))
     server.serve(PlainDesk)
     return server.address, server.close
 
@@ -100,12 +112,11 @@ def test_a_request_that_trickles_ends(listener: tuple[str, int, str], monkeypatc
     """A head that comes byte by byte, and the head of a second request: the connection is ended in time, and nothing is
     printed."""
     host, port, path = listener
-    if path == "/healthz":
-        pytest.skip("each piece has its time there; the oldest connection goes when there are many")
     monkeypatch.setattr(serve, "HEAD_S", 0.5)
+    monkeypatch.setattr(metrics_server, "HEAD_S", 0.5)
     with closing(socket.create_connection((host, port), timeout=5)) as made:
         made.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-        assert made.recv(12) == b"HTTP/1.1 200"
+        assert made.recv(12).startswith(b"HTTP/1.")
         ended = trickle(made)
     assert ended
     with closing(socket.create_connection((host, port), timeout=5)) as made:
@@ -162,9 +173,62 @@ def test_half_a_character_is_no_bug(body: str, plugin: str) -> None:
         close()
 
 
+class SlowDesk(PlainDesk):
+    """Checks a configuration until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__(findings=tuple(SettingFinding("file", f"finding {number}") for number in range(5_000)))
+        self.go_on = threading.Event()
+        self.checking = 0
+
+    def check(self, plugin: str, settings: Mapping[str, str]) -> tuple[SettingFinding, ...]:
+        self.checking += 1
+        self.go_on.wait(20)
+        return self.findings
+
+
+def test_acts_wait_behind_no_check() -> None:
+    """Sixty configurations are being checked, or wait for it: two at a time take a thread, and who pauses, resumes or
+    looks has an answer at once. Of many findings the first are told, and that there are more."""
+    backend = SlowDesk()
+    authorization = {"Authorization": f"Bearer {ACTOR}"}
+    with served(backend) as url, ThreadPoolExecutor(60) as pool:
+        path = f"{url}/connector-plugins/floe/config/validate"
+        checks = [
+            pool.submit(requests.put, path, json={"file": "x"}, headers=authorization, timeout=30) for _ in range(60)
+        ]
+        deadline = time.monotonic() + 10
+        while backend.checking < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        for method, what in (("PUT", "pause"), ("PUT", "resume"), ("GET", "status")):
+            answer = requests.request(method, f"{url}/connectors/orders/{what}", headers=authorization, timeout=3)
+            assert answer.status_code < 300
+        assert [act[1] for act in backend.acts] == [True, False]
+        assert backend.checking == app.CHECKS_AT_ONCE
+        backend.go_on.set()
+        reported = [check.result().json() for check in checks]
+    errors = [error for config in reported[0]["configs"] for error in config["value"]["errors"]]
+    assert len(errors) == MOST_FINDINGS + 1
+    assert errors[-1] == "4,800 more findings are not shown"
+
+
+def test_checking_what_may_be_sent_takes_a_bounded_time() -> None:
+    """The largest bodies of each kind of mistake: none holds a processor for long."""
+    head = (
+        "apiVersion: floe/v1\nkind: Pipeline\nmetadata: {name: x}\nsource: {kafka: {topics: [t]}}\nroutes:\n  rules:\n"
+    )
+    rules = "".join(f"    - {{tabel: a.b{number}}}\n" for number in range(MOST_BODY // 25))
+    keys = "".join(f"k{number}: 1\n" for number in range(MOST_BODY // 9))
+    for text in (head + rules, head + "    - {table: a.b}\n" + keys, "[" * MOST_BODY, "{" * MOST_BODY):
+        began = time.process_time()
+        found = BrokerBackend.check(cast("Any", None), "floe", {"file": text[: MOST_BODY - 20]})
+        assert found
+        assert time.process_time() - began < 8.0
+
+
 def test_who_times_out_is_not_printed(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """No traceback for a client that says nothing, or leaves in the middle."""
-    monkeypatch.setattr(metrics_server._Quiet, "timeout", 0.2)
+    monkeypatch.setattr(metrics_server, "HEAD_S", 0.2)
     address, close = metrics()
     host, _, port = address.rpartition(":")
     for sent in (b"", b"GET /met", b"GET /metrics HTTP/1.1\r\n"):
@@ -182,8 +246,108 @@ def test_a_name_of_somebody_elses_reads_nothing(listener: tuple[str, int, str], 
     """DNS rebinding: a domain that resolves to this machine; every listener without tokens answers 421."""
     host, port, path = listener
     assert ask(host, port, path, name or " ") in ((421, 400) if not name else (421,))
-    for ours in ("localhost", f"localhost:{port}", "127.0.0.1", "[::1]", socket.gethostname()):
+    for ours in ("localhost", f"localhost:{port}", "127.0.0.1", "[::1]", socket.gethostname(), NAME):
         assert ask(host, port, path, ours) == 200
+
+
+def test_a_token_is_no_leave_for_any_name() -> None:
+    """Also where there is a token, a name of somebody else's is 421, before anything is compared."""
+    for server in (
+        MetricsServer("127.0.0.1", 0, "a-token-of-this-test", CollectorRegistry(), dict),
+        begun(PageBeside("127.0.0.1", 0, "a-token-of-this-test")),
+    ):
+        host, _, port = server.address.rpartition(":")
+        path = "/healthz" if isinstance(server, MetricsServer) else "/v1/overview"
+        assert ask(host, int(port), path, "evil.example") == 421
+        assert ask(host, int(port), path, "localhost") == 401
+        server.close()
+
+
+def begun(page: PageBeside) -> PageBeside:
+    page.serve(PlainDesk)
+    return page
+
+
+def test_a_head_without_end_ends() -> None:
+    """So many bytes of a head are taken, and no more, however fast they come."""
+    address, close = metrics()
+    host, _, port = address.rpartition(":")
+    with closing(socket.create_connection((host, int(port)), timeout=10)) as made:
+        sent = 0
+        try:
+            made.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n")
+            while sent < 32 << 20:
+                sent += made.send(b"X: " + b"a" * 60_000 + b"\r\n")
+        except OSError:
+            pass
+    close()
+    assert sent < 16 << 20
+
+
+# ---- beside a run ---------------------------------------------------------------------------------------------------
+
+
+class Hung(PlainDesk):
+    """Answers nothing, for ever."""
+
+    def view(self) -> Overview:
+        threading.Event().wait()
+        raise AssertionError
+
+
+class ThreadDied(Exception):
+    """The page's thread ends here."""
+
+
+class Broken(PlainDesk):
+    """Whatever it is asked is a bug of floe's."""
+
+    def view(self) -> Overview:
+        raise RuntimeError("a bug")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("backend", [Hung, Broken, None], ids=["hung", "broken", "dead"])
+def test_what_happens_to_the_page_is_none_of_the_runs_business(backend: type[PlainDesk] | None) -> None:
+    """A page that hangs in every answer, that raises in every answer, or whose thread has died: the work beside it goes
+    on, the process holds a bounded number of threads, and closing the page takes seconds."""
+    threads = threading.active_count()
+    page = PageBeside("127.0.0.1", 0, "")
+
+    def begin() -> PlainDesk:
+        if backend is None:
+            raise ThreadDied
+        return backend()
+
+    page.serve(begin)
+    host, _, port = page.address.rpartition(":")
+    done, stop = [0], threading.Event()
+
+    def work() -> None:
+        while not stop.wait(0.01):
+            done[0] += 1
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    with ExitStack() as stack:
+        for _ in range(200):
+            made = stack.enter_context(socket.socket())
+            made.settimeout(0.2)
+            with suppress(OSError):  # nobody may be there to take it
+                made.connect((host, int(port)))
+                made.sendall(b"GET /v1/overview HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        before = done[0]
+        time.sleep(0.5)
+        assert done[0] - before > 8
+        assert threading.active_count() < threads + 12
+        began = time.monotonic()
+        page.close()
+        assert time.monotonic() - began < 10
+    before = done[0]
+    time.sleep(0.3)
+    assert done[0] > before
+    stop.set()
+    worker.join()
 
 
 # ---- every listener -------------------------------------------------------------------------------------------------

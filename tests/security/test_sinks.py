@@ -92,9 +92,9 @@ def test_every_verb_writes_through_the_guard(capsys: pytest.CaptureFixture[str],
 @pytest.mark.parametrize("text", HOSTILE)
 def test_an_error_is_told_in_its_own_lines(text: str) -> None:
     """Wanted: a table's or topic's name that forges an error or its remedy. Got: a line for each part, and no more."""
-    told = error_text(FloeError(f"no {text}", place=text, remedy="do", quoted=(text, "the end")))
-    assert is_harmless(told)
-    assert told.count("\n") == 3
+    reported = error_text(FloeError(f"no {text}", place=text, remedy="do", quoted=(text, "the end")))
+    assert is_harmless(reported)
+    assert reported.count("\n") == 3
 
 
 def test_a_log_line_of_python_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,8 +31,9 @@ from framework.commit.machine.effects import CommitFailed
 from framework.config.rules.permitted import never_a_property
 from framework.errors import TableBlocked
 from framework.ops.doctor.catalog import examine
-from framework.ops.doctor.model import State
+from framework.ops.doctor.model import CheckState
 from framework.table.changes import CreateTable
+from testbed.record_samples import target as record_target
 from tests.iceberg.conftest import POLICY, SCHEMA, TOPIC, Lake
 from tests.iceberg.rest_server import Handler, RestServer
 
@@ -54,7 +55,7 @@ ALL_LOADS = {
     "missing_files": lambda tables, name: tables.missing_files(name, ["file:///etc/passwd"]),
     "opened": lambda tables, name: tables.opened(name),
     "foreign_metadata": lambda tables, name: tables.foreign_metadata(name, []),
-    "note_filled_from": lambda tables, name: tables.note_filled_from(name, "", TOPIC, "p"),
+    "note_properties": lambda tables, name: tables.note_properties(name, record_target(name), {"floe.owner": "x"}),
     "store_now_ms": lambda tables, name: tables.store_now_ms(name),
     "owned": lambda tables, name: tables.owned(name, ["file:///etc/passwd"]),
     "remove_files": lambda tables, name: list(tables.remove_files(name, ["file:///tmp/floe-no-such-file"])),
@@ -358,7 +359,7 @@ def test_the_list_of_doors_is_all_that_pyiceberg_offers() -> None:
     import pyiceberg.catalog.memory
 
     classes = {each.__name__ for each in _subclasses(Catalog)}
-    assert classes - {"FlatSqlCatalog", "BoundedRestCatalog", "MetastoreCatalog", "NoopCatalog"} <= OPENS
+    assert classes - {"FlatSqlCatalog", "TimeoutRestCatalog", "MetastoreCatalog", "NoopCatalog"} <= OPENS
 
 
 def _subclasses(kind: type) -> set[type]:
@@ -417,5 +418,5 @@ def test_doctor_asks_through_the_same_door(lake: Lake, tmp_path: Path, monkeypat
         lambda *given, **named: opened.append(given) or real(*given, **named),
     )
     found = list(examine("default", lambda: lake.settings))
-    assert [finding.state for finding in found if finding.state is not State.OK] == []
+    assert [finding.state for finding in found if finding.state is not CheckState.OK] == []
     assert opened

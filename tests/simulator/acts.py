@@ -46,7 +46,7 @@ def batch(world: World, picks: Picks) -> None:
         if not driver.is_up:
             with at_work(world, driver.machine):
                 drivers.begin(driver, world.broker, world.lake)
-            world.told[driver.log.name].add(driver.name)
+            world.reported[driver.log.name].add(driver.name)
         if driver.written is None:
             written = drivers.write(driver, world.broker, world.lake, world.positions, counts)
             if written is None:
@@ -145,7 +145,7 @@ def _who(world: World, picks: Picks) -> tuple[str, tuple[str, ...]]:
 
 
 def _known(world: World, logs: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(name for log in logs for name in world.told[log])
+    return frozenset(name for log in logs for name in world.reported[log])
 
 
 def maintain(world: World, picks: Picks) -> None:
@@ -195,7 +195,7 @@ def keeper_round(world: World, picks: Picks) -> None:
     logs = ("one",)
     name = picks.of(world.main_names())
     care = maintenance.TableCare(world.lake)  # type: ignore[arg-type]
-    told = {each: spec_of(world.policies[each]) for each in _known(world, logs)}
+    reported = {each: spec_of(world.policies[each]) for each in _known(world, logs)}
     now_ms = world.machines[machine].wall_ms
     view = world.views.get(machine)
     if view is None or not 0 <= now_ms - view[0] <= HOUR_MS:
@@ -207,7 +207,7 @@ def keeper_round(world: World, picks: Picks) -> None:
             table = care.look(name)
             if table is None:
                 return
-            policy = maintenance.policy_of(name, table.pipelines, told)
+            policy = maintenance.policy_of(name, table.pipelines, reported)
             if policy is None or not policy.covers(True) or maintenance.why_left_alone(table, name, places):
                 return
             care.compact(name, policy.compaction, False)

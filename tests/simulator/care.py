@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from framework.adapters.iceberg.commits.expiry import ExpiryFacts
 from framework.adapters.maintenance.tables import Compacted, Expired, MaintainedTable
-from framework.commit.file_ages import Moment, Presence
+from framework.commit.file_ages import ClockReading, Presence
 from framework.commit.machine.progress.recorded import (
     PROGRESS_PROPERTY,
     SUMMARY_CONTROL_OFFSET,
@@ -106,7 +106,7 @@ class Care:
                 continue
             return
 
-    def _is_there(self, begun: Moment, path: str) -> bool:
+    def _is_there(self, begun: ClockReading, path: str) -> bool:
         known = orphan_rules.presence_of_unnamed(begun, self.tables.machine.moment())
         if known is Presence.UNCLEAR:
             return self.tables.store.holds(path)

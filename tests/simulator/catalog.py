@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from framework.commit.machine.effects import TableProgress, TableView
+from framework.commit.machine.effects import ExaminedTable, TableProgress
 from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY, elsewhere, parse, topic_ids_of
 
 MAIN = "main"
@@ -216,13 +216,13 @@ def _updated(before: Metadata, update: Update, forgets_parents: bool) -> Metadat
     )
 
 
-def view_of(name: str, metadata: Metadata, topic_id: str) -> TableView:
+def view_of(name: str, metadata: Metadata, topic_id: str) -> ExaminedTable:
     """What is examined of a table, as the adapter shows it."""
     text = metadata.properties.get(PROGRESS_PROPERTY)
     ref = metadata.refs.get(MAIN)
     offset, topics = _newest_mark(metadata, topic_id)
     known = known_topics(text)
-    return TableView(
+    return ExaminedTable(
         table=name,
         table_uuid=metadata.uuid,
         branch=MAIN,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from framework.commit.events.event_types import CommitComplete, CommitToTable
-from framework.commit.file_ages import Moment, stood_still
+from framework.commit.file_ages import ClockReading, stood_still
 from framework.commit.machine.effects import (
     Assigned,
     CommitTable,
@@ -21,7 +21,7 @@ from framework.commit.machine.effects import (
     Publish,
     Read,
     ReadAgain,
-    Stop,
+    StopCoordinator,
     StoreLowWater,
     TableLoaded,
     TableMissing,
@@ -43,9 +43,9 @@ class Coordinator:
     log: Log
     machine: Machine
     state: CoordinatorState = field(default_factory=lambda: CoordinatorState(limits=LIMITS))
-    tasks: list[tuple[LoadTable | CommitTable, Moment]] = field(default_factory=list)
+    tasks: list[tuple[LoadTable | CommitTable, ClockReading]] = field(default_factory=list)
     ended_ms: int | None = None
-    stopped: Stop | None = None
+    stopped: StopCoordinator | None = None
     assignments: int = 0
 
     def assign(self) -> None:
@@ -71,7 +71,7 @@ class Coordinator:
             if self.log.owner is self:
                 self.log.low_water, self.log.chain_from = effect.offset, effect.chain_from
                 self.log.low_water_topic_id, self.log.records_end = self.log.topic_id, effect.records_end
-        elif isinstance(effect, Stop):
+        elif isinstance(effect, StopCoordinator):
             self.stopped = effect
         else:
             assert isinstance(effect, ReadAgain)
@@ -104,7 +104,7 @@ class Coordinator:
             effect, asked = self.tasks.pop(0)
             self._feed(self._answer(lake, effect, asked, outcome()))
 
-    def _answer(self, lake: Lake, effect: LoadTable | CommitTable, asked: Moment, outcome: str) -> Input:
+    def _answer(self, lake: Lake, effect: LoadTable | CommitTable, asked: ClockReading, outcome: str) -> Input:
         lake.machine = self.machine
         if isinstance(effect, CommitTable):
             if stood_still(asked, self.machine.moment()):

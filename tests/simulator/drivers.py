@@ -22,7 +22,7 @@ from framework.commit.events.event_types import (
     SourceRange,
     TableCommitPolicy,
 )
-from framework.commit.file_ages import Moment, stood_still
+from framework.commit.file_ages import ClockReading, stood_still
 from framework.commit.machine.progress.recorded import (
     FILLED_FROM_PROPERTY,
     PROGRESS_PROPERTY,
@@ -57,7 +57,7 @@ ROUTED = {name: sum(pattern << at for at in range(0, STRIDE * 24, 4)) for name, 
 class Written:
     """A batch whose files are in the store, and which is not announced yet."""
 
-    begun: Moment
+    begun: ClockReading
     begun_ms: int
     ranges: tuple[SourceRange, ...]
     after: dict[PartitionKey, int]

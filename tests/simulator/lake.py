@@ -14,16 +14,16 @@ from typing import Protocol
 from framework.adapters.iceberg.files import TablePlace, TableReferences
 from framework.adapters.iceberg.snapshots import EXPIRED
 from framework.commit.events.event_types import SourceRange
-from framework.commit.file_ages import Moment, stood_still
+from framework.commit.file_ages import ClockReading, stood_still
 from framework.commit.machine.effects import (
     CommitConflict,
     CommitFailed,
     CommitTable,
     Committed,
+    ExaminedTable,
     FilesGone,
     RecordedTable,
     RecoverTable,
-    TableView,
 )
 from framework.commit.machine.progress.recorded import MISSING_PROPERTY, PROGRESS_PROPERTY, filled_from, merge, summary
 from framework.commit.recovery.orphans import StoredFile
@@ -89,7 +89,7 @@ class Lake:
             raise FloeError(f"table {name} cannot be loaded", code="FLOE-R135", place=name, remedy="wait")
         return self.catalog.tables.get(name)
 
-    def load_view(self, table: str, branch: str, control_topic_id: str) -> TableView | None:
+    def load_view(self, table: str, branch: str, control_topic_id: str) -> ExaminedTable | None:
         loaded = self.load(table)
         return None if loaded is None else view_of(table, loaded, control_topic_id)
 
@@ -225,7 +225,7 @@ class Lake:
         )
 
     def apply(
-        self, name: str, asserted: Asserted, update: Update, began: Moment | None, by_floe: bool = True
+        self, name: str, asserted: Asserted, update: Update, began: ClockReading | None, by_floe: bool = True
     ) -> Metadata:
         """One request to the catalog.
 
@@ -286,7 +286,7 @@ class Lake:
         except (Refused, StateDisagreement):
             return
 
-    def _send(self, effect: CommitTable, loaded: Metadata, began: Moment | None) -> None:
+    def _send(self, effect: CommitTable, loaded: Metadata, began: ClockReading | None) -> None:
         view = effect.view
         parent = loaded.head
         said = summary(effect.progress, effect.commit_id, effect.valid_through_ms)

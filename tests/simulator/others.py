@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY
-from framework.commit.recovery.settle_offsets import Origin
+from framework.commit.recovery.settle_offsets import OffsetsOrigin
 from tests.simulator import verbs
 from tests.simulator.catalog import MAIN, Asserted, Metadata, Ref, Refused, Update, all_reach, known_topics, mark_of
 from tests.simulator.picks import Picks
@@ -338,7 +338,7 @@ def topic_out(world: World, picks: Picks) -> None:
     else:
         driver.topics.append("more-a")
     world.say(lambda: f"the file of a names {driver.topics}")
-    if not verbs.settle_offsets(world, "a", Origin.LOG, {}, True, False) and "more-a" not in driver.topics:
+    if not verbs.settle_offsets(world, "a", OffsetsOrigin.LOG, {}, True, False) and "more-a" not in driver.topics:
         driver.topics.append("more-a")
 
 
@@ -357,7 +357,7 @@ def topic_anew(world: World, picks: Picks) -> None:
     driver.die()
     world.say(lambda: f"topic {name} is made anew")
     world.are_lost(pipeline, world.positions.of_former(pipeline, name, world.broker.topics[name].topic_id))
-    verbs.settle_offsets(world, pipeline, Origin.GIVEN, {(name, n): 0 for n in range(size)}, True, False)
+    verbs.settle_offsets(world, pipeline, OffsetsOrigin.GIVEN, {(name, n): 0 for n in range(size)}, True, False)
 
 
 def control_anew(world: World, picks: Picks) -> None:

@@ -18,7 +18,7 @@ from framework.commit.events.event_types import (
     OffsetsSet,
     SourceRange,
 )
-from framework.commit.file_ages import Moment
+from framework.commit.file_ages import ClockReading
 from framework.commit.machine.progress.chain import next_link, settled_link
 from framework.commit.offsets import PartitionFacts, PartitionKey
 from framework.commit.recovery.orphans import StoredFile
@@ -50,8 +50,8 @@ class Machine:
     def wall_ms(self) -> int:
         return self.time.now_ms + self.ahead_ms
 
-    def moment(self) -> Moment:
-        return Moment(self.wall_ms, self.time.now_ms)
+    def moment(self) -> ClockReading:
+        return ClockReading(self.wall_ms, self.time.now_ms)
 
 
 @dataclass(frozen=True, slots=True)

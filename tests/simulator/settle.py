@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from framework.commit.machine.progress.recorded import MISSING_PROPERTY
 from framework.commit.recovery.missing import gaps_of
-from framework.commit.recovery.settle_offsets import Origin
+from framework.commit.recovery.settle_offsets import OffsetsOrigin
 from framework.errors import FloeError
 from tests.simulator import drivers, shells, verbs
 from tests.simulator.drivers import ROUTED
@@ -104,7 +104,7 @@ def _catch_up(world: World, name: str) -> None:
     for attempt in range(2):
         try:
             drivers.begin(driver, world.broker, world.lake)
-            world.told[driver.log.name].add(name)
+            world.reported[driver.log.name].add(name)
             for _ in range(40):
                 facts = driver.facts(world.broker)
                 counts = [max(0, facts[key].log_end - driver.positions.get(key, 0)) for key in sorted(facts)]
@@ -118,7 +118,7 @@ def _catch_up(world: World, name: str) -> None:
                 world.refused.add(said)
                 world.say(lambda: said)  # noqa: B023
             if attempt == 0:
-                verbs.settle_offsets(world, name, Origin.LOG, {}, True, False)
+                verbs.settle_offsets(world, name, OffsetsOrigin.LOG, {}, True, False)
 
 
 def _never(world: World, table: str) -> int:

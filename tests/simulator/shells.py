@@ -190,11 +190,11 @@ def check_control_topic(admin: object, control_topic: str) -> SimpleNamespace:
 
 def read_control_log(admin: object, kafka: object, control_topic: str, group: str, catalog: Any) -> ControlLog:
     log = log_of(Current.world, control_topic)
-    told = assigned(log, "reader")
-    state, _ = step(CoordinatorState(limits=READER), told, 0)
+    reported = assigned(log, "reader")
+    state, _ = step(CoordinatorState(limits=READER), reported, 0)
     found = ControlLog(check_control_topic(None, control_topic), log.end, state)  # type: ignore[arg-type]
     found.links = {**log.links}
-    for offset, entry in log.since(start_offset(told)):
+    for offset, entry in log.since(start_offset(reported)):
         found.read(Read(offset, entry.event, entry.wall_ms, 0), catalog)
     if catalog is not None:
         found.make_all_due(catalog)
@@ -269,7 +269,7 @@ class Announced:
         self.control_topic_ids = frozenset(log.topic_id for log in self._logs)
         self.keys: set[str] = set()
         self.plans: dict[str, Any] = {
-            each: spec_of(world.policies[each]) for name in logs for each in sorted(world.told[name])
+            each: spec_of(world.policies[each]) for name in logs for each in sorted(world.reported[name])
         }
 
     def read_on(self) -> set[str]:

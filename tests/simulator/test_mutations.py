@@ -124,7 +124,9 @@ def from_their_birth(patch: Patch) -> None:
 def age_by_their_clocks(patch: Patch) -> None:
     """How old announced files are is the difference of two machines' clocks."""
     patch.setattr(
-        prefix, "may_be_gone", lambda now, after, told, begun, most: told is not None and now - told >= orphans.DAY_MS
+        prefix,
+        "may_be_gone",
+        lambda now, after, reported, begun, most: reported is not None and now - reported >= orphans.DAY_MS,
     )
 
 
@@ -151,8 +153,8 @@ def age_by_the_cleaners_clock(patch: Patch) -> None:
 def first_by_name(patch: Patch) -> None:
     """Of several pipelines the first by name decides, and a pipeline whose plan is unknown is not asked."""
 
-    def policy_of(table: str, pipelines: Iterable[str], told: dict[str, TablesSpec]) -> MaintenancePolicy | None:
-        known = [told[name] for name in sorted(pipelines) if name in told]
+    def policy_of(table: str, pipelines: Iterable[str], reported: dict[str, TablesSpec]) -> MaintenancePolicy | None:
+        known = [reported[name] for name in sorted(pipelines) if name in reported]
         return known[0].policy_for(table).maintenance if known else None
 
     patch.setattr(maintenance, "policy_of", policy_of)
@@ -162,7 +164,9 @@ def the_unknown_agree(patch: Patch) -> None:
     """Where the plan of one pipeline is unknown, the others decide alone."""
     strict = deployed_policies.policy_of
     patch.setattr(
-        maintenance, "policy_of", lambda table, names, told: strict(table, [n for n in names if n in told], told)
+        maintenance,
+        "policy_of",
+        lambda table, names, reported: strict(table, [n for n in names if n in reported], reported),
     )
 
 

@@ -13,13 +13,13 @@ from typing import Any
 from framework.commit.events.event_types import SourceRange
 from framework.commit.offsets import PartitionKey
 from framework.commit.recovery.rebase import RebaseChoice, RebaseFacts, RebasePlan, plan_rebase
-from framework.commit.recovery.settle_offsets import Origin, Places, Settlement, settle
+from framework.commit.recovery.settle_offsets import OffsetsOrigin, PipelineOffsets, Settlement, settle
 from framework.errors import FloeError
 from framework.recovery import discard, rebase, rollback, source_offsets, table_replay
 from framework.recovery.discard import ControlPlace
 from framework.recovery.recover_table import untold
 from framework.recovery.source_offsets import Where
-from framework.recovery.table_replay import Named
+from framework.recovery.table_replay import ReplayRequest
 from tests.simulator.catalog import MAIN, Metadata, Snapshot
 from tests.simulator.drivers import ROUTED
 from tests.simulator.picks import Picks
@@ -50,7 +50,7 @@ class PlanStub:
 def recovery_at(world: World, pipeline: str, counts: list[int], kills: list[int]) -> Any:
     plan = PlanStub(world, pipeline, counts, kills)
     return SimpleNamespace(
-        plan=plan, prefix=PREFIX, kafka={}, catalog=world.lake, say=lambda text: None, told=untold,
+        plan=plan, prefix=PREFIX, kafka={}, catalog=world.lake, say=lambda text: None, reported=untold,
         exclusive=lambda doing: rebase.exclusive({}, PREFIX, pipeline, plan.announce.control_topic, doing),
         where=Where(pipeline, PREFIX, {}, plan.announce.control_topic),
     )  # fmt: skip
@@ -102,10 +102,10 @@ def roll_back_to(world: World, table: str, target: int, replay: bool, log: str) 
         world.reach("rollback decided")
         before = world.catalog.tables[table]
 
-        def told(verb: str, effect: object, outcome: object) -> None:
+        def reported(verb: str, effect: object, outcome: object) -> None:
             rolled_back(world, before, world.catalog.tables[table], target, replay, log)
 
-        rollback.perform_rollback(at, plan, told=told)
+        rollback.perform_rollback(at, plan, reported=reported)
         return f"gaps {[(g.gap_id, g.pipeline, [(r.partition, r.start, r.end) for r in g.ranges]) for g in plan.gaps]}"
 
     how = "--replay" if replay else "--skip"
@@ -184,7 +184,7 @@ def replay_named(world: World, picks: Picks) -> None:
     stop = min(end, start + 1 + picks.below(6))
     number, allow = picks.below(1 << 16), picks.below(4) == 0
     at = recovery_at(world, pipeline, [1 + picks.below(4)], [picks.below(2)] if picks.below(4) == 0 else [])
-    named = Named({key: start}, {key: stop}, f"n{number:x}", allow)
+    named = ReplayRequest({key: start}, {key: stop}, f"n{number:x}", allow)
     metadata = world.catalog.tables.get(table)
     if metadata is None:
         return
@@ -244,21 +244,21 @@ def set_offsets(world: World, picks: Picks) -> None:
     if pipeline in world.unrebased:
         return  # whose control topic was made anew is taken over by `floe rebase`
     driver = world.drivers[pipeline]
-    origin = picks.of((Origin.LOG, Origin.TABLES, Origin.GIVEN, Origin.GIVEN))
+    origin = picks.of((OffsetsOrigin.LOG, OffsetsOrigin.TABLES, OffsetsOrigin.GIVEN, OffsetsOrigin.GIVEN))
     given: dict[PartitionKey, int] = {}
-    if origin is Origin.GIVEN:
+    if origin is OffsetsOrigin.GIVEN:
         key = picks.of(tuple(sorted(driver.facts(world.broker))))
         given = {key: max(0, driver.positions.get(key, 0) + picks.below(9) - 4)}
     settle_offsets(world, pipeline, origin, given, picks.below(2) == 0, picks.below(2) == 0)
 
 
 def settle_offsets(
-    world: World, pipeline: str, origin: Origin, given: dict[PartitionKey, int], loss: bool, twice: bool
+    world: World, pipeline: str, origin: OffsetsOrigin, given: dict[PartitionKey, int], loss: bool, twice: bool
 ) -> bool:
     driver = world.drivers[pipeline]
     where = Where(pipeline, PREFIX, {}, driver.log.name, tuple(driver.topics), driver.tables)
 
-    def decide(places: Places) -> Settlement:
+    def decide(places: PipelineOffsets) -> Settlement:
         return settle(places, origin, given, loss, twice)
 
     def do() -> str:

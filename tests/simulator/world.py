@@ -84,7 +84,7 @@ class World:
         self.coordinators["one"][0].assign()
         self.coordinators["two"][0].assign()
         # Plans are told when runs begin; those of the second control topic are known to who reads it.
-        self.told: dict[str, set[str]] = {"one": set(), "two": set()}
+        self.reported: dict[str, set[str]] = {"one": set(), "two": set()}
         self.removed_by_others: list[tuple[str, str]] = []
         self.ranges: dict[str, tuple[SourceRange, ...]] = {}  # of the announcement of each file
         self.made_anew = 0

@@ -176,7 +176,7 @@ def truth(
     events: list[tuple[int, dict[str, Any]]] = [(offset, json.loads(value)) for _, offset, value in log if value]
     announced: dict[str, list[Announced]] = {}
     given_up: list[str] = []
-    told: dict[str, list[int]] = {}
+    reported: dict[str, list[int]] = {}
     batch = 0
     for offset, event in events:
         is_own = "." not in event.get("pipeline", "")  # a replay's name is its pipeline's with a dot behind it
@@ -189,15 +189,15 @@ def truth(
             gone = [group for group in groups if event["first"] <= group.offset < event["below"]]
             given_up += [path for group in gone for path in group.paths]
             announced[event["table"]] = [group for group in groups if group not in gone]
-            if not announced[event["table"]] and event["table"] not in told:
+            if not announced[event["table"]] and event["table"] not in reported:
                 del announced[event["table"]]  # nothing is left of it
         elif event["type"] == "CommitToTable":
-            told.setdefault(event["table"], []).append(event["snapshot_id"])
+            reported.setdefault(event["table"], []).append(event["snapshot_id"])
         elif event["type"] in ("DataComplete", "Heartbeat", "OffsetsSet") and is_own:
             batch = max(batch, event["batch"])
     waits: dict[str, Waits] = {}
     untold: dict[str, int] = {}
-    snapshots = {table: ids[-1] for table, ids in told.items()}
+    snapshots = {table: ids[-1] for table, ids in reported.items()}
     held: list[str] = []
     for name, groups in announced.items():
         visible, newest = (set[str](), set[str]()) if name in dropped else live_now(catalog, name, snapshots.get(name))
@@ -229,7 +229,7 @@ def truth(
     return Truth(ends, safe, totals, batch, waits, snapshots, log_ends[0], untold)
 
 
-def live_now(catalog: Catalog, name: str, told: int | None) -> tuple[set[str], set[str]]:
+def live_now(catalog: Catalog, name: str, reported: int | None) -> tuple[set[str], set[str]]:
     """The live files of a table at the newest snapshot that was told, and at its newest. A snapshot that maintenance has let
     expire had the rows of the newest."""
     try:
@@ -238,5 +238,5 @@ def live_now(catalog: Catalog, name: str, told: int | None) -> tuple[set[str], s
         raise AssertionError(f"{name} is announced, and not there") from error
     current = table.current_snapshot()
     newest = live_paths(table, current.snapshot_id if current is not None else None)
-    is_there = told is None or table.snapshot_by_id(told) is not None
-    return (live_paths(table, told) if is_there else newest), newest
+    is_there = reported is None or table.snapshot_by_id(reported) is not None
+    return (live_paths(table, reported) if is_there else newest), newest

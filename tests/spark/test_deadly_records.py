@@ -244,7 +244,7 @@ WAYS = {
 def test_a_record_that_fails_behind_the_exchange_is_found(
     project: Project, broker: Broker, action: str, way: str
 ) -> None:
-    """The same where its row ends the writer behind the exchange, of a table that follows its keys and of one with
+    """The same where its row ends the writer behind the exchange, of an upsert table and of one with
     `distribution: hash`: until now it was looked for where records are decoded alone, and the run ended."""
     topic = broker.new_topic("behind")
     poison = json.dumps({"id": 500, "kind": "c", "name": "POISON"}).encode()
@@ -264,7 +264,7 @@ FLOES_NAMES = ("__floe_topic", "__floe_partition", "__floe_offset", "__floe_winn
 
 @pytest.mark.slow
 def test_fields_may_be_called_as_floe_calls_its_own(project: Project, broker: Broker) -> None:
-    """In a table that follows its keys a field of such a name is a column like any other, in whatever record it comes
+    """In an upsert table a field of such a name is a column like any other, in whatever record it comes
     first: before, one record ended the run at each start."""
     topic = broker.new_topic("names")
     names = (*FLOES_NAMES, "topic", "partition", "offset", "winner", "winner_")

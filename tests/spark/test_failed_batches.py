@@ -54,10 +54,12 @@ def test_an_outage_of_the_store_leaves_nothing_behind(tmp_path: Path, broker: Br
         java = jvm_of(process.pid)
         tool = Path(f"/proc/{java}/exe").resolve().parent / "jcmd"
         # The histogram counts what is live, behind a full collection.
-        told = subprocess.run(
+        reported = subprocess.run(
             [str(tool), str(java), "GC.class_histogram"], check=True, capture_output=True, text=True
         ).stdout
-        kept = [int(line.split()[1]) for line in told.splitlines() if line.split()[3:4] and _is_query(line.split()[3])]
+        kept = [
+            int(line.split()[1]) for line in reported.splitlines() if line.split()[3:4] and _is_query(line.split()[3])
+        ]
         folders = list(scratch.glob("**/query-*"))
         data.unlink()
         data.with_name("kept").rename(data)

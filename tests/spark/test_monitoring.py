@@ -133,7 +133,13 @@ def test_a_run_shows_the_figures_of_status_and_tables(
     agree(page(), project.status())
     assert json.loads(get(f"{url}/readyz", SECRET)[1]) == {
         "ready": True,
-        "checks": {"broker": True, "catalog": True, "coordinator": True, "pipeline watched": True},
+        "checks": {
+            "broker": True,
+            "catalog": True,
+            "coordinator": True,
+            "pipeline watched": True,
+            "batch of watched": True,
+        },
     }
     seen = page()
     letters = project.table("shop.dead_letters")

@@ -36,8 +36,8 @@ LABELS = {
 def differences(views: Mapping[str, Figures]) -> list[str]:
     """What two views say otherwise of the same figure."""
     names = sorted({name for view in views.values() for name in view})
-    told = {name: {view: found[name] for view, found in views.items() if name in found} for name in names}
-    return [f"{name}: {values}" for name, values in told.items() if len(set(map(str, values.values()))) > 1]
+    reported = {name: {view: found[name] for view, found in views.items() if name in found} for name in names}
+    return [f"{name}: {values}" for name, values in reported.items() if len(set(map(str, values.values()))) > 1]
 
 
 def of_truth(found: Truth) -> Figures:

@@ -104,6 +104,11 @@ def test_the_rooms_of_a_folder_import_one_way() -> None:
     assert house.circles_of_rooms() == {}
 
 
+def test_a_class_name_is_used_once() -> None:
+    """Whoever reads or looks for a name finds one class, in `framework` as a whole."""
+    assert house.class_names() == {}
+
+
 def test_the_check_of_rooms_sees_a_circle(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check above can fail: two rooms that import each other are found."""
     graph = grimp.ImportGraph()

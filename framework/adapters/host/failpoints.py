@@ -35,7 +35,7 @@ POINTS = (
 )
 RECOVERY_POINTS = (
     "table-recovered",  # a verb of recovery has changed one table, and not yet the next one or the offsets
-    "recovery-decided",  # a verb of recovery is about to tell the control log
+    "recovery-decided",  # a verb of recovery is about to write to the control log
     "recovery-told",  # it has
 )
 MAINTENANCE_POINTS = (
@@ -48,7 +48,7 @@ HANGS = "a thread hangs at fault point"
 _reached: Counter[str] = Counter()
 
 
-def reach(point: str) -> None:
+def failpoint(point: str) -> None:
     """Say that `point` was reached; dies here if a test has armed it."""
     armed = os.environ.get("FLOE_FAULT")
     if not armed:

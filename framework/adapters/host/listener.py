@@ -54,20 +54,20 @@ class Listener(socket.socket):
         fitting = MOST_CONNECTIONS if descriptors < 0 else min(MOST_CONNECTIONS, max(4, descriptors // SHARE))
         self._most = most or fitting
         self._open: deque[socket.socket] = deque()
-        self._is_told = False
+        self._is_reported = False
 
     def accept(self) -> tuple[socket.socket, Any]:
         """The newest connection.
 
         Raises:
-            ConnectionAbortedError: it was ended at once, as those that were told to end have not gone yet. Servers take
+            ConnectionAbortedError: it was ended at once, as those that were asked to end have not gone yet. Servers take
                 this for a client that has left.
         """
         made, address = super().accept()
         self._open = deque(each for each in self._open if each.fileno() != -1)
         if len(self._open) >= self._most:
-            if not self._is_told:
-                self._is_told = True
+            if not self._is_reported:
+                self._is_reported = True
                 log.warning("more than %s connections at a time: the oldest are ended", self._most)
             with suppress(OSError):
                 self._open[len(self._open) - self._most].shutdown(socket.SHUT_RDWR)

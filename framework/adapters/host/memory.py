@@ -1,6 +1,6 @@
 """How much memory a worker keeps: room for a large block while it works, and little while it may wait for long.
 
-In: nothing. Out: nothing; the C library is told what to keep, or what it and Arrow keep for later is released.
+In: nothing. Out: nothing; the C library learns what to keep, or what it and Arrow keep for later is released.
 Otherwise a worker that waits for its next task would hold as much as its largest task needed.
 """
 

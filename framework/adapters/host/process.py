@@ -76,13 +76,13 @@ def running_pid(pid_file: Path, mark: str) -> int | None:
     return pid if mark in command_line(pid).split(" ") else None
 
 
-def stop(pid_file: Path, mark: str, patience_s: float = 20.0) -> bool:
+def stop(pid_file: Path, mark: str, timeout_s: float = 20.0) -> bool:
     """Ends the process of a pid file, gently first, and waits until it is gone. True: there was one to end."""
     pid = running_pid(pid_file, mark)
     if pid is None:
         remove_private(pid_file)
         return False
-    for signal_number, wait_s in ((signal.SIGTERM, patience_s), (signal.SIGKILL, 10.0)):
+    for signal_number, wait_s in ((signal.SIGTERM, timeout_s), (signal.SIGKILL, 10.0)):
         _signal(pid, signal_number)
         deadline = time.monotonic() + wait_s
         while time.monotonic() < deadline:
@@ -124,7 +124,7 @@ def spawn(
     return process
 
 
-def tell(pid_file: Path, mark: str, signal_number: signal.Signals) -> bool:
+def send_signal(pid_file: Path, mark: str, signal_number: signal.Signals) -> bool:
     """Sends a signal to the process of a pid file; False when there is none."""
     pid = running_pid(pid_file, mark)
     if pid is not None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def resident_bytes(pid: int) -> int | None:
-    """Linux alone tells it this way."""
+    """Linux alone shows it this way."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
     except (OSError, ValueError, IndexError):

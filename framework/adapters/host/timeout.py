@@ -19,7 +19,7 @@ class NotBack(Exception):
     """The call did not come back in time; what it was to do may still happen."""
 
 
-def bounded(call: Callable[[], T], timeout_s: float) -> T:
+def with_timeout(call: Callable[[], T], timeout_s: float) -> T:
     """The result of `call`, made in a thread of its own.
 
     Raises:

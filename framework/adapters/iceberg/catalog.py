@@ -15,7 +15,7 @@ from pyiceberg.exceptions import NoSuchNamespaceError, NotInstalledError
 
 from framework.adapters.file_io_guard import guarded, open_catalog
 from framework.adapters.iceberg.commits.commit import TableCommits
-from framework.adapters.iceberg.private.rest import BoundedRestCatalog
+from framework.adapters.iceberg.private.rest import TimeoutRestCatalog
 from framework.adapters.secrets import first_line, hidden
 from framework.config.names.table_names import DEFAULT_CATALOG, full_name
 from framework.errors import SetupError
@@ -124,7 +124,7 @@ class IcebergCatalog:
             if kind == "sql":
                 return guarded(self._sql_catalog(), self._settings, self._locations)
             if rest:
-                made = BoundedRestCatalog(self._name, **self._settings)
+                made = TimeoutRestCatalog(self._name, **self._settings)
                 return guarded(made, self._settings, self._locations)
             return open_catalog(self._name, self._settings, self._locations)
         except NotInstalledError as error:

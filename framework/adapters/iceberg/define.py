@@ -8,7 +8,7 @@ callers that add the same column make one change. An unknown outcome is read bac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pyiceberg.catalog import Catalog
@@ -38,13 +38,13 @@ from pyiceberg.table.update import (
 from framework.adapters.iceberg.commits.commit import TableCommits
 from framework.adapters.iceberg.supported_tables import writable_versions
 from framework.adapters.iceberg.views import definition_of
-from framework.commit.machine.progress.recorded import FILLED_FROM_PROPERTY
 from framework.config.names.table_names import identifier_of
 from framework.config.spec import PartitionFieldSpec, SortFieldSpec
 from framework.errors import FloeError, TableBlocked
 from framework.table.changes import AlterTable, CreateTable
+from framework.table.model import TableTarget
 from framework.table.partitions import order_of, source_of, spec_of
-from framework.table.readable import Definition, new_faults
+from framework.table.readable import TableDefinition, new_faults
 
 # For tables that we create, unless the pipeline file says otherwise. Iceberg's own defaults keep every metadata file,
 # and let a hundred manifests gather, which are then read and rewritten within one commit.
@@ -80,7 +80,7 @@ def create(catalog: Catalog, change: CreateTable) -> None:
     schema = Schema.model_validate_json(change.schema_json)
     spec = partition_spec(change.table, schema, change.partition_by)
     order = sort_order(change.table, schema, change.sort_by)
-    _check_readable(change.table, Definition(schema, (spec,), (order,), int(version)), None)
+    _check_readable(change.table, TableDefinition(schema, (spec,), (order,), int(version)), None)
     try:
         _ensure_namespace(catalog, Catalog.namespace_from(identifier_of(change.table)))
         catalog.create_table(
@@ -164,7 +164,7 @@ def _check_source(table: str, schema: Schema, each: PartitionFieldSpec, made: st
         ) from error
 
 
-def _check_readable(table: str, wanted: Definition, before: Definition | None) -> None:
+def _check_readable(table: str, wanted: TableDefinition, before: TableDefinition | None) -> None:
     """The last look at a definition before it is made, with all that the catalog knows of the table.
 
     Raises:
@@ -240,23 +240,24 @@ def alter(catalog: Catalog, commits: TableCommits, change: AlterTable) -> bool:
     return True
 
 
-def note_filled_from(
-    catalog: Catalog, commits: TableCommits, table: str, table_uuid: str, topic_id: str, pipeline: str
+def note_properties(
+    catalog: Catalog, commits: TableCommits, table: str, found: TableTarget, properties: Mapping[str, str]
 ) -> bool:
-    """Set the property that tells of a control topic. False when the table has changed meanwhile.
+    """Set properties by which floe remembers what a table is for. False when one of them has changed since `found` was
+    loaded, or the table.
 
     Raises:
         FloeError: FLOE-R134 the catalog cannot be asked or could not do it; FLOE-R140 it refuses.
     """
-    key = FILLED_FROM_PROPERTY + topic_id
     try:
         loaded = catalog.load_table(identifier_of(table))
-        if key in loaded.metadata.properties:
-            return True
+        now = loaded.metadata.properties
+        if any(now.get(key) != found.properties.get(key) for key in properties):
+            return False
         commits.apply(
             loaded,
-            (AssertTableUUID.model_validate({"uuid": table_uuid}),),
-            (SetPropertiesUpdate(updates={key: pipeline}),),
+            (AssertTableUUID.model_validate({"uuid": found.table_uuid}),),
+            (SetPropertiesUpdate(updates=dict(properties)),),
         )
     except (NoSuchTableError, CommitFailedException):
         return False

@@ -13,7 +13,7 @@ from collections import OrderedDict
 
 from pyiceberg.table import Table
 
-from framework.commit.machine.effects import TableView
+from framework.commit.machine.effects import ExaminedTable
 
 # A commit replaces its branch's reference as a whole, with the retention that was read: what a person sets meanwhile
 # would be lost, so this is no longer than a commit waits for its turn.
@@ -27,16 +27,16 @@ class ExaminedTables:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._tables: OrderedDict[str, tuple[float, TableView, Table]] = OrderedDict()
+        self._tables: OrderedDict[str, tuple[float, ExaminedTable, Table]] = OrderedDict()
 
-    def put(self, view: TableView, table: Table) -> None:
+    def put(self, view: ExaminedTable, table: Table) -> None:
         with self._lock:
             self._tables.pop(view.table, None)
             self._tables[view.table] = (time.monotonic(), view, table)
             if len(self._tables) > MOST:
                 self._tables.popitem(last=False)
 
-    def take(self, view: TableView) -> Table | None:
+    def take(self, view: ExaminedTable) -> Table | None:
         """The table that this very view was taken from, or None where it is not there any more."""
         with self._lock:
             found = self._tables.pop(view.table, None)

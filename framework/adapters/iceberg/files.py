@@ -25,9 +25,9 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table import Table, TableProperties
 
-from framework.adapters.iceberg.upsert.order import tombstones_of
+from framework.adapters.iceberg.upsert.order import deleted_key_files_of
 from framework.commit.deleted_keys import root_of
-from framework.commit.file_ages import Moment
+from framework.commit.file_ages import ClockReading
 from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY, filled_from
 from framework.commit.recovery.orphans import StoredFile
 
@@ -99,7 +99,7 @@ def references_of(table: Table) -> TableReferences:
                 found.add(entry.data_file.file_path)
     found |= {statistics.statistics_path for statistics in metadata.statistics}
     found |= {statistics.statistics_path for statistics in metadata.partition_statistics}
-    remembered = tombstones_of(metadata)
+    remembered = deleted_key_files_of(metadata)
     found |= set(remembered or ())
     kept_folder = "" if remembered is not None else path_key(root_of(metadata.location))
     paths = frozenset(path_key(path) for path in found if path)
@@ -173,9 +173,9 @@ def missing_of(io: FileIO, paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(path for path, is_there in zip(asked, found, strict=True) if not is_there)
 
 
-def moment() -> Moment:
+def moment() -> ClockReading:
     """Now."""
-    return Moment(time.time_ns() // 1_000_000, time.clock_gettime_ns(_BOOT_CLOCK) // 1_000_000)
+    return ClockReading(time.time_ns() // 1_000_000, time.clock_gettime_ns(_BOOT_CLOCK) // 1_000_000)
 
 
 def store_now_ms(table: Table) -> int | None:

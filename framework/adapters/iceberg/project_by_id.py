@@ -7,7 +7,7 @@ says it has, as in tables that came from Hive, else its initial default, else nu
 table's name mapping. Invariant: what was null stays null, and no value changes. Whoever reads data files reads them here.
 
 PyIceberg's own reader makes an empty list of a null one whose elements are structs, and an empty map of a null one whose
-values are (its ArrowProjectionVisitor builds both without what is null). When that is mended there, this module can go;
+values are (its ArrowProjectionVisitor builds both without what is null). When that is repaired there, this module can go;
 a test in tests/iceberg/test_layouts.py notices.
 """
 

@@ -28,7 +28,7 @@ from pyiceberg.types import (
 from framework.adapters.iceberg.upsert.target import ROW_ID
 from framework.diagnose.shown import argument
 from framework.errors import TableBlocked
-from framework.table.readable import Definition, faults
+from framework.table.readable import TableDefinition, faults
 from framework.table.schema.arrow import arrow_type
 
 FORMAT_VERSIONS = (1, 2, 3)
@@ -107,7 +107,7 @@ def refused(table: str, reason: str) -> TableBlocked:
     )
 
 
-def raise_for_names(table: str, definition: Definition) -> None:
+def raise_for_names(table: str, definition: TableDefinition) -> None:
     """For a table that cannot be written: tell where that is for the name of a column.
 
     Raises:
@@ -119,7 +119,7 @@ def raise_for_names(table: str, definition: Definition) -> None:
             f"table {table} cannot be written: {fault}",
             code="FLOE-R148",
             place=table,
-            remedy=f"floe doctor --mend {argument(table)}, with the `-t` of the run: it renames the column",
+            remedy=f"floe doctor --repair {argument(table)}, with the `-t` of the run: it renames the column",
         )
 
 

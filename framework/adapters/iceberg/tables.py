@@ -35,12 +35,13 @@ from framework.adapters.iceberg.files import (
     store_now_ms,
 )
 from framework.adapters.iceberg.supported_tables import raise_for_names, refused, unreadable, unwritable
-from framework.adapters.iceberg.upsert.target import KeyedTarget, ask_keyed, check_keyed, keyed_target_of
+from framework.adapters.iceberg.upsert.target import UpsertTarget, ask_upsert, check_upsert, upsert_target_of
 from framework.adapters.iceberg.views import SnapshotInfo, ancestry, definition_of, head_of, info_of, target_of, view_of
+from framework.adapters.iceberg.writers import writers_beside
 from framework.adapters.parquet.usable import unusable
 from framework.adapters.secrets import first_line
 from framework.commit.events.event_types import SourceRange
-from framework.commit.machine.effects import CommitTable, RecordedTable, TableView
+from framework.commit.machine.effects import CommitTable, ExaminedTable, RecordedTable
 from framework.commit.machine.progress.recorded import MISSING_PROPERTY, PROGRESS_PROPERTY
 from framework.commit.recovery.rollback import RollbackFacts
 from framework.config.names.table_names import DEFAULT_CATALOG, catalog_of, identifier_of
@@ -114,7 +115,7 @@ class IcebergTables:
 
     # ---- tables -----------------------------------------------------------------------------------------------------
 
-    def load_view(self, table: str, branch: str, control_topic_id: str) -> TableView | None:
+    def load_view(self, table: str, branch: str, control_topic_id: str) -> ExaminedTable | None:
         """What is examined before a commit is decided; None when there is no such table.
 
         Raises:
@@ -183,8 +184,8 @@ class IcebergTables:
             )
         return target
 
-    def load_keyed(self, target: TableTarget, known: KeyedTarget | None = None) -> KeyedTarget:
-        """Where the live rows of a table are that follows its keys, at its head now.
+    def load_upsert_target(self, target: TableTarget, known: UpsertTarget | None = None) -> UpsertTarget:
+        """Where the live rows of an upsert table are, at its head now.
 
         Args:
             known: what was read before; it is returned where it is of the same head.
@@ -193,15 +194,24 @@ class IcebergTables:
             FloeError: the catalog or the store cannot be asked now.
             TableBlocked: rows of the table cannot be replaced by key as it is now.
         """
-        return ask_keyed(self._load(target.name), target, lambda loaded: keyed_target_of(loaded, target, known))
+        return ask_upsert(self._load(target.name), target, lambda loaded: upsert_target_of(loaded, target, known))
 
-    def check_keyed(self, target: TableTarget) -> None:
-        """Find what keeps rows of the table from being replaced by key, as far as its metadata tells.
+    def writers_beside(self, target: TableTarget, pipeline: str) -> tuple[str, ...]:
+        """Who wrote to the table beside the pipeline since floe last changed it by its key, in words.
+
+        Raises:
+            FloeError: the catalog cannot be asked now.
+        """
+        loaded = self._load(target.name)
+        return writers_beside(loaded.metadata, target.policy.commit.branch, pipeline) if loaded else ()
+
+    def check_upsert(self, target: TableTarget) -> None:
+        """Find what keeps rows of the table from being replaced by key, as far as its metadata says.
 
         Raises:
             FloeError, TableBlocked: as `load_keyed`.
         """
-        ask_keyed(self._load(target.name), target, lambda loaded: check_keyed(loaded, target))
+        ask_upsert(self._load(target.name), target, lambda loaded: check_upsert(loaded, target))
 
     def snapshots(self, table: str, branch: str = "main", limit: int | None = None) -> list[SnapshotInfo]:
         """The branch's snapshots, newest first; none when there is no such table or branch."""
@@ -425,14 +435,15 @@ class IcebergTables:
         """Make the table and its namespace. A table that is there already is success: load it and check."""
         iceberg_define.create(self._catalog(catalog_of(change.table)).open()[0], change)
 
-    def note_filled_from(self, table: str, table_uuid: str, topic_id: str, pipeline: str) -> bool:
-        """Say in the table that runs announce files for it in this control topic; False when it has changed meanwhile.
+    def note_properties(self, table: str, found: TableTarget, properties: Mapping[str, str]) -> bool:
+        """Set properties by which floe remembers whose a table is, and where files are announced for it; False when they,
+        or the table, have changed since it was loaded.
 
         Raises:
             FloeError: FLOE-R134, R140: the catalog does not answer, or refuses.
         """
         catalog, commits = self._catalog(catalog_of(table)).open()
-        return iceberg_define.note_filled_from(catalog, commits, table, table_uuid, topic_id, pipeline)
+        return iceberg_define.note_properties(catalog, commits, table, found, properties)
 
     def alter_table(self, change: AlterTable) -> bool:
         """Make the new schema current; False when the table has changed meanwhile: load it and plan again."""

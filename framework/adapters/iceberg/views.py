@@ -1,6 +1,6 @@
 """Turns Iceberg's table metadata into the plain values that decisions are based on. Reads nothing, changes nothing.
 
-In: a loaded `TableMetadata`. Out: a `TableView` for the coordinator, a `TableTarget` for the tasks that write, and
+In: a loaded `TableMetadata`. Out: an `ExaminedTable` for the coordinator, a `TableTarget` for the tasks that write, and
 `SnapshotInfo` for people. A view carries everything that a commit is conditional on (invariant 4).
 """
 
@@ -13,7 +13,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Snapshot
 
-from framework.commit.machine.effects import TableView
+from framework.commit.machine.effects import ExaminedTable
 from framework.commit.machine.progress.recorded import (
     PROGRESS_PROPERTY,
     SUMMARY_COMMIT_ID,
@@ -27,7 +27,7 @@ from framework.commit.machine.progress.recorded import (
 )
 from framework.config.spec import TablePolicy
 from framework.record.model import TableTarget
-from framework.table.readable import Definition
+from framework.table.readable import TableDefinition
 from framework.table.schema.compatibility import unusable_schema_ids
 
 
@@ -81,13 +81,13 @@ def ancestry(metadata: TableMetadata, snapshot: Snapshot | None) -> Iterator[Sna
         snapshot = by_id.get(snapshot.parent_snapshot_id)
 
 
-def view_of(name: str, metadata: TableMetadata, branch: str, control_topic_id: str) -> TableView:
+def view_of(name: str, metadata: TableMetadata, branch: str, control_topic_id: str) -> ExaminedTable:
     """What is examined of a table before a commit is decided."""
     head = head_of(metadata, branch)
     text = metadata.properties.get(PROGRESS_PROPERTY)
     mark = _newest_mark(metadata, branch, control_topic_id)
     known = topic_ids_of(text)
-    return TableView(
+    return ExaminedTable(
         table=name,
         table_uuid=str(metadata.table_uuid),
         branch=branch,
@@ -173,11 +173,11 @@ def target_of(name: str, metadata: TableMetadata, policy: TablePolicy) -> TableT
     )
 
 
-def definition_of(metadata: TableMetadata) -> Definition:
+def definition_of(metadata: TableMetadata) -> TableDefinition:
     """What the table is, as far as readers must understand it: the current spec and order come first."""
     specs = sorted(metadata.partition_specs, key=lambda each: each.spec_id != metadata.default_spec_id)
     orders = sorted(metadata.sort_orders, key=lambda each: each.order_id != metadata.default_sort_order_id)
-    return Definition(metadata.schema(), tuple(specs), tuple(orders), metadata.format_version)
+    return TableDefinition(metadata.schema(), tuple(specs), tuple(orders), metadata.format_version)
 
 
 def info_of(snapshot: Snapshot) -> SnapshotInfo:

@@ -1,2 +1,2 @@
-"""Kafka: the clients, the control topic, the coordinator's seat, the announcing transaction, the readers of source
+"""Kafka: the clients, the control topic, coordinator leadership, the announcing transaction, the readers of source
 topics."""

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 /* Raised with every change of what the functions take or give: a build of an older checkout is not used. */
-#define INTERFACE 4
+#define INTERFACE 5
 
 /* ---- the part of librdkafka that is used ------------------------------------------------------------------------ */
 
@@ -338,7 +338,12 @@ typedef struct {
     int64_t *key_ends;
     message_t **with_headers;
     Py_ssize_t missing_count, newlines, keys_count, headers_count;
-    size_t bytes; /* of values alone */
+    size_t bytes; /* of values, keys and headers */
+    size_t most; /* bytes of a record, with key and headers; of a larger one nothing is held but its size */
+    int64_t *large; /* offset and size of each of these, one after the other */
+    Py_ssize_t large_count, large_room;
+    message_t *chunk[CHUNK]; /* what came and is not looked at yet, from `chunk_at` on: there was no room for more bytes */
+    Py_ssize_t chunk_at, chunk_count;
     Py_ssize_t braced_count; /* values that begin and end with a brace and hold neither a newline nor a NUL */
     int is_ascii; /* all values are */
     int notes_count;
@@ -393,6 +398,7 @@ static void hold_nothing(Reader *own)
     own->count = 0;
     own->bytes = own->values.len = own->keys.len = 0;
     own->missing_count = own->newlines = own->keys_count = own->headers_count = own->braced_count = 0;
+    own->large_count = 0;
     own->is_ascii = 1;
 }
 
@@ -401,6 +407,8 @@ static void forget(Reader *own)
     for (Py_ssize_t i = 0; own->headers_count > 0 && i < own->count; i++)
         if (own->with_headers[i] != NULL)
             api.message_destroy(own->with_headers[i]);
+    while (own->chunk_at < own->chunk_count)
+        api.message_destroy(own->chunk[own->chunk_at++]);
     hold_nothing(own);
 }
 
@@ -466,6 +474,32 @@ static void look(Reader *own, const char *at, size_t len)
     }
 }
 
+/* The bytes of all headers. */
+static size_t size_of(const headers_t *headers)
+{
+    const char *name;
+    const void *value;
+    size_t size, sum = 0;
+    for (size_t i = 0; api.header_get_all(headers, i, &name, &value, &size) == 0; i++)
+        sum += strlen(name) + size;
+    return sum;
+}
+
+/* Note a record that is too large to be held; -1 when there is no memory. */
+static int note_large(Reader *own, int64_t offset, size_t size)
+{
+    if (own->large_count == own->large_room) {
+        Py_ssize_t room = own->large_room * 2 + 8;
+        if (grown((void **)&own->large, room * 2, sizeof(int64_t)) != 0)
+            return -1;
+        own->large_room = room;
+    }
+    own->large[2 * own->large_count] = offset;
+    own->large[2 * own->large_count + 1] = (int64_t)size;
+    own->large_count++;
+    return 0;
+}
+
 /* Copy a record out of its message, which goes unless it has headers; -1 when there is no memory. */
 static int hold(Reader *own, message_t *message)
 {
@@ -474,13 +508,22 @@ static int hold(Reader *own, message_t *message)
     headers_t *headers;
     int kind;
     size_t key_len = message->key == NULL ? 0 : message->key_len;
+    int has_headers = api.message_headers(message, &headers) == 0;
+    size_t size = len + key_len + (has_headers ? size_of(headers) : 0);
+    int is_large = size > own->most;
+    if (is_large) {
+        if (note_large(own, message->offset, size) != 0)
+            return -1;
+        len = key_len = size = 0;
+        has_headers = 0;
+    }
     if (reserve(&own->values, len + 1) != 0 || reserve(&own->keys, key_len) != 0)
         return -1;
     char *into = own->values.data + own->values.len;
     own->starts[i] = (int64_t)own->values.len;
     own->offsets[i] = message->offset;
     own->stamps[i] = api.message_timestamp(message, &kind);
-    own->missing[i] = message->payload == NULL;
+    own->missing[i] = message->payload == NULL && !is_large; /* it deletes nothing */
     own->missing_count += own->missing[i];
     if (len > 0) {
         memcpy(into, message->payload, len);
@@ -488,8 +531,8 @@ static int hold(Reader *own, message_t *message)
     }
     into[len] = '\n';
     own->values.len += len + 1;
-    own->bytes += len;
-    if (message->key != NULL) {
+    own->bytes += size;
+    if (message->key != NULL && !is_large) {
         if (message->key_len > 0) /* there may be no memory yet */
             memcpy(own->keys.data + own->keys.len, message->key, message->key_len);
         own->keys.len += message->key_len;
@@ -500,7 +543,7 @@ static int hold(Reader *own, message_t *message)
     }
     own->with_headers[i] = NULL;
     own->count++;
-    if (api.message_headers(message, &headers) == 0) {
+    if (has_headers) {
         own->with_headers[i] = message;
         own->headers_count++;
     } else {
@@ -587,6 +630,7 @@ static void reader_dealloc(PyObject *self)
     free(own->keys.data);
     free(own->key_ends);
     free(own->with_headers);
+    free(own->large);
     PyTypeObject *type = Py_TYPE(self);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
@@ -598,9 +642,11 @@ static PyObject *reader_assign(PyObject *self, PyObject *args)
     const char *topic;
     int partition, err;
     long long offset;
-    if (!PyArg_ParseTuple(args, "siL", &topic, &partition, &offset) || enter(own) != 0)
+    Py_ssize_t most;
+    if (!PyArg_ParseTuple(args, "siLn", &topic, &partition, &offset, &most) || enter(own) != 0)
         return NULL;
     forget(own);
+    own->most = most < 0 ? 0 : (size_t)most;
     own->seen = 0;
     Py_BEGIN_ALLOW_THREADS
     partitions_t *list = api.partitions_new(1);
@@ -643,6 +689,8 @@ static PyObject *reader_position(PyObject *self, PyObject *args)
     offset = list->elements[0].offset;
     api.partitions_destroy(list);
     Py_END_ALLOW_THREADS
+    if (err == 0 && own->chunk_at < own->chunk_count) /* the client has given what nobody looked at yet */
+        offset = own->chunk[own->chunk_at]->offset;
     own->busy = 0;
     return Py_BuildValue("(iL)", err, (long long)offset);
 }
@@ -698,7 +746,6 @@ static PyObject *reader_consume(PyObject *self, PyObject *args)
     Py_ssize_t records, bytes;
     long long end, position = -1;
     int timeout_ms;
-    message_t *chunk[CHUNK];
     message_t *events[CHUNK];
     Py_ssize_t events_count = 0, taken = 0;
     if (!PyArg_ParseTuple(args, "nnLi", &records, &bytes, &end, &timeout_ms) || enter(own) != 0)
@@ -713,12 +760,20 @@ static PyObject *reader_consume(PyObject *self, PyObject *args)
     Py_BEGIN_ALLOW_THREADS
     /* An event ends the call: what it means is decided by the caller before anything further is read. */
     while (taken < records && own->bytes < (size_t)bytes && events_count == 0 && position < end && !failed) {
-        size_t wanted = records - taken < CHUNK ? (size_t)(records - taken) : CHUNK;
-        ssize_t got = api.consume_batch_queue(own->queue, timeout_ms, chunk, wanted);
-        for (ssize_t i = 0; i < got; i++) {
-            message_t *message = chunk[i];
-            if (i + AHEAD < got)
-                __builtin_prefetch(chunk[i + AHEAD]);
+        int is_last = 0;
+        if (own->chunk_at >= own->chunk_count) {
+            size_t wanted = records - taken < CHUNK ? (size_t)(records - taken) : CHUNK;
+            ssize_t got = api.consume_batch_queue(own->queue, timeout_ms, own->chunk, wanted);
+            own->chunk_at = 0;
+            own->chunk_count = got > 0 ? (Py_ssize_t)got : 0;
+            is_last = got < (ssize_t)wanted;
+        }
+        /* Of a few records that fill the room the rest waits in the chunk: they may be as large again. */
+        while (own->chunk_at < own->chunk_count && own->bytes < (size_t)bytes) {
+            Py_ssize_t i = own->chunk_at++;
+            message_t *message = own->chunk[i];
+            if (i + AHEAD < own->chunk_count)
+                __builtin_prefetch(own->chunk[i + AHEAD]);
             if (message->err != 0) {
                 events[events_count++] = message;
                 continue;
@@ -732,7 +787,7 @@ static PyObject *reader_consume(PyObject *self, PyObject *args)
             }
             taken++;
         }
-        if (got < (ssize_t)wanted)
+        if (is_last)
             break;
     }
     Py_END_ALLOW_THREADS
@@ -768,13 +823,14 @@ static PyObject *int64s(const int64_t *values, Py_ssize_t count)
 }
 
 PyDoc_STRVAR(take_doc,
-             "take() -> (data, starts, offsets, timestamps, missing, newlines, braced, ascii, messages) of the records held, which\n"
+             "take() -> (data, starts, offsets, timestamps, missing, newlines, braced, ascii, messages, large) of the records held, which\n"
              "are held no more.\n\n"
              "`data` is their values joined by newlines: record i is data[starts[i] : starts[i + 1] - 1]. `starts`, `offsets` and\n"
              "`timestamps` are the bytes of 64-bit integers, `missing` a byte per record, 1 where there is no value (None: all\n"
              "have one), `newlines` how many there are inside of values; `braced` whether all values begin and end with a brace and\n"
              "hold neither a newline nor a NUL, `ascii` whether all are ASCII; `messages` the keys and headers when there are any\n"
-             "(else None).");
+             "(else None); `large` offset and size of each record that is too large, as 64-bit integers (None: there is none).\n"
+             "Such a record has no key, no headers, and a value without a byte.");
 
 /* Keys and headers of what is held, which hands them over; NULL with an exception. */
 static Messages *messages_of(Reader *own)
@@ -815,32 +871,37 @@ static PyObject *reader_take(PyObject *self, PyObject *none)
     PyObject *stamps = int64s(own->stamps, count);
     PyObject *missing = own->missing_count > 0 ? PyBytes_FromStringAndSize(own->missing, count) : Py_None;
     PyObject *messages = Py_None;
+    PyObject *large = own->large_count > 0 ? int64s(own->large, 2 * own->large_count) : Py_None;
     Py_ssize_t newlines = own->newlines;
     int is_braced = own->braced_count == count, is_ascii = own->is_ascii;
     if (missing == Py_None)
         Py_INCREF(missing);
+    if (large == Py_None)
+        Py_INCREF(large);
     if (own->keys_count > 0 || own->headers_count > 0)
         messages = (PyObject *)messages_of(own);
     else
         Py_INCREF(messages);
     own->busy = 0;
-    if (data == NULL || starts == NULL || offsets == NULL || stamps == NULL || missing == NULL || messages == NULL) {
+    if (data == NULL || starts == NULL || offsets == NULL || stamps == NULL || missing == NULL || messages == NULL
+        || large == NULL) {
         Py_XDECREF(data);
         Py_XDECREF(starts);
         Py_XDECREF(offsets);
         Py_XDECREF(stamps);
         Py_XDECREF(missing);
         Py_XDECREF(messages);
+        Py_XDECREF(large);
         forget(own); /* keys may be gone already: the caller reads the slice anew */
         return NULL;
     }
     hold_nothing(own);
-    return Py_BuildValue("(NNNNNnNNN)", data, starts, offsets, stamps, missing, newlines, PyBool_FromLong(is_braced),
-                         PyBool_FromLong(is_ascii), messages);
+    return Py_BuildValue("(NNNNNnNNNN)", data, starts, offsets, stamps, missing, newlines, PyBool_FromLong(is_braced),
+                         PyBool_FromLong(is_ascii), messages, large);
 }
 
 static PyMethodDef READER_METHODS[] = {
-    {"assign", reader_assign, METH_VARARGS, "assign(topic, partition, offset) -> error code; forgets what is held."},
+    {"assign", reader_assign, METH_VARARGS, "assign(topic, partition, offset, most) -> error code; forgets what is held. `most` bytes of a record are held."},
     {"unassign", reader_unassign, METH_NOARGS, "unassign() -> error code; forgets what is held."},
     {"position", reader_position, METH_VARARGS, "position(topic, partition) -> (error code, next offset)."},
     {"describe", reader_describe, METH_VARARGS, "describe(topic, timeout_ms) -> error code; asks for its leaders."},

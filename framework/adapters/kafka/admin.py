@@ -339,7 +339,7 @@ class KafkaAdmin:
 
 
 def known_id(topic: str, topic_id: str, address: str) -> str:
-    """A topic's id, which is what tells it from another of its name (invariant 11).
+    """A topic's id, which is what distinguishes it from another of its name (invariant 11).
 
     Raises:
         SetupError: FLOE-E113, the broker gives none: it is older than topic ids, and answers with zeros.

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from framework.adapters.kafka.fetch import SliceFetcher
+from framework.adapters.kafka.fetch import RangeFetcher
 from framework.commit.offsets import PartitionFacts, PartitionKey
-from framework.record.model import RecordBlock, Slice
+from framework.record.model import RecordBlock, TaskRange
 
 # So many records of a partition are looked at together, as a batch of a run.
 ROUND_RECORDS = 500
@@ -39,7 +39,7 @@ def live_blocks(
     Raises:
         FloeError: as `SliceFetcher.fetch`, or what `facts` raises.
     """
-    fetcher = SliceFetcher(settings)
+    fetcher = RangeFetcher(settings)
     positions: dict[PartitionKey, int] = {}
     shares: dict[PartitionKey, int] | None = None
     while True:
@@ -53,7 +53,7 @@ def live_blocks(
             at = max(positions.get(key, _begin(begin, key, now, shares)), now.log_start)
             end = min(now.log_end, at + round_records)
             if at < end:
-                found += fetcher.fetch(Slice(key[0], now.topic_id, key[1], at, end), round_records)
+                found += fetcher.fetch(TaskRange(key[0], now.topic_id, key[1], at, end), round_records)
             positions[key] = max(at, end)
         yield found
         left = deadline - time.monotonic()

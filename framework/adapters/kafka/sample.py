@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.kafka.fetch import SliceFetcher
+from framework.adapters.kafka.fetch import RangeFetcher
 from framework.errors import SetupError
-from framework.record.model import RecordBlock, Slice
+from framework.record.model import RecordBlock, TaskRange
 
 
 def newest_values(settings: Mapping[str, str], topic: str, count: int) -> list[bytes]:
@@ -42,6 +42,6 @@ def newest_records(settings: Mapping[str, str], topic: str, count: int) -> list[
     keys = [(topic, partition) for partition in facts.partitions]
     starts, ends = admin.start_offsets(keys), admin.end_offsets(keys)
     share = max(1, -(-count // len(keys)))
-    fetcher = SliceFetcher(settings)
-    pieces = [Slice(topic, facts.topic_id, key[1], max(starts[key], ends[key] - share), ends[key]) for key in keys]
-    return [block for piece in pieces for block in fetcher.fetch(piece)]
+    fetcher = RangeFetcher(settings)
+    pieces = [TaskRange(topic, facts.topic_id, key[1], max(starts[key], ends[key] - share), ends[key]) for key in keys]
+    return [block for task_range in pieces for block in fetcher.fetch(task_range)]

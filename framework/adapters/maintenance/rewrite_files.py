@@ -87,7 +87,7 @@ class RowPlaces:
 
 
 @dataclass(frozen=True)
-class Rewritten:
+class RewriteResult:
     """`rows` are those of `files`, and `read_bytes` what was read for them. `places` only where they were asked for."""
 
     files: tuple[DataFile, ...]
@@ -108,7 +108,7 @@ def rewrite(
     prefix: str = "compaction",
     gone: Mapping[str, Positions] = NOTHING_GONE,
     numbers: RowNumbers | None = None,
-) -> Rewritten:
+) -> RewriteResult:
     """Write the live rows of some files into new ones.
 
     Args:
@@ -124,9 +124,9 @@ def rewrite(
     """
     written = _written_by(target, is_sorted)
     schema = parse_schema(written.schema_json)
-    reader = _Reader(io, metadata, schema, gone)
+    reader = _RowReader(io, metadata, schema, gone)
     pieces: Iterator[pa.Table] = (table for file in files for table in reader.rows(file))
-    told: dict[str, list[Piece]] = defaultdict(list)
+    reported: dict[str, list[Piece]] = defaultdict(list)
     name = unused_name(schema, _NUMBER)
     is_alike = all(file.spec_id == target.spec_id for file in files)
     as_read = is_alike and layout_of(written).order is None
@@ -135,22 +135,22 @@ def rewrite(
         pieces = _numbered(pieces, name)
 
         def keep(path: str, values: pa.ChunkedArray) -> None:
-            told[path].append(numbers.put(values))
+            reported[path].append(numbers.put(values))
 
     if is_alike:
         one = write_long_file(
             io_properties, written, pieces, f"{prefix}-{run}", partial(keep, "") if keep is not None else None
         )
         made = [one] if one is not None else []
-        told = {file.path: told[""] for file in made}
+        reported = {file.path: reported[""] for file in made}
     else:
         made = _shared_out({catalog: io_properties}, written, pieces, prefix, run, (name, keep) if keep else None)
     places = None
     if numbers is not None:
-        by_file = None if as_read else tuple(tuple(told[file.path]) for file in made)
+        by_file = None if as_read else tuple(tuple(reported[file.path]) for file in made)
         places = RowPlaces(tuple(reader.gone), tuple(file.record_count for file in files), numbers, by_file)
     rows = sum(file.record_count for file in made)
-    return Rewritten(tuple(made), rows, sum(file.file_size_bytes for file in files), places)
+    return RewriteResult(tuple(made), rows, sum(file.file_size_bytes for file in files), places)
 
 
 def _numbered(pieces: Iterator[pa.Table], name: str) -> Iterator[pa.Table]:
@@ -198,7 +198,7 @@ def _written_by(target: TableTarget, is_sorted: bool) -> TableTarget:
     return replace(target, schema_json=json.dumps(schema))
 
 
-class _Reader:
+class _RowReader:
     """Rows of old files in the columns of new ones."""
 
     def __init__(

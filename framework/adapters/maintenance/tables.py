@@ -16,7 +16,7 @@ from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.utils.properties import property_as_bool
 
-from framework.adapters.host.failpoints import reach
+from framework.adapters.host.failpoints import failpoint
 from framework.adapters.iceberg.commits.commit import TableCommits
 from framework.adapters.iceberg.commits.expiry import ExpiryFacts, expire, facts_of, went_with, would_go
 from framework.adapters.iceberg.commits.replace import (
@@ -147,7 +147,7 @@ class TableCare:
                     after = expire(commits, loaded, expiry.expired)
                 except CommitFailedException:
                     continue  # somebody was faster: what they need now is looked at
-                reach("snapshots-expired")
+                failpoint("snapshots-expired")
                 paths = went_with(loaded, after.metadata)
                 return Expired(expiry, tuple(paths), len(after.metadata.snapshots))
         except FloeError:
@@ -213,7 +213,7 @@ class TableCare:
             run = uuid.uuid4().hex[:12]
             made = rewrite(loaded.io, metadata, target, properties, old, catalog, run, policy.sort, numbers=numbers)
             assert made.places is not None
-            reach("files-rewritten")
+            failpoint("files-rewritten")
             waiting.append(Replacement(old, made.files, metadata.current_schema_id, made.places.places, begun))
             done = replace(done, rows=done.rows + made.rows, read_bytes=done.read_bytes + made.read_bytes)
             if time.monotonic() - began > COMMIT_AFTER_S:
@@ -222,7 +222,7 @@ class TableCare:
 
     def _replace(self, table: str, commits: TableCommits, waiting: list[Replacement], done: Compacted) -> Compacted:
         outcome = replace_files(commits, lambda: self._now(table), waiting, sweep=True)
-        reach("files-replaced")
+        failpoint("files-replaced")
         if outcome.attempts == 1:  # else some catalog may have heard of them
             for each in outcome.refused:
                 self.remove(table, tuple(file.path for file in each.files))
@@ -322,7 +322,7 @@ class TableCare:
         removed = 0
         for _ in self.tables.remove_files(table, paths):
             removed += 1
-            reach("file-removed")
+            failpoint("file-removed")
         return removed
 
 

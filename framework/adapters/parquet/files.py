@@ -29,7 +29,7 @@ import framework.adapters.file_io_guard  # noqa: F401  # tasks load location pro
 from framework.adapters.file_io import file_io, location_provider
 from framework.adapters.parquet.encoding import SampledDictionaries, frugal
 from framework.adapters.parquet.metrics import LeafColumn, float_columns, nan_counts, statistics_plan
-from framework.adapters.parquet.partition import Partition, partitions
+from framework.adapters.parquet.partition import PartitionRows, partitions
 from framework.adapters.parquet.private import writer_options
 from framework.adapters.parquet.sorting.in_memory import can_sort, sorted_rows
 from framework.adapters.parquet.statistics import CollectedColumn, collected_columns, file_metrics, split_offsets
@@ -143,10 +143,10 @@ class TableWriter:
         self._io: dict[tuple[str, str], FileIO] = {}
         self._followed: dict[str, tuple[str, Follow]] = {}
 
-    def follow(self, table: str, column: str, told: Follow) -> None:
-        """Rows of this table come with one more column, which is not written: `told` is given its values for each file
+    def follow(self, table: str, column: str, reported: Follow) -> None:
+        """Rows of this table come with one more column, which is not written: `reported` is given its values for each file
         that is, in the order of the file's rows."""
-        self._followed[table] = column, told
+        self._followed[table] = column, reported
 
     def add(self, target: TableTarget, rows: pa.Table) -> None:
         """Take rows of one table; they must have the file schema of `target`."""
@@ -241,9 +241,9 @@ class TableWriter:
                 file = self._write(partition, ordered.slice(start, step), target, layout)
                 self._files.setdefault(name, []).append(file)
 
-    def _write(self, partition: Partition, rows: pa.Table, target: TableTarget, layout: _Layout) -> DataFile:
-        name, told = self._followed.get(target.name, ("", None))
-        if told is not None:
+    def _write(self, partition: PartitionRows, rows: pa.Table, target: TableTarget, layout: _Layout) -> DataFile:
+        name, reported = self._followed.get(target.name, ("", None))
+        if reported is not None:
             marks, rows = rows.column(name), rows.drop_columns([name])
         file_name = f"{self._prefix}-{uuid.uuid4()}.parquet"
         key = None if partition.path is None else partition
@@ -268,8 +268,8 @@ class TableWriter:
                 writer.write_table(table, min(layout.row_group_rows, fitting))
             size = stream.tell()
         metadata = writer.writer.metadata
-        if told is not None:
-            told(path, marks)
+        if reported is not None:
+            reported(path, marks)
         found = file_metrics(metadata, layout.collected)
         return DataFile(
             path=path,

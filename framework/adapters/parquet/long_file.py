@@ -19,7 +19,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER_ID
 from framework.adapters.file_io import file_io
 from framework.adapters.parquet.files import as_column, layout_of
 from framework.adapters.parquet.metrics import nan_counts
-from framework.adapters.parquet.partition import Partition, partitions
+from framework.adapters.parquet.partition import PartitionRows, partitions
 from framework.adapters.parquet.sorting.external import sorted_pieces
 from framework.adapters.parquet.statistics import file_metrics, split_offsets
 from framework.commit.events.event_types import DataFile
@@ -31,12 +31,12 @@ def write_long_file(
     target: TableTarget,
     pieces: Iterable[pa.Table],
     prefix: str,
-    told: Callable[[pa.ChunkedArray], None] | None = None,
+    reported: Callable[[pa.ChunkedArray], None] | None = None,
 ) -> DataFile | None:
     """Write all pieces; None, and no file, where there is no row.
 
     Args:
-        told: if given, pieces come with one more column at their end, which is not written: it is given its values, in
+        reported: if given, pieces come with one more column at their end, which is not written: it is given its values, in
             the order of the file's rows.
         pieces: rows of one partition of the table's present spec; none of them encoded as dictionaries.
         prefix: the beginning of the file's name.
@@ -51,7 +51,7 @@ def write_long_file(
     first = next(groups, None)
     if first is None:
         return None
-    partition: Partition = next(partitions(first.slice(0, 1), layout.spec, layout.schema))
+    partition: PartitionRows = next(partitions(first.slice(0, 1), layout.spec, layout.schema))
     key = None if partition.path is None else partition
     path = layout.locations.new_data_location(f"{prefix}-{uuid.uuid4()}.parquet", key)  # type: ignore[arg-type]  # only to_path is asked for
     io = file_io(io_properties, path)
@@ -68,8 +68,8 @@ def write_long_file(
             ) as writer:
                 group: pa.Table | None = first
                 while group is not None:
-                    if told is not None:
-                        told(group.column(group.num_columns - 1))
+                    if reported is not None:
+                        reported(group.column(group.num_columns - 1))
                         group = group.select(list(range(group.num_columns - 1)))
                     columns = [
                         as_column(column, field) for column, field in zip(group.columns, layout.arrow, strict=True)

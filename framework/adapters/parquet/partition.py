@@ -43,7 +43,7 @@ _LONGEST_FOLDER = 200  # bytes: paths are percent-encoded; file systems end at 2
 
 
 @dataclass(frozen=True)
-class Partition:
+class PartitionRows:
     """The rows of one partition. `values` are JSON single values; `path` is None in an unpartitioned table."""
 
     rows: pa.Table
@@ -55,10 +55,10 @@ class Partition:
         return self.path or ""
 
 
-def partitions(rows: pa.Table, spec: PartitionSpec, schema: Schema) -> Iterator[Partition]:
+def partitions(rows: pa.Table, spec: PartitionSpec, schema: Schema) -> Iterator[PartitionRows]:
     """One Partition per distinct partition tuple, in the order of first sight."""
     if spec.is_unpartitioned():
-        yield Partition(rows, (), None)
+        yield PartitionRows(rows, (), None)
         return
     # A field that was removed from a table of version 1 stays as `void`: null, whether or not its column is still there.
     is_void = [isinstance(field.transform, VoidTransform) for field in spec.fields]
@@ -74,7 +74,9 @@ def partitions(rows: pa.Table, spec: PartitionSpec, schema: Schema) -> Iterator[
         values = [_plain(column[int(firsts[code])]) for column in columns]
         path = short_path(in_use.partition_to_path(Record(*values), schema)) if values else None
         known = iter([_json(kind, value) for kind, value in zip(kinds, values, strict=True)])
-        yield Partition(taken.slice(first, end - first), tuple(None if void else next(known) for void in is_void), path)
+        yield PartitionRows(
+            taken.slice(first, end - first), tuple(None if void else next(known) for void in is_void), path
+        )
 
 
 def short_path(path: str) -> str:

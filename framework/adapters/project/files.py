@@ -184,7 +184,7 @@ def _is_ours(path: Path) -> bool:
     try:
         return is_floe_file(read_text(path))
     except (OSError, UnicodeDecodeError):
-        return True  # what cannot be read is told, not passed over
+        return True  # what cannot be read is reported, not passed over
 
 
 def expand(paths: Sequence[str | Path]) -> list[Path]:

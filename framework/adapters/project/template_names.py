@@ -42,7 +42,7 @@ def _packaged(world: World) -> Iterator[str]:
         try:
             root = (world.packaged_templates or {})[package]
         except (ImportError, AttributeError, KeyError):
-            continue  # told where it is used
+            continue  # reported where it is used
         yield from (f"{package}:{name}" for name in _in(root, world))
 
 

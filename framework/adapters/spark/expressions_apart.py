@@ -33,7 +33,7 @@ class NotApart(Exception):
 
 @dataclass(frozen=True)
 class Apart:
-    """`rows` has the column `carried`, the SELECT's columns without the hidden one, and `failed`. `has_condition` tells
+    """`rows` has the column `carried`, the SELECT's columns without the hidden one, and `failed`. `has_condition` says
     whether the SELECT may remove rows."""
 
     rows: DataFrame
@@ -48,7 +48,7 @@ def apart(source: DataFrame, selected: DataFrame, hidden: str, carried: str, fai
         selected: the SELECT as Spark analysed it; its first column is `hidden` of the source.
         hidden: a column of the source that no SELECT sees.
         carried: the name that this column gets.
-        failed: the name of the column that tells what fails.
+        failed: the name of the column that says what fails.
         is_record: a condition of SQL on the hidden column. Other rows are left out.
 
     Raises:

@@ -1,7 +1,7 @@
 """Starts Spark's JVM, with what Java itself always says left out of what it says.
 
 In: Spark's settings. Out: a gateway to a running JVM, whose standard error is this process's but for one line: Spark asks
-for a module of Java's that is not final, and Java warns of it at every start, which tells nobody anything.
+for a module of Java's that is not final, and Java warns of it at every start, which helps nobody.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The streaming data source `floe`: it tells Spark when there is a batch, and how far that goes.
+"""The streaming data source `floe`: it lets Spark know when there is a batch, and how far that goes.
 
 In: the options `offer` (a file in which the driver states how far the next batch goes) and `start` (where the query
 begins). Out: offsets, and no rows: what a batch reads is what the driver offered, and `framework.task.stage` reads it.

@@ -13,10 +13,10 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from framework.metrics.figures import Distribution
-from framework.metrics.samples import Sample
+from framework.metrics.figures import Histogram
+from framework.metrics.samples import MetricSample
 
-Now = Callable[[], Sequence[Sample]]
+Now = Callable[[], Sequence[MetricSample]]
 _FAMILIES: dict[str, Callable[..., CounterMetricFamily | GaugeMetricFamily]] = {
     "gauge": GaugeMetricFamily,
     "counter": CounterMetricFamily,
@@ -39,7 +39,7 @@ class _Samples(Collector):
                 continue
             family = _FAMILIES[metric.kind.value](metric.name, metric.help, labels=labels)
             for sample in group:
-                assert not isinstance(sample.value, Distribution)
+                assert not isinstance(sample.value, Histogram)
                 family.add_metric(sample.labels, sample.value)
             yield family
 
@@ -51,11 +51,11 @@ def registry_of_samples(now: Now) -> CollectorRegistry:
     return registry
 
 
-def _histogram(name: str, help_: str, labels: list[str], group: list[Sample]) -> HistogramMetricFamily:
+def _histogram(name: str, help_: str, labels: list[str], group: list[MetricSample]) -> HistogramMetricFamily:
     family = HistogramMetricFamily(name, help_, labels=labels)
     for sample in group:
         durations = sample.value
-        assert isinstance(durations, Distribution)
+        assert isinstance(durations, Histogram)
         bounds = [*(repr(bound) for bound in durations.bounds_s), "+Inf"]
         counts = accumulate(durations.counts or (0,) * len(bounds))
         family.add_metric(sample.labels, list(zip(bounds, counts, strict=True)), sum_value=durations.sum_s)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import errno
 import hmac
+import io
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from socketserver import TCPServer
 from typing import Any
@@ -25,12 +27,41 @@ from framework.errors import SetupError
 
 PORTS_TRIED = 100
 REQUEST_TIMEOUT_S = 10
+# A request's whole head, however slowly it is sent.
+HEAD_S = 10.0
+MOST_HEAD = 1 << 16
 CLOSE_POLL_S = 0.1
+MISDIRECTED = "the Host header does not name this server; allow a name with `monitoring.names` of the target\n"
 Answer = Callable[..., Iterable[bytes]]
 
 
+class _Head(io.RawIOBase):
+    """What a client sends, for so long and so many bytes: then it has sent all, or has timed out."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._until = time.monotonic() + HEAD_S
+        self._left = MOST_HEAD
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """As of a stream; raises TimeoutError."""
+        self._connection.settimeout(max(0.001, self._until - time.monotonic()))
+        found = self._connection.recv_into(buffer, min(len(buffer), self._left)) if self._left else 0
+        self._connection.settimeout(REQUEST_TIMEOUT_S)
+        self._left -= found
+        return found
+
+
 class _Quiet(WSGIRequestHandler):
-    timeout = REQUEST_TIMEOUT_S  # a client that sends nothing holds a thread no longer
+    timeout = REQUEST_TIMEOUT_S  # a client that takes nothing of its answer holds a thread no longer
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile.close()
+        self.rfile = io.BufferedReader(_Head(self.connection))
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: what strangers ask for is none of a log's business."""
@@ -40,15 +71,21 @@ class MetricsServer:
     """`checks` says by name what must be true for the process to be ready. Begins at once; `close` ends it."""
 
     def __init__(
-        self, host: str, port: int, token: str, registry: CollectorRegistry, checks: Callable[[], Mapping[str, bool]]
+        self,
+        host: str,
+        port: int,
+        token: str,
+        registry: CollectorRegistry,
+        checks: Callable[[], Mapping[str, bool]],
+        names: tuple[str, ...] = (),
     ) -> None:
-        """Listens at the port, or at the next free one.
+        """Listens at the port, or at the next free one. `names`: those that clients may use beside the machine's own.
 
         Raises:
             SetupError: FLOE-E034, the address cannot be listened at.
         """
         self._token = token
-        self._names = (host, socket.gethostname())
+        self._names = (host, socket.gethostname(), *names)
         self._metrics = make_wsgi_app(registry)
         self._checks = checks
         self._server = self._listen(host, port)
@@ -98,9 +135,8 @@ class MetricsServer:
         ) from last
 
     def _answer(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        # Where there is a token, a browser that was led here by another's name does not have it; scrapers use any name.
-        if not self._token and not is_ours(str(environ.get("HTTP_HOST", "")), self._names):
-            return _text(start_response, "421 Misdirected Request", "the Host header does not name this server\n")
+        if not is_ours(str(environ.get("HTTP_HOST", "")), self._names):
+            return _text(start_response, "421 Misdirected Request", MISDIRECTED)
         if self._token and not self._may(str(environ.get("HTTP_AUTHORIZATION", ""))):
             head = [("WWW-Authenticate", 'Bearer realm="floe"'), ("Content-Type", "text/plain; charset=utf-8")]
             start_response("401 Unauthorized", head)

@@ -14,17 +14,17 @@ from collections.abc import Callable
 from typing import Any
 
 from framework.adapters.telemetry.safe_output import OneLine, error_text, log_line
-from framework.diagnose.log_lines import Level, Line, LogFormat, rendered
+from framework.diagnose.log_lines import Level, LogFormat, LogLine, rendered
 from framework.errors import FloeError
 
 ENVIRONMENT = "FLOE_LOG_FORMAT"
 _LEVELS = {"DEBUG": Level.INFO, "INFO": Level.INFO, "WARNING": Level.WARNING}
 
 
-def harmless(text: str) -> Line:
+def harmless(text: str) -> LogLine:
     """The sentence as it may be shown, about what it was about."""
-    line = text if isinstance(text, Line) else Line(text)
-    return Line(
+    line = text if isinstance(text, LogLine) else LogLine(text)
+    return LogLine(
         log_line(str(line)),
         line.level,
         pipeline=log_line(line.pipeline),
@@ -65,8 +65,8 @@ class RunLog:
 
 def error_line(error: FloeError) -> str:
     """An error as one line of JSON."""
-    told = {"code": error.code, "place": log_line(error.place), "remedy": log_line(error.remedy)}
-    return rendered(harmless(Line(error.message, Level.ERROR)), time.time(), LogFormat.JSON, **told)
+    reported = {"code": error.code, "place": log_line(error.place), "remedy": log_line(error.remedy)}
+    return rendered(harmless(LogLine(error.message, Level.ERROR)), time.time(), LogFormat.JSON, **reported)
 
 
 def _to_standard_error(text: str) -> None:
@@ -82,7 +82,7 @@ class _Records(OneLine):
         self._format = log_format
 
     def format(self, record: logging.LogRecord) -> str:
-        line = Line(log_line(f"{record.name}: {record.getMessage()}"), _LEVELS.get(record.levelname, Level.ERROR))
+        line = LogLine(log_line(f"{record.name}: {record.getMessage()}"), _LEVELS.get(record.levelname, Level.ERROR))
         trace: Any = self.formatException(record.exc_info) if record.exc_info else ""
         if self._format is LogFormat.JSON:
             return rendered(line, record.created, self._format, **({"exception": trace} if trace else {}))

@@ -18,7 +18,7 @@ from framework.config.templates.find import find_template
 from framework.config.templates.instead import same_template, with_template
 from framework.diagnose.render import text_of
 from framework.diagnose.shown import shown
-from framework.ops.preview.text import Line, changes_lines
+from framework.ops.preview.text import PreviewLine, changes_lines
 from framework.plan.diff.template_change import TemplateChange, summary, template_change
 
 _HASH_SHOWN = len("sha256:") + 12
@@ -70,17 +70,17 @@ def _change(
     return template_change(now, load_pipeline(path, target, changed, variables, sets), ())
 
 
-def _lines(change: TemplateChange) -> Iterator[Line]:
+def _lines(change: TemplateChange) -> Iterator[PreviewLine]:
     before = f"{change.before.name} {change.before.version} ({change.before.hash[:_HASH_SHOWN]})"
     if change.after is None:
-        yield Line("!", 0, f"pipeline {change.pipeline} ({change.file}): would not load; it uses {before}")
+        yield PreviewLine("!", 0, f"pipeline {change.pipeline} ({change.file}): would not load; it uses {before}")
         for finding in change.findings:
             for line in text_of(finding).splitlines():
-                yield Line(" ", 2, line)
+                yield PreviewLine(" ", 2, line)
         return
     after = f"{change.after.name} {change.after.version} ({change.after.hash[:_HASH_SHOWN]})"
-    told = "" if change.changes else ", nothing else changes"
-    yield Line(
-        "~" if change.changes else " ", 0, f"pipeline {change.pipeline} ({change.file}): {before} -> {after}{told}"
+    reported = "" if change.changes else ", nothing else changes"
+    yield PreviewLine(
+        "~" if change.changes else " ", 0, f"pipeline {change.pipeline} ({change.file}): {before} -> {after}{reported}"
     )
     yield from changes_lines(change.changes, ())

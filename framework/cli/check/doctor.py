@@ -21,9 +21,9 @@ from framework.errors import ConfigError
 if TYPE_CHECKING:
     from framework.config.spec import LoadedPipeline, TargetSpec
     from framework.ops.doctor import kafka as doctor_kafka
-    from framework.ops.doctor.model import Finding
+    from framework.ops.doctor.model import DoctorFinding
 
-Question = tuple[str, Callable[[], "Iterable[Finding]"]]
+Question = tuple[str, Callable[[], "Iterable[DoctorFinding]"]]
 _MARKS = {"ok": ("ok     ", "green"), "warning": ("warning", "yellow"), "error": ("error  ", "red")}
 
 
@@ -39,25 +39,34 @@ _MARKS = {"ok": ("ok     ", "green"), "warning": ("warning", "yellow"), "error":
 )
 @click.option("--spark/--no-spark", "with_spark", default=True, help="Start Spark for the check, or leave it out.")
 @click.option(
-    "--mend",
-    "mended",
+    "--repair",
+    "repaired",
     multiple=True,
     metavar="TABLE",
     help="Check nothing, and rename the columns of this table whose names keep Spark from reading it; repeat it for more.",
     shell_complete=complete.tables,
 )
+@click.option("--mend", "also_repaired", multiple=True, hidden=True, shell_complete=complete.tables)  # its former name
 @json_option
-def doctor(files: tuple[str, ...], target: str | None, with_spark: bool, mended: tuple[str, ...], as_json: bool) -> int:
+def doctor(
+    files: tuple[str, ...],
+    target: str | None,
+    with_spark: bool,
+    repaired: tuple[str, ...],
+    also_repaired: tuple[str, ...],
+    as_json: bool,
+) -> int:
     """Check Java, Python, packages, Kafka, catalog, store, schema registry, clocks and Spark.
 
-    It names tables that Spark cannot read for the name of a column; `--mend` renames the column and changes no file. The
+    It names tables that Spark cannot read for the name of a column; `--repair` renames the column and changes no file. The
     exit code is 3 when something is wrong. With pipeline FILEs it lists and checks the Kafka permissions that they need. It
     writes to a scratch topic and a scratch namespace, and removes both.
     """
     from framework.ops.doctor.model import ask, exit_code
 
-    findings: list[Finding] = []
-    asked = mending(target, mended) if mended else questions(files, target, with_spark)
+    findings: list[DoctorFinding] = []
+    repaired += also_repaired
+    asked = repairing(target, repaired) if repaired else questions(files, target, with_spark)
     for check, question in asked:
         for finding in ask(check, question):
             findings.append(finding)
@@ -91,7 +100,7 @@ def questions(files: tuple[str, ...], target: str | None, with_spark: bool) -> I
     yield "scatter", doctor_machine.scatter
     found: list[tuple[TargetSpec, list[LoadedPipeline]]] = []
 
-    def load() -> Iterator[Finding]:
+    def load() -> Iterator[DoctorFinding]:
         found.append(_load(files, target))
         yield ok(
             "target",
@@ -115,7 +124,7 @@ def questions(files: tuple[str, ...], target: str | None, with_spark: bool) -> I
         yield "spark", partial(doctor_machine.spark, spec)
 
 
-def mending(target: str | None, tables: tuple[str, ...]) -> Iterator[Question]:
+def repairing(target: str | None, tables: tuple[str, ...]) -> Iterator[Question]:
     """What is done to tables instead of all that is asked."""
     from framework.ops.doctor import catalog as doctor_catalog
     from framework.runtime.job import open_catalog
@@ -123,10 +132,10 @@ def mending(target: str | None, tables: tuple[str, ...]) -> Iterator[Question]:
     spec = load_target_or_raise(target or "local")
     opened = open_catalog(spec, ())
     for name in tables:
-        yield f"table {name}", partial(doctor_catalog.mend, opened, name)
+        yield f"table {name}", partial(doctor_catalog.repair, opened, name)
 
 
-def _tables_of(spec: TargetSpec, catalog: str) -> Iterator[Finding]:
+def _tables_of(spec: TargetSpec, catalog: str) -> Iterator[DoctorFinding]:
     from framework.ops.doctor import catalog as doctor_catalog
     from framework.runtime.job import open_catalog
 
@@ -154,7 +163,7 @@ def _connection(spec: TargetSpec, name: str, pipelines: list[LoadedPipeline]) ->
     return Connection(name, resolve(spec.kafka[name]), spec.prefix, topics, plans)
 
 
-def show(finding: Finding) -> str:
+def show(finding: DoctorFinding) -> str:
     """One line, and the remedy below it."""
     from framework.cli.shared.options import use_colour
 
@@ -165,6 +174,6 @@ def show(finding: Finding) -> str:
     return f"{mark}  {finding.check}: {finding.message}{remedy}"
 
 
-def summary(findings: list[Finding]) -> str:
+def summary(findings: list[DoctorFinding]) -> str:
     counts = {state: sum(finding.state.value == state for finding in findings) for state in _MARKS}
     return f"{counts['ok']} ok, {counted(counts['warning'], 'warning')}, {counted(counts['error'], 'error')}"

@@ -1,4 +1,4 @@
-"""`floe explain CODE`: what a code means, what it looks like, and what mends it."""
+"""`floe explain CODE`: what a code means, what it looks like, and how to repair it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from framework.cli.shared import complete
 from framework.cli.shared.options import json_option
 from framework.diagnose.codes.catalogue import CODES, explanation, lookup
 from framework.diagnose.codes.page import page
-from framework.diagnose.transcript import mending_lines, seen_lines
+from framework.diagnose.transcript import repair_lines, seen_lines
 
 
 @click.command()
@@ -21,7 +21,7 @@ from framework.diagnose.transcript import mending_lines, seen_lines
     "--format", "format_", type=click.Choice(("text", "markdown")), default="text", help="All codes as one page."
 )
 def explain(code: str | None, as_json: bool, format_: str) -> int:
-    """Explain an error code: what it means, an example or a transcript, and the command that mends it. Without CODE: list
+    """Explain an error code: what it means, an example or a transcript, and the command that repairs it. Without CODE: list
     all."""
     if format_ == "markdown":
         click.echo(page(), nl=False)
@@ -38,7 +38,7 @@ def explain(code: str | None, as_json: bool, format_: str) -> int:
     if entry is None:
         raise click.UsageError(f"there is no code {code}; `floe explain` lists all")
     if as_json:
-        lines = {"transcript": seen_lines(entry), "mends": mending_lines(entry)}
+        lines = {"transcript": seen_lines(entry), "mends": repair_lines(entry)}
         click.echo(json.dumps({**asdict(entry), **lines}, indent=2, ensure_ascii=False))
     else:
         click.echo(explanation(entry))

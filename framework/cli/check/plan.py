@@ -18,7 +18,7 @@ from framework.cli.shared.review import allow_option
 if TYPE_CHECKING:
     from framework.config.spec import LoadedPipeline
     from framework.ops.preview.model import PipelinePreview
-    from framework.ops.preview.text import Line
+    from framework.ops.preview.text import PreviewLine
     from framework.plan.deploy.removed import RemovedPipeline
 
 _COLOURS = {"+": "green", "~": "yellow", "-": "red", "!": "red"}
@@ -85,7 +85,7 @@ def look(
     pipelines: Sequence[LoadedPipeline], folders: Sequence[Path], offline: bool, against: str | None
 ) -> tuple[list[PipelinePreview], tuple[RemovedPipeline, ...]]:
     """The previews, live or of the files alone, and what was deployed from the folders and is in no file."""
-    from framework.deploy.history import History, history_of
+    from framework.deploy.history import DeploymentHistory, history_of
     from framework.deploy.removed import removed_here, removed_since
     from framework.ops.preview.offline import preview_offline
     from framework.plan.deploy.saved import read_saved
@@ -94,7 +94,7 @@ def look(
         saved = history_of(read_saved(Path(against).read_text(encoding="utf-8"), against))
         return preview_offline(pipelines, saved), removed_since(folders, pipelines, saved)
     if offline:
-        return preview_offline(pipelines, History()), removed_here(folders, pipelines)
+        return preview_offline(pipelines, DeploymentHistory()), removed_here(folders, pipelines)
     # Clients of Kafka and Iceberg are imported only where they are asked.
     from framework.deploy.last_deployed import read_histories
     from framework.deploy.removed_runs import removed_from
@@ -105,7 +105,7 @@ def look(
 
 
 def exit_code(previews: Sequence[PipelinePreview], removed: Sequence[RemovedPipeline], allowed: Collection[str]) -> int:
-    """2 for a danger that is not allowed, else that of the first problem, else 0."""
+    """2 for a breaking change that is not allowed, else that of the first problem, else 0."""
     from framework.errors import ConfigError
     from framework.plan.deploy.removed import needs_consent
     from framework.plan.diff.consent import missing_consent
@@ -115,7 +115,7 @@ def exit_code(previews: Sequence[PipelinePreview], removed: Sequence[RemovedPipe
     return next((problem.exit_code for preview in previews for problem in preview.problems), 0)
 
 
-def print_lines(lines: Iterable[Line]) -> None:
+def print_lines(lines: Iterable[PreviewLine]) -> None:
     """The lines, in colour on a terminal."""
     from framework.cli.shared.options import use_colour
 

@@ -47,7 +47,7 @@ def readiness(
     floe readiness pipelines/orders.yaml -t prod
     floe readiness pipelines/orders.yaml -t prod --old-group connect-orders --report html=readiness.html
     """
-    from framework.ops.readiness.card import Asked, scorecard
+    from framework.ops.readiness.card import CardOptions, scorecard
     from framework.ops.readiness.text import rendered
     from framework.plan.compile import compile_plan
 
@@ -55,7 +55,7 @@ def readiness(
     plan = compile_plan(pipeline)
     with ExitStack() as stack:
         sql = None if no_spark else sql_of(plan, pipeline.target.spark_conf, stack)
-        asked = Asked(old_group, replay_offsets, sql)
+        asked = CardOptions(old_group, replay_offsets, sql)
         card = scorecard(pipeline, plan, asked, lambda name: click.echo(f"  {log_line(name)}", err=True))
     click.echo(rendered(card, format_))
     write_reports(reports, partial(rendered, card))

@@ -17,7 +17,7 @@ from framework.cli.check.templates_lock import lock, update
 from framework.cli.shared.options import format_option, json_option
 from framework.config.filled.variables import Declared
 from framework.config.names.file_kinds import kind_in
-from framework.config.templates.find import Found, find_template
+from framework.config.templates.find import TemplateLookup, find_template
 from framework.config.templates.library import read_template
 from framework.config.tree import Mapping, plain
 from framework.diagnose.shown import shown
@@ -128,14 +128,14 @@ def test_command(names: tuple[str, ...], folder: Path, target: str | None, forma
     return exit_code(reports)
 
 
-def _head(found: Found) -> tuple[Mapping, tuple[Declared, ...]] | None:
+def _head(found: TemplateLookup) -> tuple[Mapping, tuple[Declared, ...]] | None:
     if found.source is None:
         return None
     tree, declared, findings = read_template(found.source)
     return None if tree is None or any(finding.is_error for finding in findings) else (tree, declared)
 
 
-def _head_or_raise(found: Found) -> tuple[Mapping, tuple[Declared, ...]]:
+def _head_or_raise(found: TemplateLookup) -> tuple[Mapping, tuple[Declared, ...]]:
     if found.source is None:
         raise_findings("there is no such template", (found.finding,) if found.finding else ())
     tree, declared, findings = read_template(found.source)

@@ -13,7 +13,7 @@ from framework.config.load import LoadResult
 from framework.config.spec import LoadedPipeline
 from framework.errors import ConfigError
 from framework.testing.recorded import Taken, masked
-from framework.testing.rewriting.rewrite import Load, Rewritten, Run, fixed, recorded
+from framework.testing.rewriting.rewrite import Load, RewrittenTests, Run, fixed, recorded
 from framework.testing.suite import FileReport
 
 
@@ -53,7 +53,7 @@ def record(
 
 
 def take(recording: Recording, open_file: Callable[[], LoadedPipeline]) -> list[Taken]:
-    """The records, masked; what was masked is told.
+    """The records, masked; what was masked is reported.
 
     Args:
         open_file: the pipeline file with the values of this environment; asked for a topic's records alone.
@@ -98,12 +98,12 @@ def _of_topic(recording: Recording, loaded: LoadedPipeline) -> list[Taken]:
 
     kafka, topic = loaded.spec.source.kafka, str(recording.topic)
     if not kafka.reads(topic):
-        told = ", ".join(kafka.topics) or f"those that match {kafka.topic_pattern}"
+        reported = ", ".join(kafka.topics) or f"those that match {kafka.topic_pattern}"
         raise ConfigError(
             f"the pipeline does not read the topic {topic}",
             code="FLOE-R403",
             place=loaded.file,
-            remedy=f"name one of its topics: {told}",
+            remedy=f"name one of its topics: {reported}",
         )
     if loaded.spec.source.format.registry or (loaded.spec.source.key and loaded.spec.source.key.format.registry):
         raise ConfigError(
@@ -126,7 +126,7 @@ def _of_topic(recording: Recording, loaded: LoadedPipeline) -> list[Taken]:
     return found[-recording.count :]
 
 
-def _written(result: LoadResult, made: Rewritten, verb: str) -> FileReport:
+def _written(result: LoadResult, made: RewrittenTests, verb: str) -> FileReport:
     rewrite_text(Path(result.file), result.files.sources[result.file].text, made.text)
     for name in made.cases:
         click.echo(f"{result.file}: {verb} `{name}`", err=True)

@@ -22,7 +22,7 @@ from framework.cli.repair.dlq_text import (
     show_table,
     time_of,
 )
-from framework.cli.shared.dlq_options import Letters, PipelineFile, letters, pipeline_file, place
+from framework.cli.shared.dlq_options import DeadLetterSelection, PipelineFile, letters, pipeline_file, place
 from framework.cli.shared.options import json_option
 from framework.config.names.table_names import catalog_of
 from framework.config.spec import LoadedPipeline
@@ -43,15 +43,15 @@ def dlq() -> None:
 
 
 def _read(pipeline: LoadedPipeline, selection: Selection, columns: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Letters as rows, newest first; timestamps in milliseconds."""
+    """Dead letters as rows, newest first; timestamps in milliseconds."""
     import pyarrow as pa
 
     from framework.plan.compile import compile_plan
-    from framework.recovery.dead_letters import letter_table, read_with_marks
+    from framework.recovery.dead_letters import dead_letter_table_of, read_with_marks
     from framework.runtime.job import open_catalog
 
     plan = compile_plan(pipeline)
-    catalog = open_catalog(pipeline.target, (catalog_of(letter_table(plan)),))
+    catalog = open_catalog(pipeline.target, (catalog_of(dead_letter_table_of(plan)),))
     found = read_with_marks(plan, catalog, selection, columns)
     at = found.schema.get_field_index("timestamp")
     found = found.set_column(at, "timestamp", found.column(at).cast(pa.int64()))
@@ -78,7 +78,7 @@ def _letter_table(pipeline: LoadedPipeline) -> str | None:
 @click.option("--all", "with_replayed", is_flag=True, help="Also those that were replayed.")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many to list, newest first.")
 @json_option
-def list_command(letters: Letters, with_replayed: bool, limit: int, as_json: bool) -> None:
+def list_command(letters: DeadLetterSelection, with_replayed: bool, limit: int, as_json: bool) -> None:
     """List the dead letters that wait, newest first.
 
     Example: floe dlq list pipelines/orders.yaml -t prod --code FLOE-D304 --since 2h
@@ -146,7 +146,7 @@ def show_command(pipeline_file: PipelineFile, place: tuple[str, int, int], raw: 
 @dlq.command("stats")
 @letters
 @json_option
-def stats_command(letters: Letters, as_json: bool) -> None:
+def stats_command(letters: DeadLetterSelection, as_json: bool) -> None:
     """Count dead letters by what is wrong with them: how many wait, how many were replayed, since when.
 
     Example: floe dlq stats pipelines/orders.yaml -t prod
@@ -195,7 +195,7 @@ def stats_command(letters: Letters, as_json: bool) -> None:
 @letters
 @json_option
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
-def replay_command(letters: Letters, as_json: bool, quiet: bool) -> None:
+def replay_command(letters: DeadLetterSelection, as_json: bool, quiet: bool) -> None:
     """Send dead letters through the pipeline file as it is now, exactly once.
 
     What can be written now is written and marked as replayed; what fails again stays as it is. The pipeline may keep

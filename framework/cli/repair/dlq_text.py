@@ -78,7 +78,7 @@ def show_table(columns: Mapping[str, str], rows: Iterable[Iterable[str]]) -> Non
 
 
 def describe(row: Mapping[str, Any]) -> Iterator[str]:
-    """A letter in lines."""
+    """A dead letter in lines."""
     from framework.diagnose.shown import argument, shown
     from framework.record.dead_letters.view import bytes_text, value_lines
 

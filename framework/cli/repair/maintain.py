@@ -15,7 +15,7 @@ from framework.cli.shared.target_options import CONTROL_TOPIC, open_control
 from framework.diagnose.counted import counted
 
 if TYPE_CHECKING:
-    from framework.runtime.maintenance.tables import Size, TableReport
+    from framework.runtime.maintenance.tables import MaintenanceReport, Size
 
 
 @click.command()
@@ -41,7 +41,7 @@ def maintain(
     """Keep tables healthy: rewrite small files, merge manifests, expire snapshots, remove the files that only they needed,
     and orphans. Pipelines may keep running.
 
-    What is done is what `maintenance:` in the pipeline file says, as the newest run of the pipeline told it. Nothing goes
+    What is done is what `maintenance:` in the pipeline file says, as the newest run of the pipeline published it. Nothing goes
     that a rollback, a reader, a tag, a branch, the table's progress or an announcement needs. A table that floe did not
     create is maintained if you name it. You can kill it at any moment and run it again.
 
@@ -68,7 +68,7 @@ def maintain(
         click.echo("dry run: nothing was changed")
 
 
-def _lines(report: TableReport, dry_run: bool) -> list[str]:
+def _lines(report: MaintenanceReport, dry_run: bool) -> list[str]:
     if report.skipped:
         return [f"{report.table}: left alone: {report.skipped}"]
     would = "would be " if dry_run else ""

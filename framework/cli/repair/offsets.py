@@ -18,7 +18,7 @@ from framework.cli.shared.target_options import Control, open_pipeline, pipeline
 from framework.cli.watch.pause import whoami
 
 if TYPE_CHECKING:
-    from framework.commit.recovery.settle_offsets import Origin, Places, Settlement
+    from framework.commit.recovery.settle_offsets import OffsetsOrigin, PipelineOffsets, Settlement
     from framework.config.spec import LoadedPipeline
     from framework.recovery.source_offsets import Where
 
@@ -93,7 +93,7 @@ def set_command(
     floe offsets set orders --from-log --dry-run
     floe offsets set orders orders:0=1200 orders:1=900 --allow-loss
     """
-    from framework.commit.recovery.settle_offsets import Origin, settle
+    from framework.commit.recovery.settle_offsets import OffsetsOrigin, settle
     from framework.observe.liveness import refuse_live
     from framework.recovery.source_offsets import offsets_at, perform, read_places
     from framework.runtime.job import open_catalog
@@ -101,7 +101,7 @@ def set_command(
     given = parse_positions(positions)
     if sum((from_log, from_tables, to_time is not None, bool(given))) != 1:
         raise click.UsageError("name one of --from-log, --from-tables, --to-time and TOPIC:PARTITION=OFFSET")
-    origin = Origin.LOG if from_log else Origin.TABLES if from_tables else Origin.GIVEN
+    origin = OffsetsOrigin.LOG if from_log else OffsetsOrigin.TABLES if from_tables else OffsetsOrigin.GIVEN
     name, control, loaded = open_pipeline(pipeline, target, connection, control_topic)
     where, catalog = _where(name, control, loaded), open_catalog(control.target, _needed(loaded))
     doing = "floe offsets set"
@@ -113,7 +113,7 @@ def set_command(
     if to_time is not None:
         given = offsets_at(where, places, int(to_time.replace(tzinfo=timezone.utc).timestamp() * 1000))
 
-    def decide(now: Places) -> Settlement:
+    def decide(now: PipelineOffsets) -> Settlement:
         return settle(now, origin, given, allow_loss, allow_duplicates)
 
     try:
@@ -169,7 +169,7 @@ def _needed(loaded: LoadedPipeline | None) -> tuple[str, ...]:
     return used_catalogs(compile_plan(loaded)) if loaded is not None else ()
 
 
-def _show(places: Places) -> None:
+def _show(places: PipelineOffsets) -> None:
     click.echo(
         f"pipeline {places.pipeline}: cluster {places.cluster_id}, control topic {places.control_topic} "
         f"({places.control_topic_id}), newest batch {places.batch}"
@@ -194,7 +194,7 @@ def _show(places: Places) -> None:
         click.echo(f"  topic {topic}: {'id ' + topic_id if topic_id else 'does not exist'}")
 
 
-def _show_moves(settlement: Settlement, origin: Origin) -> None:
+def _show_moves(settlement: Settlement, origin: OffsetsOrigin) -> None:
     click.echo(f"pipeline {settlement.pipeline}, {origin.value}:")
     table = _grid("partition", "group now", "after", "lost", "read again")
     for m in settlement.moves:

@@ -73,7 +73,7 @@ def rebase(
     from framework.commit.recovery.rebase import RebaseChoice, plan_rebase
     from framework.observe.liveness import refuse_live
     from framework.recovery.rebase import begin_offsets, perform_rebase, read_facts
-    from framework.runtime.lineage import told_recovery
+    from framework.runtime.lineage import recovery_publisher
 
     if begin_at and (same_offsets or from_log_start):
         raise click.UsageError("--begin-at says where to begin; leave --same-offsets and --from-log-start out")
@@ -93,8 +93,8 @@ def rebase(
         show_plan(plan)
     done = not dry_run and not plan.settled
     if done:
-        with told_recovery(loaded.target, at.plan.read.connection, at.catalog, at.say) as told:
-            perform_rebase(replace(at, told=told), decide, plan, DOING)
+        with recovery_publisher(loaded.target, at.plan.read.connection, at.catalog, at.say) as reported:
+            perform_rebase(replace(at, reported=reported), decide, plan, DOING)
     if as_json:
         click.echo(
             json.dumps({"command": "rebase", "ok": True, "dry_run": dry_run, "done": done, "plan": asdict(plan)})

@@ -20,7 +20,7 @@ from framework.diagnose.counted import counted
 if TYPE_CHECKING:
     from framework.commit.recovery.table_replay import ReplayPlan
     from framework.recovery.rebase import Recovery
-    from framework.recovery.table_replay import Named
+    from framework.recovery.table_replay import ReplayRequest
 
 
 @click.command()
@@ -83,13 +83,15 @@ def replay(
         click.echo("dry run: nothing was changed")
 
 
-def _named(at: Recovery, table: str, begin: tuple[str, ...], end: tuple[str, ...], allow_duplicates: bool) -> Named:
+def _named(
+    at: Recovery, table: str, begin: tuple[str, ...], end: tuple[str, ...], allow_duplicates: bool
+) -> ReplayRequest:
     from framework.recovery.recover_table import BRANCH
-    from framework.recovery.table_replay import Named, control_topic_id
+    from framework.recovery.table_replay import ReplayRequest, control_topic_id
 
     found = at.catalog.load_recorded(table, BRANCH, control_topic_id(at))
     head = (found.view.snapshot_id if found is not None else None) or 0
-    return Named(_offsets(at, begin), _offsets(at, end), format(head, "x")[-8:], allow_duplicates)
+    return ReplayRequest(_offsets(at, begin), _offsets(at, end), format(head, "x")[-8:], allow_duplicates)
 
 
 def _offsets(at: Recovery, texts: tuple[str, ...]) -> Mapping[tuple[str, int], int]:

@@ -57,7 +57,7 @@ def rollback(
     from framework.recovery.discard import ControlPlace
     from framework.recovery.rollback import decide_rollback, perform_rollback, refuse_live_pipelines
     from framework.runtime.job import open_catalog
-    from framework.runtime.lineage import told_recovery
+    from framework.runtime.lineage import recovery_publisher
 
     if replay == skip:
         raise click.UsageError("say what happens to the records in the snapshots given up: --replay or --skip")
@@ -73,10 +73,10 @@ def rollback(
         _show(plan)
     snapshot_id = None
     if not dry_run and not plan.settled:
-        with told_recovery(
+        with recovery_publisher(
             control.target, control.connection, catalog, lambda text: click.echo(text, err=True)
-        ) as told:
-            snapshot_id = perform_rollback(at, plan, whoami(), why, told)
+        ) as reported:
+            snapshot_id = perform_rollback(at, plan, whoami(), why, reported)
     if as_json:
         document = {"command": "rollback", "ok": True, "dry_run": dry_run, "snapshot_id": snapshot_id}
         shown = {key: value for key, value in asdict(plan).items() if key not in ("noted", "kept_snapshots")}

@@ -12,7 +12,7 @@ import click
 from framework.adapters.telemetry.run_log import RunLog
 from framework.cli.shared.options import log_format_option
 from framework.cli.shared.target_options import open_control, target_options
-from framework.diagnose.log_lines import Level, Line, LogFormat, under
+from framework.diagnose.log_lines import Level, LogFormat, LogLine, under
 from framework.errors import SetupError
 
 if TYPE_CHECKING:
@@ -89,4 +89,4 @@ def check_some(catalog: IcebergTables, say: Callable[[str], None]) -> None:
     if len(troubles) == len(catalog.catalogs):
         raise troubles[0]
     for trouble in troubles:
-        say(Line(f"{trouble.message}; its tables wait", Level.WARNING))
+        say(LogLine(f"{trouble.message}; its tables wait", Level.WARNING))

@@ -87,10 +87,10 @@ def deploy(
         raise click.UsageError("name a FOLDER, or give --status or --stop")
     pipelines = load_or_raise([folder], target, variables, sets)
     allowed = check_reviewed(pipelines, reviewed, allow)
-    from framework.deploy.risks import check_dangers
+    from framework.deploy.risks import check_breaking_changes
     from framework.plan.deploy.removed import REMOVED
 
-    check_dangers(pipelines, allowed)
+    check_breaking_changes(pipelines, allowed)
     deployment = name or folder.absolute().name
     return _roll_out(pipelines, deployment, together, allow_remove or REMOVED in allowed, restart, dry_run, as_json)
 

@@ -52,10 +52,10 @@ def run(
         spark.begin()  # Java starts while the rest of floe is being imported and the broker is asked
 
     say = RunLog(log_format, quiet)
-    from framework.deploy.risks import check_dangers
+    from framework.deploy.risks import check_breaking_changes
     from framework.runtime.job import run_job
 
-    check_dangers(pipelines, allowed)
+    check_breaking_changes(pipelines, allowed)
     result = run_job(pipelines, until_caught_up, say, spark=spark)
     if as_json:
         click.echo(

@@ -87,9 +87,9 @@ def submit(
         click.echo(f"submit: {log_line(text)}", err=True)
 
     if not print_only and not stage_only and not maintenance:
-        from framework.deploy.risks import check_dangers
+        from framework.deploy.risks import check_breaking_changes
 
-        check_dangers(pipelines, allowed)
+        check_breaking_changes(pipelines, allowed)
     if not print_only:
         for application in applications:
             stage(application, say)

@@ -44,7 +44,7 @@ class PipelineFile:
 
 
 @dataclass(frozen=True)
-class Letters:
+class DeadLetterSelection:
     """A pipeline file and which of its dead letters are asked for."""
 
     pipeline_file: PipelineFile
@@ -119,7 +119,7 @@ def letters(command: F) -> Callable[..., object]:
         since: int | None,
         **others: Any,
     ) -> object:
-        return command(Letters(pipeline_file, code, stage, topic, since), **others)
+        return command(DeadLetterSelection(pipeline_file, code, stage, topic, since), **others)
 
     return called
 

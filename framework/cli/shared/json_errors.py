@@ -35,16 +35,16 @@ def document_of(arguments: Sequence[str], error: FloeError | click.ClickExceptio
     diagnostics = error.diagnostics if isinstance(error, ConfigError) else ()
     first = next((finding for finding in diagnostics if finding.is_error), None)
     if isinstance(error, FloeError):
-        told = {"message": error.message, "place": error.place, "remedy": error.remedy}
-        # Many findings are told under the code of the first; the error's own says only that there are some.
+        reported = {"message": error.message, "place": error.place, "remedy": error.remedy}
+        # Many findings are reported under the code of the first; the error's own says only that there are some.
         code = first.code if first is not None else error.code
     else:
-        told, code = {"message": error.format_message(), "place": "", "remedy": ""}, "FLOE-C002"
+        reported, code = {"message": error.format_message(), "place": "", "remedy": ""}, "FLOE-C002"
     return {
         "command": _command(arguments),
         "ok": False,
         "exit_code": error.exit_code,
-        "error": {"code": code, **{key: redacted(text) for key, text in told.items()}},
+        "error": {"code": code, **{key: redacted(text) for key, text in reported.items()}},
         "diagnostics": [as_dict(finding) for finding in diagnostics],
     }
 
@@ -55,7 +55,7 @@ def asks_for_json(arguments: Sequence[str]) -> bool:
 
 
 def findings_of(error: FloeError | click.ClickException) -> tuple[Diagnostic, ...]:
-    """What an error tells, as findings."""
+    """What an error says, as findings."""
     if isinstance(error, ConfigError) and error.diagnostics:
         return error.diagnostics
     if isinstance(error, FloeError):

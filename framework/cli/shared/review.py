@@ -1,4 +1,4 @@
-"""Options of the verbs that start something: a reviewed plan, and dangers that are allowed."""
+"""Options of the verbs that start something: a reviewed plan, and breaking changes that are allowed."""
 
 from __future__ import annotations
 

@@ -51,12 +51,12 @@ def _lines(found: Status, colour: bool) -> Iterator[str]:
         f"target {found.target}, control topic {c.topic}: everything below {c.low_water} of {c.log_end} is in every table; "
         f"{'coordinated by ' + found.coordinator if found.coordinator else 'nobody coordinates now'}"
     )
-    yield whose_word(found, now_ms)
+    yield latest_event_author(found, now_ms)
     if c.reason:
         yield from trouble(f"no coordinator can go on with {c.topic}", c.reason, c.remedy)
-    for danger in found.dangers:
-        since = f" for {age(now_ms - danger.since_ms)}" if danger.since_ms is not None else ""
-        yield from trouble(f"{danger.kind} {danger.name}: at risk{since}", danger.reason, danger.remedy)
+    for risk in found.risks:
+        since = f" for {age(now_ms - risk.since_ms)}" if risk.since_ms is not None else ""
+        yield from trouble(f"{risk.kind} {risk.name}: at risk{since}", risk.reason, risk.remedy)
     for pause in found.pauses:
         yield (
             f"{pause.holds.value} of `{pause.pattern}` is paused by {pause.by} for {age(now_ms - pause.timestamp_ms)}"
@@ -84,7 +84,7 @@ def _lines(found: Status, colour: bool) -> Iterator[str]:
             yield health_line(table.table, table.health, found.target)
 
 
-def whose_word(found: Status, now_ms: int) -> str:
+def latest_event_author(found: Status, now_ms: int) -> str:
     """From whom the states of the tables are, how old that is, and what counts where nobody said anything."""
     if found.verified:
         return "tables: as they were just now"
@@ -109,7 +109,7 @@ def _gaps(pipelines: Sequence[PipelineStatus]) -> Iterator[str]:
 
 
 def health_line(table: str, health: TableHealth, target: str) -> str:
-    """One table's health, with the command that mends it where that is worth it."""
+    """One table's health, with the command that repairs it where that is worth it."""
     said = (
         f"  {table}: {health.small_files:,} of {counted(health.data_files, 'file')} small, "
         f"{counted(health.delete_files, 'delete file')}, {counted(health.manifests, 'manifest')}, "

@@ -56,9 +56,9 @@ def ops(
     address = host_and_port(listen)
     if address is None:
         raise click.BadParameter(f"`{listen}` is not HOST:PORT, such as {LISTEN}", param_hint="--listen")
-    from framework.observe.live.reader import Looked, OverviewReader
-    from framework.ops.backend import BrokerDesk
-    from framework.ops.shown_dead_letters import ShownLetters
+    from framework.observe.live.reader import LiveTarget, OverviewReader
+    from framework.ops.backend import BrokerBackend
+    from framework.ops.shown_dead_letters import ShownDeadLetters
     from framework.runtime.job import open_catalog
     from framework.web.access.access import Access, needs_tokens, refused
     from framework.web.access.token_file import TokenFile
@@ -69,7 +69,7 @@ def ops(
         raise refused(f"others can reach {listen}, and there is no token file", listen, "give one with --tokens FILE")
     tokens = TokenFile(tokens_file).tokens if tokens_file is not None else None
     control = open_control(target, connection, control_topic)
-    looked = Looked(control.target.name, control.target.prefix, control.kafka, control.topic)
+    looked = LiveTarget(control.target.name, control.target.prefix, control.kafka, control.topic)
     bound = bind(*address)
 
     def say(text: str) -> None:
@@ -80,8 +80,8 @@ def ops(
         reader.start()
         access = Access(tokens, (address[0], socket.gethostname(), *hosts))
         patterns = control.target.allow_dead_letters_on_page if tokens is not None else ()
-        shown = ShownLetters(patterns, cache(lambda: open_catalog(control.target, ())), say)
-        app = create_app(BrokerDesk(looked, reader, shown), access)
+        shown = ShownDeadLetters(patterns, cache(lambda: open_catalog(control.target, ())), say)
+        app = create_app(BrokerBackend(looked, reader, shown), access)
         serve(app, bound, lambda url: click.echo(f"the page is at {url}", err=True))
     finally:
         bound.close()

@@ -123,7 +123,7 @@ def _show(found: Status, as_json: bool) -> None:
 
 
 def _watch(look: Callable[[], Status], every_s: float, as_json: bool) -> None:
-    """Until a signal; a broker that is away for now is told, and asked again."""
+    """Until a signal; a broker that is away for now is reported, and asked again."""
     while True:
         shown: Status | FloeError
         try:

@@ -48,8 +48,8 @@ def stop(
 
     def show(offset: int, event: ControlEvent) -> None:
         ours = isinstance(event, DataComplete) and event.pipeline == name
-        told = isinstance(event, StateChanged) and event.name == name
-        if not as_json and (ours or told or isinstance(event, CommitToTable)):
+        reported = isinstance(event, StateChanged) and event.name == name
+        if not as_json and (ours or reported or isinstance(event, CommitToTable)):
             click.echo(f"{offset:>8}  {type(event).__name__:<15} {describe(event)}")
 
     outcome = stop_pipeline(

@@ -71,7 +71,7 @@ def tap(
     """
     from framework.adapters.kafka.live import Begin
     from framework.ops.tap.lines import Stage, document, is_of_stage, json_line, text_lines
-    from framework.ops.tap.live import live_sightings
+    from framework.ops.tap.live import live_samples
     from framework.plan.compile import compile_plan
     from framework.record.masks import Masks
 
@@ -86,7 +86,7 @@ def tap(
     newest = 0 if begin == "end" else _LOOK_BACK if at is Stage.DEAD_LETTER else limit
     with ExitStack() as stack:
         sql = sql_of(plan, pipeline.target.spark_conf, stack)
-        for found in live_sightings(pipeline, plan, Begin(newest, place), seconds, sql):
+        for found in live_samples(pipeline, plan, Begin(newest, place), seconds, sql):
             looked += len(found)
             chosen = [seen for seen in found if is_of_stage(seen, at)]
             left = limit - count
@@ -97,8 +97,8 @@ def tap(
                 count += 1
             if count >= limit:
                 break
-    told = f"masked: {', '.join(map(log_line, sorted(hidden)))}; " if hidden else ""
-    click.echo(f"{told}{counted(count, 'record')} shown of {looked:,} looked at; no offset was committed", err=True)
+    reported = f"masked: {', '.join(map(log_line, sorted(hidden)))}; " if hidden else ""
+    click.echo(f"{reported}{counted(count, 'record')} shown of {looked:,} looked at; no offset was committed", err=True)
     return 0
 
 

@@ -33,10 +33,10 @@ def top(target: str | None, connection: str | None, control_topic: str, once: bo
     from rich.live import Live
 
     from framework.cli.watch.top_text import screen
-    from framework.observe.live.reader import Looked, OverviewReader
+    from framework.observe.live.reader import LiveTarget, OverviewReader
 
     control = open_control(target, connection, control_topic)
-    looked = Looked(control.target.name, control.target.prefix, control.kafka, control.topic)
+    looked = LiveTarget(control.target.name, control.target.prefix, control.kafka, control.topic)
     reader = OverviewReader(looked, lambda text: None)
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=once)
     if once:

@@ -17,7 +17,7 @@ from framework.commit.events.event_types import Health
 from framework.commit.maintenance.health import gain_words, maintain_command
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import shown
-from framework.overview.values import URGENCY, Overview, PipelineView, TableView, Trouble
+from framework.overview.values import URGENCY, Overview, PipelineView, ScreenProblem, TableView
 
 COLOURS = {
     Health.BLOCKED: "bold red",
@@ -77,7 +77,7 @@ def _head(found: Overview, now_ms: int) -> Iterable[Text]:
         )
 
 
-def _trouble(trouble: Trouble, now_ms: int) -> Iterable[Text]:
+def _trouble(trouble: ScreenProblem, now_ms: int) -> Iterable[Text]:
     condition = trouble.condition
     since = f" for {age(now_ms - condition.since_ms)}" if condition.since_ms is not None else ""
     others = f" (and {counted(trouble.others, f'other {trouble.kind}')} with the same)" if trouble.others else ""

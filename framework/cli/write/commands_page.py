@@ -43,16 +43,16 @@ def _section(command: click.Command, context: click.Context) -> str:
     lines = [f"## `{context.command_path}`", "", "```text", f"{context.command_path} {pieces}".rstrip(), "```", ""]
     lines += [_markdown(command.help or command.short_help or ""), ""]
     rows = [record for each in command.get_params(context) if (record := each.get_help_record(context))]
-    options = [(names, told) for names, told in rows if told and not names.endswith("--help")]
+    options = [(names, reported) for names, reported in rows if reported and not names.endswith("--help")]
     if options:
         lines += ["| option | |", "|---|---|"]
-        lines += [f"| `{_cell(names)}` | {_cell(told)} |" for names, told in options]
+        lines += [f"| `{_cell(names)}` | {_cell(reported)} |" for names, reported in options]
         lines.append("")
     return "\n".join(lines)
 
 
 def _markdown(help_text: str) -> str:
-    """A docstring's paragraphs as Markdown; a paragraph that click is told not to wrap is a listing."""
+    """A docstring's paragraphs as Markdown; a paragraph that click is asked not to wrap is a listing."""
     paragraphs = inspect.cleandoc(help_text).split("\n\n")
     return "\n\n".join(
         "```text\n" + paragraph.removeprefix("\b\n") + "\n```" if paragraph.startswith("\b\n") else paragraph

@@ -108,10 +108,13 @@ def import_connector_command(
     pipeline = pipeline_text(imported)
     check_text(pipeline, output or "pipeline.yaml", settings)
     if sample is not None or sample_file is not None:
-        from framework.cli.write.import_proof import Sample, with_proof  # needs Arrow; a file without a proof does not
+        from framework.cli.write.import_proof import (
+            ProofSample,
+            with_proof,
+        )  # needs Arrow; a file without a proof does not
 
         place = output or "pipeline.yaml"
-        pipeline = with_proof(pipeline, place, settings, Sample(sample, sample_file, mask, target, yes))
+        pipeline = with_proof(pipeline, place, settings, ProofSample(sample, sample_file, mask, target, yes))
     elif mask or yes or target:
         raise click.UsageError("--mask, --target and --yes belong to --sample and --sample-file")
     if output:
@@ -120,7 +123,7 @@ def import_connector_command(
         click.echo(pipeline, nl=False)
     if target_file:
         _write(target_file, _MODELINE.format("target").replace("../", "../../") + _yaml(imported.target))
-    _tell(imported, target_file)
+    _report(imported, target_file)
     return 0
 
 
@@ -223,7 +226,7 @@ def _write(path: str, text: str) -> None:
     click.echo(f"wrote {path}", err=True)
 
 
-def _tell(imported: Imported, target_file: str | None) -> None:
+def _report(imported: Imported, target_file: str | None) -> None:
     if imported.target_keys and not target_file:
         click.echo("\nFor the target, which `--target-file` writes:", err=True)
         click.echo(f"  {', '.join(imported.target_keys)}", err=True)

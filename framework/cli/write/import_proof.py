@@ -29,7 +29,7 @@ from framework.testing.suite import FileReport, run_file
 
 
 @dataclass(frozen=True)
-class Sample:
+class ProofSample:
     """How many records of each topic, or the file that holds them; `agreed` when nobody need be asked."""
 
     count: int | None
@@ -39,7 +39,7 @@ class Sample:
     agreed: bool
 
 
-def with_proof(text: str, file: str, settings: Mapping[str, str], sample: Sample) -> str:
+def with_proof(text: str, file: str, settings: Mapping[str, str], sample: ProofSample) -> str:
     """The pipeline file's text with a test of the sampled records, which has passed.
 
     Raises:
@@ -83,10 +83,10 @@ def proved(
         report = run(load_text(whole, file, target))
     differences = (*report.findings, *(one for case in report.cases for one in case.differences))
     if differences or not report.cases:
-        told = differences[0].message if differences else "no test was run"
+        reported = differences[0].message if differences else "no test was run"
         more = f", and {counted(len(differences) - 1, 'more difference')}" if len(differences) > 1 else ""
         raise ConfigError(
-            f"the pipeline file writes other rows than the sink, so it was not written: {told}{more}",
+            f"the pipeline file writes other rows than the sink, so it was not written: {reported}{more}",
             code="FLOE-R408",
             place=file,
             remedy="check `--fields` against the values of the records, or write the pipeline file by hand",
@@ -110,7 +110,7 @@ def load_text(text: str, file: str, target: str | None) -> LoadResult:
     return load_pipelines([path], target, changed, {}, {})[0]
 
 
-def _records(loaded: LoadResult, sample: Sample) -> list[Taken]:
+def _records(loaded: LoadResult, sample: ProofSample) -> list[Taken]:
     if sample.file is not None:
         return take(Recording(sample.file, None, 0, sample.masks), lambda: _whole(loaded))
     assert loaded.spec is not None
@@ -131,7 +131,7 @@ def _whole(loaded: LoadResult) -> LoadedPipeline:
     return loaded.pipeline
 
 
-def _agree(records: list[Taken], file: str, sample: Sample) -> None:
+def _agree(records: list[Taken], file: str, sample: ProofSample) -> None:
     """Asks before values of records are written where more people read them."""
     if sample.agreed:
         return

@@ -104,7 +104,7 @@ def init(
         from framework.record.propose import propose  # needs Arrow's neighbours; a file without records does not
 
         seen = propose(values)
-        _tell(seen)
+        _report(seen)
         what = _with_proposal(what, seen)
     text = pipeline_text(what)
     written = [*_surroundings(folder), (path, text)]
@@ -173,7 +173,7 @@ def _values(
     return [value for topic in topics for value in newest_values(settings, topic, share)]
 
 
-def _tell(seen: Proposal) -> None:
+def _report(seen: Proposal) -> None:
     click.echo(f"looked at {counted(seen.records, 'record')}")
     if seen.unreadable:
         what = counted(

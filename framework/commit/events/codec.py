@@ -13,7 +13,7 @@ import json
 import re
 from typing import Any
 
-from framework.commit.events.event_shapes import FILE, KEYED_VERSION, SHAPES, TOMBSTONES_VERSION, VERSION
+from framework.commit.events.event_shapes import DELETED_KEYS_VERSION, FILE, SHAPES, UPSERT_VERSION, VERSION
 from framework.commit.events.event_types import ControlEvent, DataFile, DataWritten
 from framework.commit.events.json_shape import Malformed
 from framework.errors import FloeError
@@ -28,7 +28,7 @@ def encode(event: ControlEvent) -> bytes:
     """The event as compact JSON. Raises FloeError when a value has no JSON form (NaN, bytes)."""
     value = SHAPES[type(event).__name__].write(event)
     if isinstance(event, DataWritten) and event.keyed is not None:
-        value["version"] = KEYED_VERSION if event.keyed.tombstones is None else TOMBSTONES_VERSION
+        value["version"] = UPSERT_VERSION if event.keyed.tombstones is None else DELETED_KEYS_VERSION
     return _dump(value, type(event).__name__)
 
 
@@ -79,7 +79,7 @@ def _version_of(parsed: dict[str, Any]) -> int:
     keyed = parsed.get("keyed") if parsed["type"] == DataWritten.__name__ else None
     if keyed is None:
         return VERSION
-    return TOMBSTONES_VERSION if isinstance(keyed, dict) and keyed.get("tombstones") is not None else KEYED_VERSION
+    return DELETED_KEYS_VERSION if isinstance(keyed, dict) and keyed.get("tombstones") is not None else UPSERT_VERSION
 
 
 def foreign(value: bytes | None) -> str:
@@ -110,7 +110,7 @@ def _parsed(value: bytes | None) -> dict[str, Any] | str:
 
 
 def is_of_type(value: bytes, kind: str) -> bool:
-    """Whether a control record is an event of this type, told by its first bytes, as `encode` writes them.
+    """Whether a control record is an event of this type, recognized by its first bytes, as `encode` writes them.
 
     For readers that look for one type among many: decoding announcements costs far more than reading them.
     """

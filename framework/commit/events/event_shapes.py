@@ -18,12 +18,13 @@ from framework.commit.events.event_types import (
     DataComplete,
     DataFile,
     DataWritten,
+    DeletedKeysChange,
+    DeletedKeysFile,
     Deployed,
     Discarded,
     Health,
     Heartbeat,
     Holds,
-    KeyedChanges,
     KeysFile,
     OffsetsSet,
     PauseChanged,
@@ -33,8 +34,7 @@ from framework.commit.events.event_types import (
     Subject,
     TableCommitPolicy,
     TableMeasured,
-    TombstoneFile,
-    Tombstones,
+    UpsertChanges,
 )
 from framework.commit.events.json_shape import (
     BOOL,
@@ -45,9 +45,9 @@ from framework.commit.events.json_shape import (
     OTHER_RANGES,
     RANGES,
     TEXT,
-    Kind,
+    FieldKind,
+    JsonShape,
     Malformed,
-    Shape,
     list_of,
     map_of,
     map_of_objects,
@@ -64,9 +64,9 @@ from framework.commit.maintenance.others import OtherMaintainer
 VERSION = 1
 # Of announcements that take rows away: a coordinator that does not know how must stop there, rather than add files
 # alone.
-KEYED_VERSION = 2
+UPSERT_VERSION = 2
 # Of those that say what becomes of deleted keys that the table remembers: one that does not know them would forget.
-TOMBSTONES_VERSION = 3
+DELETED_KEYS_VERSION = 3
 
 INTS = map_of(int)
 TEXTS = map_of(str)
@@ -76,8 +76,8 @@ def _zero() -> int:
     return 0
 
 
-def _event(make: type, check: Any = None, **kinds: Kind) -> Shape:
-    return Shape(make, {"type": make.__name__, "version": VERSION}, check, **kinds)
+def _event(make: type, check: Any = None, **kinds: FieldKind) -> JsonShape:
+    return JsonShape(make, {"type": make.__name__, "version": VERSION}, check, **kinds)
 
 
 def _read_partition(found: Any, key: str) -> tuple[object, ...]:
@@ -109,14 +109,14 @@ def _check_part(event: DataWritten) -> None:
         raise Malformed(f"part {event.part} of {event.parts} does not exist")
 
 
-FILE = Shape(
+FILE = JsonShape(
     DataFile,
     {},
     path=TEXT,
     record_count=INT,
     file_size_bytes=INT,
     spec_id=INT,
-    partition=sparse(Kind(_read_partition, list), tuple),
+    partition=sparse(FieldKind(_read_partition, list), tuple),
     column_sizes=sparse(INTS, dict),
     value_counts=sparse(INTS, dict),
     null_value_counts=sparse(INTS, dict),
@@ -127,7 +127,7 @@ FILE = Shape(
     sort_order_id=sparse(OPTIONAL_INT, lambda: None),
 )
 ACCOUNTING = object_of(
-    Shape(
+    JsonShape(
         Accounting,
         {},
         offsets=INT,
@@ -140,19 +140,19 @@ ACCOUNTING = object_of(
         lost=optional(INT, _zero),
     )
 )
-POLICY = object_of(Shape(TableCommitPolicy, {}, interval_ms=INT, max_bytes=INT, max_rows=INT, branch=TEXT))
-KEYS_FILE = Shape(KeysFile, {}, path=TEXT, record_count=INT, file_size_bytes=INT)
-TOMBSTONE_FILE = Shape(TombstoneFile, {}, path=TEXT, record_count=INT, file_size_bytes=INT, newest_ms=INT)
-TOMBSTONES = Shape(
-    Tombstones,
+POLICY = object_of(JsonShape(TableCommitPolicy, {}, interval_ms=INT, max_bytes=INT, max_rows=INT, branch=TEXT))
+KEYS_FILE = JsonShape(KeysFile, {}, path=TEXT, record_count=INT, file_size_bytes=INT)
+DELETED_KEYS_FILE = JsonShape(DeletedKeysFile, {}, path=TEXT, record_count=INT, file_size_bytes=INT, newest_ms=INT)
+DELETED_KEYS = JsonShape(
+    DeletedKeysChange,
     {},
     order_id=INT,
     known=list_of(str, "texts"),
-    added=objects_of(TOMBSTONE_FILE),
+    added=objects_of(DELETED_KEYS_FILE),
     removed=list_of(str, "texts"),
 )
-KEYED = Shape(
-    KeyedChanges,
+UPSERT = JsonShape(
+    UpsertChanges,
     {},
     base_snapshot_id=OPTIONAL_INT,
     key_ids=list_of(int, "integers"),
@@ -160,11 +160,11 @@ KEYED = Shape(
     inserted=INT,
     updated=INT,
     deleted=INT,
-    tombstones=sparse(optional_object(TOMBSTONES), lambda: None),
+    tombstones=sparse(optional_object(DELETED_KEYS), lambda: None),
     copy_on_write=sparse(BOOL, lambda: False),
 )
 HEALTH = object_of(
-    Shape(
+    JsonShape(
         TableHealth,
         {},
         data_files=INT,
@@ -180,7 +180,7 @@ HEALTH = object_of(
         gain_files=INT,
         gain_bytes=INT,
         histogram=INTS,
-        other=sparse(optional_object(Shape(OtherMaintainer, {}, name=TEXT, rounds=INT, last_ms=INT)), lambda: None),
+        other=sparse(optional_object(JsonShape(OtherMaintainer, {}, name=TEXT, rounds=INT, last_ms=INT)), lambda: None),
         gain_rows=INT,
         gain_manifests=INT,
         gain_snapshots=INT,
@@ -217,7 +217,7 @@ EVENTS = (
         commit=POLICY,
         ranges=RANGES,
         files=objects_of(FILE),
-        keyed=sparse(optional_object(KEYED), lambda: None),
+        keyed=sparse(optional_object(UPSERT), lambda: None),
         begun_ms=sparse(OPTIONAL_INT, lambda: None),
     ),
     _event(
@@ -258,7 +258,7 @@ EVENTS = (
         reason=TEXT,
         timestamp_ms=INT,
         table_uuids=sparse(list_of(str, "texts"), tuple),
-        batches=sparse(Kind(_read_spans, _write_spans), dict),
+        batches=sparse(FieldKind(_read_spans, _write_spans), dict),
     ),
     _event(Skipped, offset=INT, reason=TEXT, by=TEXT, timestamp_ms=INT),
     _event(CommitRequested, request_id=TEXT, pipeline=TEXT, deadline_ms=INT),
@@ -307,4 +307,4 @@ EVENTS = (
     _event(TableMeasured, table=TEXT, health=HEALTH, timestamp_ms=INT, by=TEXT),
     _event(CoordinatorAssigned, coordinator=TEXT, timestamp_ms=INT, reads_again=BOOL),
 )
-SHAPES: dict[str, Shape] = {shape.make.__name__: shape for shape in EVENTS}
+SHAPES: dict[str, JsonShape] = {shape.make.__name__: shape for shape in EVENTS}

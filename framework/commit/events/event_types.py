@@ -122,7 +122,7 @@ class KeysFile:
 
 
 @dataclass(frozen=True)
-class TombstoneFile:
+class DeletedKeysFile:
     """An Arrow file of deleted keys, by hash, each with the value that ordered its delete. `newest_ms` is when the
     newest of them was deleted."""
 
@@ -133,7 +133,7 @@ class TombstoneFile:
 
 
 @dataclass(frozen=True)
-class Tombstones:
+class DeletedKeysChange:
     """What a batch does to the deleted keys that a table remembers, where a column orders its records.
 
     `order_id` is that column's field id. The changes were compared with the files in `known`, which the table must
@@ -142,13 +142,13 @@ class Tombstones:
 
     order_id: int
     known: tuple[str, ...] = ()
-    added: tuple[TombstoneFile, ...] = ()
+    added: tuple[DeletedKeysFile, ...] = ()
     removed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class KeyedChanges:
-    """What a batch does to a table that follows its keys, besides adding files: the rows of `keys` that are live go.
+class UpsertChanges:
+    """What a batch does to an upsert table, besides adding files: the rows of `keys` that are live go.
 
     `base_snapshot_id` is the head at which the live rows were looked for, None if the table had no snapshot. `key_ids`
     are the field ids of the key columns, in the order of the pipeline file. The counts are of keys, as they were found
@@ -162,7 +162,7 @@ class KeyedChanges:
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
-    tombstones: Tombstones | None = None
+    tombstones: DeletedKeysChange | None = None
     copy_on_write: bool = False
 
     @property
@@ -183,7 +183,7 @@ class DataWritten:
     `after_batch`: the pipeline's batch before this one that was announced for this very table (by its uuid), as far as
     the run knows; None where it knows of none. A table whose record ends before it has lost what lay between.
 
-    `keyed`: the table follows its keys. It stands in one part of those of a schema, and no other batch shares its
+    `keyed`: it is an upsert table. It stands in one part of those of a schema, and no other batch shares its
     commit.
 
     `begun_ms`: when the first of its files may have been begun, by the run's clock; None where it does not say.
@@ -202,7 +202,7 @@ class DataWritten:
     parts: int = 1
     base_batch: int = 0
     after_batch: int | None = None
-    keyed: KeyedChanges | None = None
+    keyed: UpsertChanges | None = None
     begun_ms: int | None = None
 
     @property
@@ -289,8 +289,8 @@ class Health(str, Enum):
     RUNNING = "RUNNING"  # work is done, or waits for its interval
     IDLE = "IDLE"  # there is nothing to do
     DEGRADED = "DEGRADED"  # something fails and is tried again
-    STALLED = "STALLED"  # should get on and does not; told to the log as DEGRADED with a code of its own
-    BLOCKED = "BLOCKED"  # cannot go on until somebody mends it
+    STALLED = "STALLED"  # should get on and does not; reported to the log as DEGRADED with a code of its own
+    BLOCKED = "BLOCKED"  # cannot go on until somebody repairs it
     FAILED = "FAILED"  # has given up, or failed many times in a row
     PAUSED = "PAUSED"  # a person holds it
     STOPPED = "STOPPED"  # ended, as was asked
@@ -390,7 +390,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Acted:
-    """Information: a person changes something, who it is, when, and why. Told before the act, or with it, of what has no
+    """Information: a person changes something, who it is, when, and why. Published before the act, or with it, of what has no
     such words of its own: offsets that are set, announcements that are discarded, a table that is rolled back.
 
     `subject` is the pipeline or the table, `why` what the person said ("" where nothing was), `detail` what is done.
@@ -460,7 +460,7 @@ class CommitComplete:
 
 @dataclass(frozen=True)
 class Deployed:
-    """Information: what the run that announces from here on runs, told at its start and again from time to time.
+    """Information: what the run that announces from here on runs, reported at its start and again from time to time.
 
     `plan` is the canonical value of `framework.plan.canonical` and `hash` its hash; `deployment` names the folder that
     `floe deploy` rolled out ("" for a run that was started alone). No decision about rows rests on it; how a table is
@@ -478,8 +478,8 @@ class Deployed:
 
 @dataclass(frozen=True)
 class CoordinatorAssigned:
-    """Information: somebody coordinates from here on, told before it has read the log. `reads_again`: it gave the seat up by
-    itself, to read a part of the log again."""
+    """Information: somebody coordinates from here on, reported before it has read the log. `reads_again`: it gave leadership
+    up by itself, to read a part of the log again."""
 
     coordinator: str
     timestamp_ms: int

@@ -1,4 +1,4 @@
-"""The shape of a value as a JSON object, told once and read both ways.
+"""The shape of a value as a JSON object, reported once and read both ways.
 
 In: for each field of a dataclass the kind of its JSON value. Out: `Shape.write`, value to plain JSON, and `Shape.read`,
 which refuses what is missing or of another type. No field is guessed; fields that are not known are ignored.
@@ -27,7 +27,7 @@ def _same(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Kind:
+class FieldKind:
     """How one field stands in JSON. `absent` makes its value where the key is missing; None: then it is refused.
 
     `sparse` fields are written only where they say something. A value whose type is `plain` is what `read` would give
@@ -41,11 +41,11 @@ class Kind:
     plain: type | None = None
 
 
-class Shape:
+class JsonShape:
     """A dataclass and the kinds of its fields, in the order in which they are written."""
 
     def __init__(
-        self, make: type, head: dict[str, object], check: Callable[[Any], None] | None = None, **kinds: Kind
+        self, make: type, head: dict[str, object], check: Callable[[Any], None] | None = None, **kinds: FieldKind
     ) -> None:
         self.make = make
         self._head = head
@@ -80,13 +80,13 @@ class Shape:
         return found
 
 
-def _of_type(kind: type, words: str) -> Kind:
+def _of_type(kind: type, words: str) -> FieldKind:
     def read(found: Any, key: str) -> Any:
         if type(found) is not kind:  # bool is an int, and no offset
             raise Malformed(f"`{key}` must be {words}, not {found!r}")
         return found
 
-    return Kind(read, plain=kind)
+    return FieldKind(read, plain=kind)
 
 
 INT = _of_type(int, "an integer")
@@ -94,20 +94,22 @@ TEXT = _of_type(str, "text")
 OBJECT = _of_type(dict, "an object")
 LIST = _of_type(list, "a list")
 BOOL = _of_type(bool, "true or false")
-OPTIONAL_INT = Kind(lambda found, key: None if found is None else INT.read(found, key), absent=lambda: None, plain=int)
+OPTIONAL_INT = FieldKind(
+    lambda found, key: None if found is None else INT.read(found, key), absent=lambda: None, plain=int
+)
 
 
-def optional(kind: Kind, absent: Callable[[], Any]) -> Kind:
+def optional(kind: FieldKind, absent: Callable[[], Any]) -> FieldKind:
     """The same, and where the key is missing another value: logs of older versions have none."""
     return replace(kind, absent=absent)
 
 
-def sparse(kind: Kind, absent: Callable[[], Any]) -> Kind:
+def sparse(kind: FieldKind, absent: Callable[[], Any]) -> FieldKind:
     """The same, left out where it is empty."""
     return replace(kind, absent=absent, sparse=True)
 
 
-def list_of(kind: type, words: str) -> Kind:
+def list_of(kind: type, words: str) -> FieldKind:
     """A tuple of single values of one type."""
     only = {kind}
 
@@ -116,10 +118,10 @@ def list_of(kind: type, words: str) -> Kind:
             raise Malformed(f"`{key}` must hold only {words}")
         return tuple(found)
 
-    return Kind(read, list)
+    return FieldKind(read, list)
 
 
-def map_of(kind: type) -> Kind:
+def map_of(kind: type) -> FieldKind:
     only = {kind}
 
     def read(found: Any, key: str) -> Any:
@@ -127,10 +129,10 @@ def map_of(kind: type) -> Kind:
             raise Malformed(f"`{key}` must hold only values of type {kind.__name__}")
         return found
 
-    return Kind(read)
+    return FieldKind(read)
 
 
-def one_of(kind: type[Enum], but: Enum | None = None) -> Kind:
+def one_of(kind: type[Enum], but: Enum | None = None) -> FieldKind:
     """A word of `kind`; `but` is one that never stands in an event."""
     words = {str(each.value): each for each in kind if each is not but}
 
@@ -140,22 +142,22 @@ def one_of(kind: type[Enum], but: Enum | None = None) -> Kind:
         except KeyError as error:
             raise Malformed(f"`{key}` must be one of {', '.join(words)}, not {found!r}") from error
 
-    return Kind(read, lambda each: each.value)
+    return FieldKind(read, lambda each: each.value)
 
 
-def object_of(shape: Shape) -> Kind:
-    return Kind(lambda found, key: shape.read(OBJECT.read(found, key)), shape.write)
+def object_of(shape: JsonShape) -> FieldKind:
+    return FieldKind(lambda found, key: shape.read(OBJECT.read(found, key)), shape.write)
 
 
-def optional_object(shape: Shape) -> Kind:
+def optional_object(shape: JsonShape) -> FieldKind:
     """An object, or None."""
-    return Kind(
+    return FieldKind(
         lambda found, key: None if found is None else shape.read(OBJECT.read(found, key)),
         lambda value: None if value is None else shape.write(value),
     )
 
 
-def objects_of(shape: Shape) -> Kind:
+def objects_of(shape: JsonShape) -> FieldKind:
     """A tuple of values, each an object."""
 
     def read(found: Any, key: str) -> Any:
@@ -164,12 +166,12 @@ def objects_of(shape: Shape) -> Kind:
             raise Malformed(f"`{key}` must hold objects, not {found[each_is.index(False)]!r}")
         return tuple([shape.read(each) for each in found])
 
-    return Kind(read, lambda values: [shape.write(each) for each in values])
+    return FieldKind(read, lambda values: [shape.write(each) for each in values])
 
 
-def map_of_objects(shape: Shape) -> Kind:
+def map_of_objects(shape: JsonShape) -> FieldKind:
     plain = map_of(dict)
-    return Kind(
+    return FieldKind(
         lambda found, key: {name: shape.read(each) for name, each in plain.read(found, key).items()},
         lambda values: {name: shape.write(each) for name, each in values.items()},
     )
@@ -223,5 +225,5 @@ class _RangesOfABatch:
         return ranges
 
 
-RANGES = Kind(_RangesOfABatch(), _write_ranges)
-OTHER_RANGES = Kind(_read_ranges, _write_ranges)  # those that stand beside a batch's own and differ from them
+RANGES = FieldKind(_RangesOfABatch(), _write_ranges)
+OTHER_RANGES = FieldKind(_read_ranges, _write_ranges)  # those that stand beside a batch's own and differ from them

@@ -18,7 +18,7 @@ from framework.errors import FloeError
 
 # Room for the digits of `part` and `parts`, which are not known before the cut is made.
 _PART_DIGITS = 16
-# Of one reason so many characters are told where an event would be too large.
+# Of one reason so many characters are reported where an event would be too large.
 MAX_REASON = 300
 
 
@@ -70,8 +70,8 @@ def number_parts(pieces: Iterable[DataWritten]) -> list[DataWritten]:
 
 
 def split_information(event: ControlEvent, max_bytes: int = MAX_EVENT_BYTES) -> tuple[ControlEvent, ...]:
-    """What a coordinator tells, as events of at most `max_bytes` each, whatever it is: texts are shortened, and what is
-    too much even so is left out and counted. No decision rests on it, so nothing of it may end whoever tells it."""
+    """What a coordinator publishes, as events of at most `max_bytes` each, whatever it is: texts are shortened, and what is
+    too much even so is left out and counted. No decision rests on it, so nothing of it may end whoever publishes it."""
     event = _in_plain_words(event)
     if len(encode(event)) <= max_bytes:
         return (event,)

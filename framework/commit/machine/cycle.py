@@ -11,10 +11,10 @@ from itertools import takewhile
 from framework.commit.events.event_types import CommitComplete, Heartbeat, Holds
 from framework.commit.machine.changed import changed
 from framework.commit.machine.effects import Publish, ReadAgain, StoreLowWater
-from framework.commit.machine.model import CoordinatorState, Request, TableState
+from framework.commit.machine.model import CommitRequest, CoordinatorState, TableState
 from framework.commit.machine.pauses import active, describe, holding
 from framework.commit.machine.schedule import covers
-from framework.commit.machine.step_draft import Turn
+from framework.commit.machine.step_draft import StepDraft
 
 
 def low_water(state: CoordinatorState) -> int:
@@ -77,7 +77,7 @@ def waiting_reason(state: CoordinatorState, table: TableState) -> str | None:
     return None
 
 
-def finish(turn: Turn) -> None:
+def finish(turn: StepDraft) -> None:
     """Answer what can be answered, end the cycle if it is over, and store the low-water mark if it has moved."""
     state = turn.state
     if not state.caught_up or state.needs_proof is not None:
@@ -89,7 +89,7 @@ def finish(turn: Turn) -> None:
             if turn.now_ms >= request.answered_ms + state.limits.answered_ms:
                 turn.drop_request(request.request_id)
             continue
-        waits, blocked = _standing(turn.state, request, turn.now_ms)
+        waits, blocked = _request_status(turn.state, request, turn.now_ms)
         if not waits:
             turn.put_request(changed(request, answered_ms=turn.now_ms))
             _say_complete(turn, request.request_id, blocked)
@@ -121,7 +121,7 @@ def _repeat_pauses_ms(state: CoordinatorState) -> float:
     return 0 if state.last_carry_ms is None else state.last_carry_ms + state.limits.carry_ms
 
 
-def _standing(state: CoordinatorState, request: Request, now_ms: int) -> tuple[bool, dict[str, str]]:
+def _request_status(state: CoordinatorState, request: CommitRequest, now_ms: int) -> tuple[bool, dict[str, str]]:
     """Whether a request still has to wait, and what of it will not be committed, with the reasons."""
     late = now_ms >= request.deadline_ms
     blocked: dict[str, str] = {}
@@ -137,7 +137,7 @@ def _standing(state: CoordinatorState, request: Request, now_ms: int) -> tuple[b
     return False, blocked
 
 
-def _say_complete(turn: Turn, request_id: str, blocked: dict[str, str]) -> None:
+def _say_complete(turn: StepDraft, request_id: str, blocked: dict[str, str]) -> None:
     _advance_visible(turn)
     state = turn.state
     limits = state.limits
@@ -177,7 +177,7 @@ def _say_complete(turn: Turn, request_id: str, blocked: dict[str, str]) -> None:
     )
 
 
-def _advance_visible(turn: Turn) -> None:
+def _advance_visible(turn: StepDraft) -> None:
     """A pipeline's announced valid-through time is visible once none of its announcements waits in any table."""
     waiting: set[str] = set()
     for table in turn.state.tables.values():
@@ -189,7 +189,7 @@ def _advance_visible(turn: Turn) -> None:
             turn.put_pipeline(changed(pipeline, visible_through_ms=pipeline.valid_through_ms))
 
 
-def _store(turn: Turn, cycle_ended: bool) -> None:
+def _store(turn: StepDraft, cycle_ended: bool) -> None:
     state = turn.state
     due = cycle_ended or state.last_store_ms is None or turn.now_ms - state.last_store_ms >= state.limits.store_ms
     low = low_water(state) if due else 0  # it looks at every table

@@ -1,4 +1,4 @@
-"""What the coordinator's pure `step` may ask for, and what it is told in return.
+"""What the coordinator's pure `step` may ask for, and what it gets in return.
 
 Effects are the only way in which a decision reaches the world; inputs are the only way in which the world reaches a
 decision. `framework.runtime.coordinator.turns` performs the effects through `framework.adapters`.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from framework.commit.events.event_types import ControlEvent, DataFile, KeyedChanges
+from framework.commit.events.event_types import ControlEvent, DataFile, UpsertChanges
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class TableProgress:
 
 
 @dataclass(frozen=True)
-class TableView:
+class ExaminedTable:
     """What was examined of a table before a commit is decided (invariant 4).
 
     `snapshot_id` is the branch's head, None if it has none. `progress` is None when floe never committed to it under
@@ -84,13 +84,13 @@ class CommitTable:
     """
 
     table: str
-    view: TableView
+    view: ExaminedTable
     commit_id: str
     files: tuple[DataFile, ...]
     progress: TableProgress
     valid_through_ms: int | None
     examine: tuple[str, ...] = ()
-    keyed: tuple[KeyedChanges, ...] = ()
+    keyed: tuple[UpsertChanges, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class RecoverTable(CommitTable):
 class RecordedTable:
     """A table with all that floe records in its properties: what a recovery is decided from."""
 
-    view: TableView
+    view: ExaminedTable
     progress_text: str | None
     missing_text: str | None
 
@@ -150,7 +150,7 @@ class ReadAgain:
 
 
 @dataclass(frozen=True)
-class Stop:
+class StopCoordinator:
     """The coordinator must not go on (invariants 6, 11); `message` and `remedy` are for people."""
 
     code: str
@@ -158,10 +158,10 @@ class Stop:
     remedy: str
 
 
-Effect = LoadTable | CommitTable | Publish | StoreLowWater | Stop | ReadAgain
+Effect = LoadTable | CommitTable | Publish | StoreLowWater | StopCoordinator | ReadAgain
 
 
-# ---- inputs: what `step` is told -----------------------------------------------------------------------------------
+# ---- inputs: what `step` is given -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ class Assigned:
     `low_water_topic_id`, `chain_from`, `low_water_epoch` and `records_end` are what was stored with it; a low-water mark
     without a topic id is refused (invariant 11). `log_end` is where the log ends now, None when that is not known; `truncated`:
     the broker says that the log was cut off below the low-water mark and written anew (its leader epochs do not fit
-    those that were read). `framework.commit.machine.step.start_offset` tells where reading begins.
+    those that were read). `framework.commit.machine.step.start_offset` says where reading begins.
     """
 
     coordinator: str
@@ -220,7 +220,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class TableLoaded:
-    view: TableView
+    view: ExaminedTable
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ class Committed:
 
     table: str
     commit_id: str
-    view: TableView
+    view: ExaminedTable
     snapshot_id: int
     timestamp_ms: int
 

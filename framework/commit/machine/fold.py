@@ -22,14 +22,14 @@ from framework.commit.events.event_types import (
 )
 from framework.commit.machine.changed import changed
 from framework.commit.machine.effects import LoadTable, Read
-from framework.commit.machine.model import Announcement, OpenBatch, Phase, PipelineState, Request
+from framework.commit.machine.model import Announcement, CommitRequest, OpenBatch, PipelineState, TablePhase
 from framework.commit.machine.pauses import with_pause, with_repeated
 from framework.commit.machine.progress.chain import Fit, check_link, next_link, settled_link
 from framework.commit.machine.queues import discard, enqueue, forget, settle
-from framework.commit.machine.step_draft import Turn
+from framework.commit.machine.step_draft import StepDraft
 
 
-def fold(turn: Turn, record: Read) -> None:
+def fold(turn: StepDraft, record: Read) -> None:
     """One committed control record. Offsets below the position were folded before and change nothing."""
     offset, event = record.offset, record.event
     if offset < turn.state.position:
@@ -58,7 +58,7 @@ def fold(turn: Turn, record: Read) -> None:
         turn.set(reports={**turn.state.reports, event.name: event})
 
 
-def _data_written(turn: Turn, announcement: Announcement) -> None:
+def _data_written(turn: StepDraft, announcement: Announcement) -> None:
     offset, event = announcement.offset, announcement.event
     pipeline = turn.state.pipelines.get(event.pipeline) or PipelineState(event.pipeline)
     batch = pipeline.open
@@ -75,7 +75,7 @@ def _data_written(turn: Turn, announcement: Announcement) -> None:
         enqueue(turn, announcement)
 
 
-def _link(turn: Turn, offset: int, event: DataComplete | Heartbeat) -> None:
+def _link(turn: StepDraft, offset: int, event: DataComplete | Heartbeat) -> None:
     pipeline = turn.state.pipelines.get(event.pipeline) or PipelineState(event.pipeline)
     if pipeline.broken is not None:
         turn.put_pipeline(changed(pipeline, last_offset=offset, open=None))
@@ -115,7 +115,7 @@ def _link(turn: Turn, offset: int, event: DataComplete | Heartbeat) -> None:
     turn.put_pipeline(changed(pipeline, last_offset=offset, open=None))
 
 
-def _offsets_set(turn: Turn, offset: int, event: OffsetsSet) -> None:
+def _offsets_set(turn: StepDraft, offset: int, event: OffsetsSet) -> None:
     """Invariant 2: the chain goes on where a person said, in the transaction that moved the group's offsets there.
 
     What waits of a broken chain was never in a table and will be read again from the new offsets, or was given up by
@@ -177,7 +177,7 @@ def _break(pipeline: PipelineState, offset: int, reason: str) -> PipelineState:
     return changed(pipeline, broken=reason, broken_offset=offset)
 
 
-def _forget_batch(turn: Turn, pipeline: PipelineState, offset: int) -> int:
+def _forget_batch(turn: StepDraft, pipeline: PipelineState, offset: int) -> int:
     """Invariant 5: a batch that repeats what was announced before adds nothing. Returns the announcements dropped."""
     batch = pipeline.open
     if batch is None:
@@ -214,18 +214,18 @@ def _later(a: int | None, b: int | None) -> int | None:
     return max(a, b)
 
 
-def _commit_requested(turn: Turn, record: Read, event: CommitRequested) -> None:
+def _commit_requested(turn: StepDraft, record: Read, event: CommitRequested) -> None:
     """The deadline is meant by the clock of whoever asks, and so is the record's time: the time between the two counts
     from now on, by ours. A request of long ago is not answered again; how long ago it was, two clocks may tell
     differently."""
-    patience_ms = event.deadline_ms - (turn.now_ms if record.timestamp_ms is None else record.timestamp_ms)
+    timeout_ms = event.deadline_ms - (turn.now_ms if record.timestamp_ms is None else record.timestamp_ms)
     old = not turn.state.caught_up and turn.now_ms > event.deadline_ms + turn.state.limits.clocks_apart_ms
     if event.request_id and event.request_id not in turn.state.requests and not old:
-        deadline_ms = turn.now_ms + max(0, patience_ms)
-        turn.put_request(Request(event.request_id, record.offset, event.pipeline, deadline_ms))
+        deadline_ms = turn.now_ms + max(0, timeout_ms)
+        turn.put_request(CommitRequest(event.request_id, record.offset, event.pipeline, deadline_ms))
 
 
-def _commit_to_table(turn: Turn, offset: int, event: CommitToTable) -> None:
+def _commit_to_table(turn: StepDraft, offset: int, event: CommitToTable) -> None:
     """Shown by status, and a new coordinator counts the table's interval from it. A table that records less than this
     was put back since: what was examined of it before is looked at again."""
     turn.set(last_commits={**turn.state.last_commits, event.table: event})
@@ -233,15 +233,15 @@ def _commit_to_table(turn: Turn, offset: int, event: CommitToTable) -> None:
     if reached > turn.state.committed.get(event.table_uuid, 0):
         turn.set(committed={**turn.state.committed, event.table_uuid: reached})
         queue = turn.state.tables.get(turn.state.queues.get(event.table_uuid, ""))
-        if queue is not None and queue.phase is Phase.READY and queue.recorded < reached:
-            turn.put_table(changed(queue, phase=Phase.LOADING, view=None))
+        if queue is not None and queue.phase is TablePhase.READY and queue.recorded < reached:
+            turn.put_table(changed(queue, phase=TablePhase.LOADING, view=None))
             turn.emit(LoadTable(queue.table, queue.branch))
     table = turn.state.tables.get(event.table)
     if table is not None and table.last_commit_ms is None:
         turn.put_table(changed(table, last_commit_ms=min(event.timestamp_ms, turn.now_ms)))
 
 
-def _commit_complete(turn: Turn, offset: int, event: CommitComplete) -> None:
+def _commit_complete(turn: StepDraft, offset: int, event: CommitComplete) -> None:
     if event.request_id:
         turn.drop_request(event.request_id)
     proof = turn.state.needs_proof
@@ -265,7 +265,7 @@ def _commit_complete(turn: Turn, offset: int, event: CommitComplete) -> None:
             _carry(turn, event.position, link)
 
 
-def _carry(turn: Turn, position: int, link: Heartbeat) -> None:
+def _carry(turn: StepDraft, position: int, link: Heartbeat) -> None:
     """A CommitComplete repeats where a chain ended at `position`: a reader that begins there sees it.
 
     Reading began at or before `position`, and nothing of the pipeline was seen behind it: then it is the newest link,

@@ -13,7 +13,7 @@ from enum import Enum
 
 from framework.commit.events.event_types import CommitToTable, DataWritten, Heartbeat, StateChanged, TableCommitPolicy
 from framework.commit.file_ages import YOUNG_MS
-from framework.commit.machine.effects import Stop, TableView
+from framework.commit.machine.effects import ExaminedTable, StopCoordinator
 from framework.commit.machine.fifo import Fifo
 from framework.commit.machine.pauses import Pauses
 
@@ -26,7 +26,7 @@ class Limits:
     retry_first_ms: int = 1_000  # pause after the first failed commit or load; doubles
     retry_most_ms: int = 60_000
     failed_after: int = 10  # failures in a row until a table is called FAILED instead of DEGRADED
-    conflict_patience: int = 3  # conflicts in a row that are decided anew at once; further ones pause
+    immediate_conflict_retries: int = 3  # conflicts in a row that are decided anew at once; further ones pause
     conflict_first_ms: int = 100
     conflict_most_ms: int = 5_000
     blocked_first_ms: int = 5_000  # a blocked table is examined again after this; doubles
@@ -35,13 +35,13 @@ class Limits:
     store_ms: int = 10_000  # the low-water mark of a log without commits is stored at most this often
     carry_ms: int = 600_000  # all chain links are repeated in a CommitComplete at least this often
     pending_files: int = 20_000  # with more in memory, tables are due at once and the log is not read on meanwhile
-    tell_ms: int = 10_000  # a new state of one table is told at most this often
+    report_ms: int = 10_000  # a new state of one table is reported at most this often
     retell_ms: int = 300_000  # another reason for the same state
     undrained_files: int = 5_000  # of a table that cannot be committed now; what comes after is read again later
     answered_ms: int = 60_000  # an answer that is not read back is waited for so long
     clocks_apart_ms: int = 600_000  # so far the clock of another machine may be off from ours
     examine_after_ms: int = YOUNG_MS  # files that may be older are looked for before they are added
-    stalled_ms: int | None = None  # a commit that is under way for longer is told as stalled; None: none is
+    stalled_ms: int | None = None  # a commit that is under way for longer is reported as stalled; None: none is
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Announcement:
     after_ms: int | None = None
 
 
-class Phase(str, Enum):
+class TablePhase(str, Enum):
     """What the coordinator waits for before it can decide about a table."""
 
     LOADING = "loading"  # for the answer to LoadTable
@@ -126,8 +126,8 @@ class TableState:
     pending_files: int = 0
     first_pending_ms: int = 0
     newest: dict[str, int] = field(default_factory=dict)  # pipeline -> offset of its newest announcement for this table
-    phase: Phase = Phase.LOADING
-    view: TableView | None = None
+    phase: TablePhase = TablePhase.LOADING
+    view: ExaminedTable | None = None
     table_uuid: str | None = None  # of the newest view
     recorded: int = 0  # P of the table with that uuid: every announcement below is in it; 0 when not known
     recorded_epoch: int | None = None  # the leader epoch that stands beside it
@@ -151,7 +151,7 @@ class TableState:
     valid_through_ms: int | None = None
     repeats: int = 0  # announcements found to be repeats and skipped
     unread: Unread | None = None  # what stands behind `pending` and is to be read again
-    told: StateChanged | None = None  # what was last said of its state; information
+    reported: StateChanged | None = None  # what was last said of its state; information
 
     def was_given_up(self, pipeline: str, batch: int) -> bool:
         return (pipeline, batch) in self.given_up or any(
@@ -204,7 +204,7 @@ class PipelineState:
 
 
 @dataclass(frozen=True)
-class Request:
+class CommitRequest:
     """A CommitRequested: covers every announcement below `offset`, of `pipeline` or of all ("")."""
 
     request_id: str
@@ -229,15 +229,15 @@ class CoordinatorState:
     stored_low_water: int | None = None
     needs_proof: int | None = None  # invariant 6: a CommitComplete must show a low-water mark of at least this
     caught_up: bool = False  # the log's end was reached once since the assignment
-    stopped: Stop | None = None
+    stopped: StopCoordinator | None = None
     wants_again: str = ""  # a table whose unread announcements are to be read: the state is to be forgotten
     reading_again: bool = False  # and that was asked for
     tables: dict[str, TableState] = field(default_factory=dict)
     queues: dict[str, str] = field(default_factory=dict)  # a table's uuid -> under which name its queue stands
     pipelines: dict[str, PipelineState] = field(default_factory=dict)
-    requests: dict[str, Request] = field(default_factory=dict)
+    requests: dict[str, CommitRequest] = field(default_factory=dict)
     last_commits: dict[str, CommitToTable] = field(default_factory=dict)  # as read from the log: information
-    committed: dict[str, int] = field(default_factory=dict)  # a table's uuid -> the highest P that the log tells of
+    committed: dict[str, int] = field(default_factory=dict)  # a table's uuid -> the highest P that the log reports
     reports: dict[str, StateChanged] = field(default_factory=dict)  # of tables, as read from the log: information
     pauses: Pauses = field(default_factory=dict)
     leader_epoch: int | None = None  # the newest of any record that was folded

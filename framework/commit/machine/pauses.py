@@ -20,7 +20,7 @@ PauseKey = tuple[Holds, str]
 
 
 @dataclass(frozen=True)
-class Sighting:
+class PauseVisibility:
     """A reader that begins at `begin` has seen the pause once it has read the record at `seen_at`."""
 
     begin: int
@@ -30,15 +30,15 @@ class Sighting:
 @dataclass(frozen=True)
 class SeenPause:
     """The newest word on one pattern, said at `said_at`. One that was taken back is kept as well, so that nobody's late
-    repetition brings it to life again. `sightings` are one or two, older first."""
+    repetition brings it to life again. `visibilities` are one or two, older first."""
 
     event: PauseChanged
     said_at: int
-    sightings: tuple[Sighting, ...]
+    visibilities: tuple[PauseVisibility, ...]
 
     def begin(self, low_water: int) -> int:
         """Where a reader has to begin to know of the pause before it reads anything at or above the low-water mark."""
-        return max([self.sightings[0].begin, *(s.begin for s in self.sightings if s.seen_at < low_water)])
+        return max([self.visibilities[0].begin, *(s.begin for s in self.visibilities if s.seen_at < low_water)])
 
 
 Pauses = Mapping[PauseKey, SeenPause]
@@ -46,22 +46,22 @@ Pauses = Mapping[PauseKey, SeenPause]
 
 def with_pause(pauses: Pauses, offset: int, event: PauseChanged) -> Pauses:
     """After one more event of the log."""
-    return {**pauses, (event.holds, event.pattern): SeenPause(event, offset, (Sighting(offset, offset),))}
+    return {**pauses, (event.holds, event.pattern): SeenPause(event, offset, (PauseVisibility(offset, offset),))}
 
 
 def with_repeated(pauses: Pauses, offset: int, event: CommitComplete, low_water: int) -> Pauses:
     """After a CommitComplete that says which pauses held at its position. What was said at or behind that position is
     newer; the absence of a pause says nothing, since its sender may not have seen it."""
-    new = Sighting(event.position, offset)
+    new = PauseVisibility(event.position, offset)
     for repeated in event.paused:
         key = (repeated.holds, repeated.pattern)
         known = pauses.get(key)
         if known is None:
             pauses = {**pauses, key: SeenPause(repeated, event.position - 1, (new,))}
         elif known.said_at < event.position and known.event == repeated:
-            # The newest sighting takes the place of older ones once everything up to it is in every table.
-            newest = known.sightings[-1]
-            if len(known.sightings) == 1 or newest.seen_at < low_water:
+            # The newest sample takes the place of older ones once everything up to it is in every table.
+            newest = known.visibilities[-1]
+            if len(known.visibilities) == 1 or newest.seen_at < low_water:
                 pauses = {**pauses, key: SeenPause(repeated, known.said_at, (newest, new))}
     return pauses
 

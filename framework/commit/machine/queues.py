@@ -13,9 +13,9 @@ from framework.commit.events.event_types import DataWritten, Discarded, Holds
 from framework.commit.machine.changed import changed
 from framework.commit.machine.effects import LoadTable
 from framework.commit.machine.fifo import Fifo
-from framework.commit.machine.model import Announcement, CoordinatorState, Phase, Settled, TableState, Unread
+from framework.commit.machine.model import Announcement, CoordinatorState, Settled, TablePhase, TableState, Unread
 from framework.commit.machine.pauses import holding
-from framework.commit.machine.step_draft import Turn
+from framework.commit.machine.step_draft import StepDraft
 
 
 def queue_announcement(table: TableState, announcement: Announcement, now_ms: int) -> TableState:
@@ -64,7 +64,7 @@ def drop_announcements(table: TableState, count: int, now_ms: int) -> TableState
     )
 
 
-def enqueue(turn: Turn, announcement: Announcement) -> None:
+def enqueue(turn: StepDraft, announcement: Announcement) -> None:
     """An announcement that was read: behind the others of its table, or counted only where memory must be spared.
 
     Invariant 3: progress belongs to a physical table, so its uuid says which queue is its own, whatever name it goes
@@ -81,8 +81,10 @@ def enqueue(turn: Turn, announcement: Announcement) -> None:
     elif announcement.offset < table.recorded:
         if not is_later(announcement.leader_epoch, table.recorded_epoch):
             return  # Invariant 5: the table says that it is in
-        if table.phase is not Phase.LOADING:  # the log was cut off and written anew: to be found when it is examined
-            table = changed(table, phase=Phase.LOADING, view=None, attempt=None, retry_at_ms=None)
+        if (
+            table.phase is not TablePhase.LOADING
+        ):  # the log was cut off and written anew: to be found when it is examined
+            table = changed(table, phase=TablePhase.LOADING, view=None, attempt=None, retry_at_ms=None)
             turn.emit(LoadTable(table.table, table.branch))
     if event.table not in table.names:
         table = changed(table, names=table.names | {event.table})
@@ -92,7 +94,7 @@ def enqueue(turn: Turn, announcement: Announcement) -> None:
     turn.put_table(queue_announcement(table, announcement, turn.now_ms))
 
 
-def queue_of(turn: Turn, event: DataWritten) -> str:
+def queue_of(turn: StepDraft, event: DataWritten) -> str:
     """The name under which the queue of a physical table stands: the first that it was announced under."""
     name = turn.state.queues.get(event.table_uuid)
     if name is None:
@@ -115,7 +117,9 @@ def _must_not_be_kept(state: CoordinatorState, table: TableState) -> bool:
         return True
     if not table.pending:
         return False
-    cannot_be_drained = table.phase is Phase.PAUSED or holding(state.pauses, Holds.COMMITS, table.table) is not None
+    cannot_be_drained = (
+        table.phase is TablePhase.PAUSED or holding(state.pauses, Holds.COMMITS, table.table) is not None
+    )
     full = table.pending_files >= state.limits.undrained_files or state.pending_files >= state.limits.pending_files
     return cannot_be_drained and full
 
@@ -141,7 +145,7 @@ def batch_of(event: DataWritten) -> tuple[str, str, int]:
     return event.pipeline, event.run, event.batch
 
 
-def discard(turn: Turn, offset: int, event: Discarded) -> None:
+def discard(turn: StepDraft, offset: int, event: Discarded) -> None:
     """A person gave up what waits for a table: the one way besides the table's own metadata in which announcements
     leave its queue. What lies in front of them was in the table when that was decided, so the table is not held by
     it."""
@@ -151,7 +155,7 @@ def discard(turn: Turn, offset: int, event: Discarded) -> None:
         _discard(turn, table, offset, event)
 
 
-def _discard(turn: Turn, table: TableState, offset: int, event: Discarded) -> None:
+def _discard(turn: StepDraft, table: TableState, offset: int, event: Discarded) -> None:
     if event.batches:
         table = changed(table, discarded=table.discarded | {(name, *span) for name, span in event.batches.items()})
         turn.put_table(table)
@@ -171,7 +175,7 @@ def _discard(turn: Turn, table: TableState, offset: int, event: Discarded) -> No
         turn.put_table(changed(_with_pending(table, kept), blocked=None, examinations=0, retry_at_ms=retry_at_ms))
 
 
-def settle(turn: Turn, pipeline: str, offset: int, read_from: Mapping[tuple[str, int], int]) -> None:
+def settle(turn: StepDraft, pipeline: str, offset: int, read_from: Mapping[tuple[str, int], int]) -> None:
     """A pipeline reads again from there on: no table is held for what it lacks of that, also where this coordinator
     queued nothing of it."""
     for table in list(turn.state.tables.values()):
@@ -180,7 +184,7 @@ def settle(turn: Turn, pipeline: str, offset: int, read_from: Mapping[tuple[str,
 
 
 def forget(
-    turn: Turn,
+    turn: StepDraft,
     pipeline: str,
     begin: int,
     end: int,

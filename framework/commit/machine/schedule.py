@@ -13,20 +13,20 @@ from zlib import crc32
 from framework.commit.dead_letter_replay import is_replay
 from framework.commit.events.event_types import CommitToTable, Holds
 from framework.commit.machine.changed import changed
-from framework.commit.machine.effects import CommitTable, LoadTable, Publish, TableView
-from framework.commit.machine.model import Attempt, CoordinatorState, Phase, Request, TableState
+from framework.commit.machine.effects import CommitTable, ExaminedTable, LoadTable, Publish
+from framework.commit.machine.model import Attempt, CommitRequest, CoordinatorState, TablePhase, TableState
 from framework.commit.machine.pauses import holding
 from framework.commit.machine.progress.examine import first_obstacle, log_end, trouble
 from framework.commit.machine.progress.prefix import Prefix, take_prefix
 from framework.commit.machine.queues import drop_announcements
-from framework.commit.machine.step_draft import Turn
+from framework.commit.machine.step_draft import StepDraft
 from framework.diagnose.shown import argument
 
 
 def due_at_ms(state: CoordinatorState, table: TableState) -> int | None:
     """When a table in phase READY is to be committed: 0 for now, None while something else has to happen first."""
     first = table.pending.first
-    if table.phase is not Phase.READY or first is None or state.needs_proof is not None:
+    if table.phase is not TablePhase.READY or first is None or state.needs_proof is not None:
         return None
     if reads_first(state, table):
         return None
@@ -58,7 +58,7 @@ def reads_first(state: CoordinatorState, table: TableState) -> bool:
     return not state.caught_up or (nothing_recorded and to_read)
 
 
-def covers(request: Request, table: TableState) -> bool:
+def covers(request: CommitRequest, table: TableState) -> bool:
     """Whether a request still waits for this table."""
     first = table.first_offset
     if request.answered_ms is not None or first is None or first >= request.offset:
@@ -66,12 +66,12 @@ def covers(request: Request, table: TableState) -> bool:
     return request.pipeline == "" or table.newest.get(request.pipeline, -1) >= first
 
 
-def consider(turn: Turn, name: str) -> None:
+def consider(turn: StepDraft, name: str) -> None:
     """Examine or commit a table if it is time to."""
     table = turn.state.tables.get(name)
     if table is None:
         return
-    if table.phase is Phase.PAUSED and table.retry_at_ms is not None and table.retry_at_ms <= turn.now_ms:
+    if table.phase is TablePhase.PAUSED and table.retry_at_ms is not None and table.retry_at_ms <= turn.now_ms:
         _load(turn, table)
         return
     state = turn.state
@@ -114,21 +114,21 @@ def consider(turn: Turn, name: str) -> None:
 def _can_read_again(state: CoordinatorState, table: TableState) -> bool:
     """Whether everything that was kept is in the table, so that the rest of its announcements is wanted."""
     held = holding(state.pauses, Holds.COMMITS, table.table) is not None
-    return table.unread is not None and not table.pending and table.phase is Phase.READY and not held
+    return table.unread is not None and not table.pending and table.phase is TablePhase.READY and not held
 
 
-def _load(turn: Turn, table: TableState) -> None:
-    turn.put_table(changed(table, phase=Phase.LOADING, view=None, retry_at_ms=None))
+def _load(turn: StepDraft, table: TableState) -> None:
+    turn.put_table(changed(table, phase=TablePhase.LOADING, view=None, retry_at_ms=None))
     turn.emit(LoadTable(table.table, table.branch))
 
 
-def _commit(turn: Turn, table: TableState, view: TableView, prefix: Prefix) -> None:
+def _commit(turn: StepDraft, table: TableState, view: ExaminedTable, prefix: Prefix) -> None:
     number = turn.state.commits + 1
     turn.set(commits=number)
     commit_id = f"{turn.state.coordinator}.{prefix.through}.{turn.now_ms}.{number}"
     valid_through = _valid_through(turn, table, prefix)
     attempt = Attempt(commit_id, prefix.through, turn.now_ms, prefix.rows, len(prefix.files), valid_through)
-    turn.put_table(changed(table, phase=Phase.COMMITTING, attempt=attempt, blocked=None, examinations=0))
+    turn.put_table(changed(table, phase=TablePhase.COMMITTING, attempt=attempt, blocked=None, examinations=0))
     # Invariant 3: progress moves to `through` in the commit that adds every file below it.
     turn.emit(
         CommitTable(
@@ -137,7 +137,7 @@ def _commit(turn: Turn, table: TableState, view: TableView, prefix: Prefix) -> N
     )
 
 
-def _valid_through(turn: Turn, table: TableState, prefix: Prefix) -> int | None:
+def _valid_through(turn: StepDraft, table: TableState, prefix: Prefix) -> int | None:
     """The least of the valid-through times of the pipelines that ever wrote to the table; None when one is not known.
     Replays do not count: their records are late ones of a pipeline that has gone on.
 
@@ -157,10 +157,10 @@ def _valid_through(turn: Turn, table: TableState, prefix: Prefix) -> int | None:
     return max(reached, table.valid_through_ms)
 
 
-def loaded(turn: Turn, view: TableView) -> None:
+def loaded(turn: StepDraft, view: ExaminedTable) -> None:
     """The answer to LoadTable: what was examined."""
     table = turn.state.tables.get(view.table)
-    if table is None or table.phase is not Phase.LOADING:
+    if table is None or table.phase is not TablePhase.LOADING:
         return
     if (
         view.table_uuid != table.table_uuid
@@ -168,8 +168,8 @@ def loaded(turn: Turn, view: TableView) -> None:
         table = changed(table, table_uuid=view.table_uuid, recorded=0, recorded_epoch=None)
     reason = trouble(turn.state, table, view)
     reached = view.progress.control_offset if view.progress is not None else 0
-    told = turn.state.committed.get(view.table_uuid, 0)
-    if reason is not None and table.recorded <= reached < told and table.behind != reached:
+    reported = turn.state.committed.get(view.table_uuid, 0)
+    if reason is not None and table.recorded <= reached < reported and table.behind != reached:
         # Another coordinator may have committed after this was examined: look once more before it is called trouble.
         limits = turn.state.limits
         _pause(turn, changed(table, behind=reached), limits.retry_first_ms, limits.retry_first_ms, 0)
@@ -198,7 +198,7 @@ def loaded(turn: Turn, view: TableView) -> None:
     if reason is not None:
         _block(turn, table, reason)
         return
-    turn.put_table(changed(table, phase=Phase.READY, view=view, blocked=None, examinations=0))
+    turn.put_table(changed(table, phase=TablePhase.READY, view=view, blocked=None, examinations=0))
     consider(turn, table.table)
 
 
@@ -217,21 +217,23 @@ def _forget_recorded(table: TableState, control_offset: int, epoch: int | None, 
     return drop_announcements(table, count, now_ms)
 
 
-def missing(turn: Turn, name: str, reason: str) -> None:
+def missing(turn: StepDraft, name: str, reason: str) -> None:
     """The answer to LoadTable when there is no such table."""
     table = turn.state.tables.get(name)
-    if table is not None and table.phase is Phase.LOADING:
+    if table is not None and table.phase is TablePhase.LOADING:
         _block(turn, table, f"it is missing: {reason}")
 
 
-def load_failed(turn: Turn, name: str, reason: str) -> None:
+def load_failed(turn: StepDraft, name: str, reason: str) -> None:
     """The answer to LoadTable when the table could not be examined."""
     table = turn.state.tables.get(name)
-    if table is not None and table.phase is Phase.LOADING:
+    if table is not None and table.phase is TablePhase.LOADING:
         _fail(turn, table, reason)
 
 
-def committed(turn: Turn, name: str, commit_id: str, view: TableView, snapshot_id: int, timestamp_ms: int) -> None:
+def committed(
+    turn: StepDraft, name: str, commit_id: str, view: ExaminedTable, snapshot_id: int, timestamp_ms: int
+) -> None:
     """The commit is in the table."""
     table = turn.state.tables.get(name)
     if table is None or table.attempt is None or table.attempt.commit_id != commit_id:
@@ -239,7 +241,7 @@ def committed(turn: Turn, name: str, commit_id: str, view: TableView, snapshot_i
     attempt = table.attempt
     table = changed(
         table,
-        phase=Phase.READY,
+        phase=TablePhase.READY,
         view=view,
         table_uuid=view.table_uuid,
         attempt=None,
@@ -271,21 +273,21 @@ def committed(turn: Turn, name: str, commit_id: str, view: TableView, snapshot_i
     consider(turn, name)
 
 
-def conflict(turn: Turn, name: str, commit_id: str) -> None:
+def conflict(turn: StepDraft, name: str, commit_id: str) -> None:
     """The commit is not in the table since the table has changed: examine it again, after a pause if it goes on so."""
     table = turn.state.tables.get(name)
     if table is None or table.attempt is None or table.attempt.commit_id != commit_id:
         return
     limits = turn.state.limits
     table = changed(table, attempt=None, conflicts=table.conflicts + 1)
-    if table.conflicts <= limits.conflict_patience:
+    if table.conflicts <= limits.immediate_conflict_retries:
         _load(turn, table)
         return
-    doublings = table.conflicts - limits.conflict_patience - 1
+    doublings = table.conflicts - limits.immediate_conflict_retries - 1
     _pause(turn, table, limits.conflict_first_ms, limits.conflict_most_ms, doublings)
 
 
-def files_gone(turn: Turn, name: str, commit_id: str, missing: tuple[str, ...]) -> None:
+def files_gone(turn: StepDraft, name: str, commit_id: str, missing: tuple[str, ...]) -> None:
     """Files that waited long are not in the store any more: a table that names them could not be read (invariant
     10)."""
     table = turn.state.tables.get(name)
@@ -301,7 +303,7 @@ def files_gone(turn: Turn, name: str, commit_id: str, missing: tuple[str, ...]) 
     )
 
 
-def commit_failed(turn: Turn, name: str, commit_id: str, reason: str) -> None:
+def commit_failed(turn: StepDraft, name: str, commit_id: str, reason: str) -> None:
     """Invariant 7: whether the commit is in the table is not asked of memory but of the table, after a pause."""
     table = turn.state.tables.get(name)
     if table is None:
@@ -312,13 +314,13 @@ def commit_failed(turn: Turn, name: str, commit_id: str, reason: str) -> None:
         load_failed(turn, name, reason)
 
 
-def _fail(turn: Turn, table: TableState, reason: str) -> None:
+def _fail(turn: StepDraft, table: TableState, reason: str) -> None:
     table = changed(table, failures=table.failures + 1, failure=reason)
     limits = turn.state.limits
     _pause(turn, table, limits.retry_first_ms, limits.retry_most_ms, table.failures - 1)
 
 
-def _block(turn: Turn, table: TableState, reason: str) -> None:
+def _block(turn: StepDraft, table: TableState, reason: str) -> None:
     """Invariant 10: this table waits with its announcements, alone, and is examined again by itself. That may be after
     an outage, too: catalogs say that a table is missing while the storage is that holds its metadata."""
     table = changed(table, blocked=reason, examinations=table.examinations + 1)
@@ -326,7 +328,7 @@ def _block(turn: Turn, table: TableState, reason: str) -> None:
     _pause(turn, table, limits.blocked_first_ms, limits.blocked_most_ms, table.examinations - 1)
 
 
-def _pause(turn: Turn, table: TableState, first_ms: int, most_ms: int, doublings: int) -> None:
+def _pause(turn: StepDraft, table: TableState, first_ms: int, most_ms: int, doublings: int) -> None:
     """Examine again after a pause that doubles up to a bound; up to a quarter less, so that tables do not go in step.
 
     Half an interval is a bound, too: after an outage, however long, comes this pause, then perhaps an interval's wait
@@ -336,10 +338,10 @@ def _pause(turn: Turn, table: TableState, first_ms: int, most_ms: int, doublings
     pause = min(most_ms, first_ms << min(doublings, 30))
     spread = crc32(f"{turn.state.coordinator} {table.table} {doublings}".encode()) % 1024
     pause -= pause * spread // 4096
-    turn.put_table(changed(table, phase=Phase.PAUSED, view=None, retry_at_ms=turn.now_ms + pause))
+    turn.put_table(changed(table, phase=TablePhase.PAUSED, view=None, retry_at_ms=turn.now_ms + pause))
 
 
-def clock_went_back(turn: Turn) -> None:
+def clock_went_back(turn: StepDraft) -> None:
     """The clock was set back: what lies in its future now counts from now, so that nothing waits for the lost time."""
 
     def clamp(time_ms: int | None, ahead_ms: int = 0) -> int | None:

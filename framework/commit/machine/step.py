@@ -21,17 +21,17 @@ from framework.commit.machine.effects import (
     LoadFailed,
     Read,
     Revoked,
-    Stop,
+    StopCoordinator,
     TableLoaded,
     TableMissing,
     Tick,
 )
 from framework.commit.machine.fold import fold
-from framework.commit.machine.model import CoordinatorState, Limits, Phase
+from framework.commit.machine.model import CoordinatorState, Limits, TablePhase
 from framework.commit.machine.queues import is_later
 from framework.commit.machine.reporting import health
 from framework.commit.machine.reporting.report import snapshot
-from framework.commit.machine.step_draft import Turn
+from framework.commit.machine.step_draft import StepDraft
 
 __all__ = ["CoordinatorState", "Limits", "next_due_ms", "snapshot", "start_offset", "step", "wants_more"]
 
@@ -54,7 +54,7 @@ def step(state: CoordinatorState, message: Input, now_ms: int) -> tuple[Coordina
         return CoordinatorState(limits=state.limits), ()
     if not state.assigned or state.stopped is not None:
         return state, ()
-    turn = Turn(state, now_ms)
+    turn = StepDraft(state, now_ms)
     if isinstance(message, Read):
         _read(turn, message)
     elif isinstance(message, Tick):
@@ -71,9 +71,9 @@ def next_due_ms(state: CoordinatorState) -> int | None:
     for ever: the Tick at that time does what was due."""
     if not state.assigned or state.stopped is not None:
         return None
-    times = [cycle.next_cycle_ms(state), health.next_tell_ms(state)]
+    times = [cycle.next_cycle_ms(state), health.next_report_ms(state)]
     for table in state.tables.values():
-        times.append(table.retry_at_ms if table.phase is Phase.PAUSED else schedule.due_at_ms(state, table))
+        times.append(table.retry_at_ms if table.phase is TablePhase.PAUSED else schedule.due_at_ms(state, table))
     return min((time for time in times if time is not None), default=None)
 
 
@@ -83,7 +83,7 @@ def wants_more(state: CoordinatorState) -> bool:
     if state.pending_files <= state.limits.pending_files:
         return True
     return not any(
-        table.phase in (Phase.LOADING, Phase.COMMITTING) or schedule.due_at_ms(state, table) is not None
+        table.phase in (TablePhase.LOADING, TablePhase.COMMITTING) or schedule.due_at_ms(state, table) is not None
         for table in state.tables.values()
         if table.pending
     )
@@ -109,11 +109,11 @@ def _assigned(limits: Limits, message: Assigned) -> tuple[CoordinatorState, tupl
     )
     if low_water is None:
         return state, ()
-    stop: Stop | None = None
+    stop: StopCoordinator | None = None
     if message.low_water_topic_id != message.control_topic_id:
         # Invariant 11: the stored offset means nothing in this topic.
         whose = message.low_water_topic_id or "no known topic"
-        stop = Stop(
+        stop = StopCoordinator(
             "FLOE-R113",
             f"the stored low-water mark {low_water} belongs to control topic {whose}, "
             f"but the control topic has the id {message.control_topic_id}: it was recreated, or the offset was set by hand",
@@ -122,7 +122,7 @@ def _assigned(limits: Limits, message: Assigned) -> tuple[CoordinatorState, tupl
         )
     elif message.log_start > low_water:
         # Invariant 6: announcements may be gone, and a quiet table's old progress alone cannot show which.
-        stop = Stop(
+        stop = StopCoordinator(
             "FLOE-R114",
             f"the control topic starts at {message.log_start}, but announcements from {low_water} on were not yet in every "
             "table: retention removed them",
@@ -138,9 +138,9 @@ def _assigned(limits: Limits, message: Assigned) -> tuple[CoordinatorState, tupl
     return CoordinatorState(limits=limits, coordinator=message.coordinator, assigned=True, stopped=stop), (stop,)
 
 
-def _cut_off(low_water: int, seen: str) -> Stop:
+def _cut_off(low_water: int, seen: str) -> StopCoordinator:
     """Invariant 6: what is announced from here on may stand below the mark, where nobody would read it."""
-    return Stop(
+    return StopCoordinator(
         "FLOE-R117",
         f"everything below {low_water} was read from the control topic, but its log {seen}: the broker lost records (an "
         "unclean election, a disk that was put back)",
@@ -149,7 +149,7 @@ def _cut_off(low_water: int, seen: str) -> Stop:
     )
 
 
-def _read(turn: Turn, message: Read) -> None:
+def _read(turn: StepDraft, message: Read) -> None:
     state = turn.state
     if message.offset < state.position:
         return
@@ -178,7 +178,7 @@ def _read(turn: Turn, message: Read) -> None:
         cycle.finish(turn)
 
 
-def _tick(turn: Turn, message: Tick) -> None:
+def _tick(turn: StepDraft, message: Tick) -> None:
     if turn.now_ms < turn.state.clock_ms:
         schedule.clock_went_back(turn)
     state = turn.state
@@ -190,7 +190,7 @@ def _tick(turn: Turn, message: Tick) -> None:
         return
     if message.caught_up and state.needs_proof is not None:
         # Invariant 6: no position is known, the log's beginning is gone, and nothing in it shows that this did no harm.
-        stop = Stop(
+        stop = StopCoordinator(
             "FLOE-R115",
             f"no low-water mark is stored and the control topic starts at {state.needs_proof}: announcements may have been "
             "removed before they were in every table",
@@ -202,16 +202,16 @@ def _tick(turn: Turn, message: Tick) -> None:
         return
     _consider_all(turn)
     cycle.finish(turn)
-    health.tell(turn)
+    health.report_states(turn)
     turn.set(clock_ms=turn.now_ms, settled=True, settled_until_ms=next_due_ms(turn.state))
 
 
-def _consider_all(turn: Turn) -> None:
+def _consider_all(turn: StepDraft) -> None:
     for name in list(turn.state.tables):
         schedule.consider(turn, name)
 
 
-def _answer(turn: Turn, message: Input) -> None:
+def _answer(turn: StepDraft, message: Input) -> None:
     if isinstance(message, TableLoaded):
         schedule.loaded(turn, message.view)
     elif isinstance(message, TableMissing):

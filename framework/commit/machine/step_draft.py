@@ -12,12 +12,12 @@ from typing import Any
 
 from framework.commit.machine.changed import changed
 from framework.commit.machine.effects import Effect
-from framework.commit.machine.model import CoordinatorState, Phase, PipelineState, Request, TableState
+from framework.commit.machine.model import CommitRequest, CoordinatorState, PipelineState, TablePhase, TableState
 
-_COMMITTING = Phase.COMMITTING
+_COMMITTING = TablePhase.COMMITTING
 
 
-class Turn:
+class StepDraft:
     """A draft of the state after one input, at `now_ms`. `state` always shows it as far as it has come."""
 
     def __init__(self, state: CoordinatorState, now_ms: int) -> None:
@@ -47,7 +47,7 @@ class Turn:
         self._own("pipelines")
         self.state.pipelines[pipeline.pipeline] = pipeline
 
-    def put_request(self, request: Request) -> None:
+    def put_request(self, request: CommitRequest) -> None:
         self._own("requests")
         self.state.requests[request.request_id] = request
 

@@ -1,7 +1,7 @@
 """How healthy a table is, as numbers: what its readers pay for, and what maintenance would gain.
 
 In: what manifests say of the live files, what the metadata holds, and the policy. Out: one frozen value a table, and
-whether a person should be told of it. Pure; nothing is decided here: what is rewritten is planned by `compaction`, what
+whether a person should be notified of it. Pure; nothing is decided here: what is rewritten is planned by `compaction`, what
 expires by `expire`, with the same facts.
 """
 
@@ -24,7 +24,7 @@ STEPS = (("1MiB", MIB), ("8MiB", 8 * MIB), ("32MiB", 32 * MIB), ("128MiB", 128 *
 LARGER = "larger"
 SIZES = (*(name for name, _ in STEPS), LARGER)
 
-# A person is told from these on. Below, the next round of maintenance is soon enough.
+# From these on a person is notified. Below, the next round of maintenance is soon enough.
 MANY_FILES = 100
 MANY_MANIFESTS = 100
 MANY_SNAPSHOTS = 500

@@ -37,7 +37,7 @@ class OtherMaintainer:
 
 
 def engine_of(summary: Mapping[str, str]) -> str:
-    """Who made a snapshot, as far as its summary tells: engines name themselves with `engine-name` (Iceberg's
+    """Who made a snapshot, as far as its summary says: engines name themselves with `engine-name` (Iceberg's
     EnvironmentContext)."""
     named = " ".join(summary[key] for key in ("engine-name", "engine-version") if summary.get(key))
     return named[:_LONGEST_NAME] or "another engine"

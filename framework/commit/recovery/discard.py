@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import dropwhile, takewhile
 
 from framework.commit.events.event_types import DataWritten, Discarded, SourceRange
-from framework.commit.machine.effects import TableView
+from framework.commit.machine.effects import ExaminedTable
 from framework.commit.machine.model import Announcement, TableState
 from framework.commit.offset_ranges import NO_OFFSETS, OffsetRanges
 from framework.errors import StateDisagreement
@@ -60,7 +60,7 @@ class DiscardPlan:
 def plan_discard(
     table: str,
     state: TableState | None,
-    view: TableView | None,
+    view: ExaminedTable | None,
     waits_for: str | None,
     gone: Collection[str] = frozenset(),
 ) -> DiscardPlan:
@@ -120,7 +120,7 @@ def batches_of(given_up: Iterable[DataWritten]) -> dict[str, tuple[int, int]]:
     return spans
 
 
-def impossible(event: DataWritten, view: TableView | None, gone: Collection[str] = frozenset()) -> str | None:
+def impossible(event: DataWritten, view: ExaminedTable | None, gone: Collection[str] = frozenset()) -> str | None:
     """Why files can never come into the table as it is now; None when they can, or something else is in their way."""
     if view is None:
         return "the table does not exist"

@@ -17,7 +17,7 @@ from framework.commit.deleted_keys import FOLDER
 
 SUFFIXES = (".parquet", ".avro", ".puffin")
 # Of deleted keys that tables remember. Runs of a key index are their driver's own.
-_TOMBSTONES = re.compile(rf"/{FOLDER}/[^/]+\.arrow$")
+_DELETED_KEYS = re.compile(rf"/{FOLDER}/[^/]+\.arrow$")
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class StoredFile:
     modified_ms: int | None
 
 
-class Verdict(str, Enum):
+class FileVerdict(str, Enum):
     ORPHAN = "orphan"
     REFERENCED = "referenced"  # by a snapshot, a manifest or the table's metadata
     ANNOUNCED = "announced"  # by an announcement that is still in the control topic
@@ -45,17 +45,17 @@ def judge(
     now_ms: int,
     older_than_ms: int,
     kept_folder: str = "",
-) -> Verdict:
+) -> FileVerdict:
     """Invariant 12, for one file; all in `kept_folder` may be in use."""
     if file.key in referenced or (kept_folder and inside(kept_folder, file.key)):
-        return Verdict.REFERENCED
+        return FileVerdict.REFERENCED
     if file.key in announced:
-        return Verdict.ANNOUNCED
-    if not file.key.endswith(SUFFIXES) and _TOMBSTONES.search(file.key) is None:
-        return Verdict.OTHER
+        return FileVerdict.ANNOUNCED
+    if not file.key.endswith(SUFFIXES) and _DELETED_KEYS.search(file.key) is None:
+        return FileVerdict.OTHER
     if file.modified_ms is None or file.modified_ms > now_ms - older_than_ms:
-        return Verdict.YOUNG
-    return Verdict.ORPHAN
+        return FileVerdict.YOUNG
+    return FileVerdict.ORPHAN
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def sort_out(
     spared: Counter[str] = Counter()
     for file in files:
         verdict = judge(file, referenced, announced, now_ms, older_than_ms, kept_folder)
-        if verdict is Verdict.ORPHAN:
+        if verdict is FileVerdict.ORPHAN:
             orphans.append(file)
         else:
             spared[verdict.value] += 1
@@ -90,6 +90,6 @@ def sort_out(
 
 
 def inside(root: str, other: str) -> bool:
-    """Whether a location (as a key) lies in another, or is the same: then the files of two tables cannot be told
+    """Whether a location (as a key) lies in another, or is the same: then the files of two tables cannot be distinguished
     apart."""
     return other == root or other.startswith(root + "/")

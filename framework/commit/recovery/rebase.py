@@ -118,7 +118,7 @@ class RebasePlan:
     log_epoch: int | None = None
 
     def event(self, run: str, now_ms: int) -> OffsetsSet:
-        """What the control log is told: the chain goes on here."""
+        """What is written to the control log: the chain goes on here."""
         ranges = tuple(SourceRange(p.topic, p.topic_id, p.partition, p.after, p.after) for p in self.partitions)
         return OffsetsSet(
             self.pipeline,
@@ -178,7 +178,7 @@ def plan_rebase(facts: RebaseFacts, choice: RebaseChoice) -> RebasePlan:
         lost=lost,
         partitions=tuple(_partition(facts, key, at) for key, at in sorted(after.items())),
         tables=tables,
-        # A replay counts letters, not offsets of a topic, so what a table holds of it is as true by any control topic.
+        # A replay counts dead letters, not offsets of a topic, so what a table holds of it is as true by any control topic.
         replays=tuple(
             TableRebase(t.table, _former(t, facts), t.newest.batch, t.newest)
             for t in facts.replays

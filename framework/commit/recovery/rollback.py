@@ -53,7 +53,7 @@ class RollbackFacts:
 
 
 @dataclass(frozen=True)
-class Given:
+class AbandonedSnapshot:
     """A snapshot that is given up."""
 
     snapshot_id: int
@@ -66,7 +66,7 @@ class Given:
 @dataclass(frozen=True)
 class RollbackPlan:
     """`reached`: the control offset that the snapshot to go back to holds everything below, None when it cannot be
-    told; `settled`: nothing has to be done. `pipelines` filled the table. `noted` is what the table lacked when it was
+    reported; `settled`: nothing has to be done. `pipelines` filled the table. `noted` is what the table lacked when it was
     looked at, `gaps` what it will lack: all of it, also what it lacked before."""
 
     table: str
@@ -76,7 +76,7 @@ class RollbackPlan:
     reached: int | None
     recorded: int
     settled: bool
-    given_up: tuple[Given, ...]
+    given_up: tuple[AbandonedSnapshot, ...]
     pipelines: tuple[str, ...]
     replay: bool
     gaps: tuple[Gap, ...] = ()
@@ -111,7 +111,7 @@ def plan_rollback(facts: RollbackFacts, target: SnapshotFacts, replay: bool) -> 
     """What going back gives up; what the table then lacks is found by `lacking_after`, which needs the log.
 
     Raises:
-        StateDisagreement: FLOE-R357, with `replay`: what was given up cannot be told any more.
+        StateDisagreement: FLOE-R357, with `replay`: what was given up cannot be determined any more.
     """
     at = next(n for n, each in enumerate(facts.ancestry) if each.snapshot_id == target.snapshot_id)
     kept = facts.ancestry[at:]
@@ -150,7 +150,8 @@ def plan_rollback(facts: RollbackFacts, target: SnapshotFacts, replay: bool) -> 
         recorded=recorded,
         settled=not lost and not unsettled,
         given_up=tuple(
-            Given(s.snapshot_id, s.timestamp_ms, s.operation, s.added_rows, s.control_offset is not None) for s in lost
+            AbandonedSnapshot(s.snapshot_id, s.timestamp_ms, s.operation, s.added_rows, s.control_offset is not None)
+            for s in lost
         ),
         pipelines=tuple(sorted(facts.progress.pipelines)) if facts.progress is not None else (),
         replay=replay,

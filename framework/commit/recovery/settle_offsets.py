@@ -19,7 +19,7 @@ from framework.diagnose.shown import argument
 from framework.errors import DataLossError, StateDisagreement
 
 
-class Origin(str, Enum):
+class OffsetsOrigin(str, Enum):
     """Where the new offsets come from."""
 
     LOG = "--from-log"
@@ -65,7 +65,7 @@ class PartitionPlaces:
 
     @property
     def reached(self) -> int | None:
-        """Up to where records are in tables or announced for them, as far as can be told. Where the log does not tell,
+        """Up to where records are in tables or announced for them, as far as can be reported. Where the log does not say,
         the lesser of what tables hold and what the group has read: a person may have moved either back."""
         if self.announced is not None:
             return self.announced
@@ -79,7 +79,7 @@ class PartitionPlaces:
 
 
 @dataclass(frozen=True)
-class Places:
+class PipelineOffsets:
     """A pipeline's source offsets everywhere. `batch` is the highest batch number met anywhere, `broken` why the chain
     in the log is broken ("" when it is not), `base_batch` None when the group does not tell."""
 
@@ -99,7 +99,7 @@ class Places:
         return any(p.group is not None or p.reached is not None for p in self.partitions)
 
 
-def disagreements(places: Places) -> tuple[str, ...]:
+def disagreements(places: PipelineOffsets) -> tuple[str, ...]:
     """What does not fit together, one sentence each; nothing when all places agree."""
     found = [f"the chain of its batches is broken: {places.broken}"] if places.broken else []
     for p in places.partitions:
@@ -148,7 +148,7 @@ class Settlement:
     """What `floe offsets set` will do. `forgotten` partitions exist no more; `recreated` topics have another id now."""
 
     pipeline: str
-    origin: Origin
+    origin: OffsetsOrigin
     batch: int
     base_batch: int
     totals: Accounting
@@ -183,8 +183,8 @@ class Settlement:
 
 
 def settle(
-    places: Places,
-    origin: Origin,
+    places: PipelineOffsets,
+    origin: OffsetsOrigin,
     given: Mapping[PartitionKey, int],
     allow_loss: bool = False,
     allow_duplicates: bool = False,
@@ -223,15 +223,15 @@ def settle(
         # Where retention removed the chain, the group still knows of which topic it read.
         former_id = p.announced_topic_id or p.group_topic_id
         other = former_id is not None and former_id != p.topic_id
-        after = given.get(p.key, p.reached) if origin is Origin.GIVEN else None
-        if origin is Origin.LOG:
+        after = given.get(p.key, p.reached) if origin is OffsetsOrigin.GIVEN else None
+        if origin is OffsetsOrigin.LOG:
             after = p.announced
-        elif origin is Origin.TABLES:
+        elif origin is OffsetsOrigin.TABLES:
             after = p.recorded_end
         if after is None:
             continue  # never named: the next run reads it from its beginning
         if other:
-            if origin is not Origin.GIVEN or p.key not in given:
+            if origin is not OffsetsOrigin.GIVEN or p.key not in given:
                 raise StateDisagreement(
                     f"topic {p.topic} was recreated: what is known of its offsets is of id {former_id}, "
                     f"now it is {p.topic_id}",
@@ -254,9 +254,11 @@ def settle(
             Move(p.topic, p.partition, p.topic_id, p.group, after, max(0, after - reached), max(0, reached - after))
         )
     if not moves:
-        where = {Origin.LOG: f"control topic {places.control_topic}", Origin.TABLES: "no table"}.get(origin, "nobody")
+        where = {OffsetsOrigin.LOG: f"control topic {places.control_topic}", OffsetsOrigin.TABLES: "no table"}.get(
+            origin, "nobody"
+        )
         raise StateDisagreement(
-            f"{where} {'knows' if origin is not Origin.LOG else 'has'} no offsets of pipeline {places.pipeline}",
+            f"{where} {'knows' if origin is not OffsetsOrigin.LOG else 'has'} no offsets of pipeline {places.pipeline}",
             code="FLOE-R343",
             place=places.pipeline,
             remedy=f"`floe offsets show {argument(places.pipeline)}` says what is known; "
@@ -271,7 +273,7 @@ def settle(
             else m
             for m in moves
         ]
-    behind = _tables_behind(places) if origin is Origin.TABLES else ()
+    behind = _tables_behind(places) if origin is OffsetsOrigin.TABLES else ()
     _check_consent(places, moves, forgotten, sorted(recreated), behind, allow_loss, allow_duplicates)
     batch = places.batch + 1
     moved = bool(recreated or forgotten) or any(m.lost or m.repeated for m in moves)
@@ -290,13 +292,13 @@ def settle(
 
 
 def _given_up(p: PartitionPlaces) -> tuple[SourceRange, ...]:
-    """Where a partition that is not read any more ended, as far as its announcements tell."""
+    """Where a partition that is not read any more ended, as far as its announcements say."""
     if p.announced is None or p.announced_topic_id is None:
         return ()
     return (SourceRange(p.topic, p.announced_topic_id, p.partition, p.announced, p.announced),)
 
 
-def _tables_behind(places: Places) -> tuple[str, ...]:
+def _tables_behind(places: PipelineOffsets) -> tuple[str, ...]:
     """Tables that hold less than the furthest one, where no log says that what they lack is announced for them."""
     return tuple(
         f"{p.name}: table {table} holds records up to {end}, the furthest table up to {p.recorded_end}"
@@ -308,7 +310,7 @@ def _tables_behind(places: Places) -> tuple[str, ...]:
 
 
 def _check_consent(
-    places: Places,
+    places: PipelineOffsets,
     moves: list[Move],
     forgotten: list[str],
     recreated: list[str],

@@ -86,7 +86,7 @@ def plan_replay(
     Args:
         noted: what the table says it lacks, of all pipelines.
         named: what a person names instead; None: everything noted.
-        held: rows of the named ranges that the table holds; None where it cannot be told.
+        held: rows of the named ranges that the table holds; None where it cannot be reported.
         coming: what comes into the table by itself: announced and not in it yet, or not read yet.
 
     Raises:

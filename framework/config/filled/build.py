@@ -11,13 +11,11 @@ from typing import Any
 
 from framework.config.names.table_names import is_name, matches_glob, template_glob
 from framework.config.spec import (
-    Case,
     CommitPolicy,
-    Condition,
     CreatePolicy,
     Deletes,
     DeleteWhen,
-    Distribution,
+    DistributionMode,
     EmptyValues,
     Encoding,
     Envelope,
@@ -27,11 +25,13 @@ from framework.config.spec import (
     FieldHint,
     FormatSpec,
     FormatType,
-    History,
+    HistoryTable,
     KafkaSourceSpec,
     KeyIndexUse,
     KeySpec,
+    NameCase,
     PipelineSpec,
+    RouteCondition,
     RouteMode,
     RouteRule,
     RoutesSpec,
@@ -94,7 +94,14 @@ def build_pipeline(document: Values) -> PipelineSpec:
 def _source(source: Values) -> SourceSpec:
     kafka = _own(source["kafka"])
     return SourceSpec(
-        kafka=KafkaSourceSpec(**{"connection": "main", **kafka, "topics": tuple(kafka.get("topics", ()))}),
+        kafka=KafkaSourceSpec(
+            **{
+                "connection": "main",
+                **kafka,
+                "topics": tuple(kafka.get("topics", ())),
+                "max_record_bytes": size_bytes(kafka.get("max_record_bytes", "")) or KafkaSourceSpec.max_record_bytes,
+            }
+        ),
         format=_format(source.get("format", {})),
         key=_key(source["key"]) if "key" in source else None,
         hints=tuple(_hint(path, hint) for path, hint in source.get("schema", {}).items()),
@@ -138,7 +145,7 @@ def _routes(routes: Values) -> RoutesSpec:
     if "unrouted" in values:
         values["unrouted"] = ErrorPolicy(values["unrouted"])
     values["rules"] = tuple(
-        RouteRule(rule["table"], Condition(**_own(rule["when"])) if "when" in rule else None)
+        RouteRule(rule["table"], RouteCondition(**_own(rule["when"])) if "when" in rule else None)
         for rule in routes["rules"]
     )
     values["allow_tables"] = tuple(routes.get("allow_tables", ()))
@@ -170,7 +177,7 @@ def _with_histories(tables: TablesSpec, rules: tuple[RouteRule, ...]) -> TablesS
         if is_name(match) and any(matches_glob(tables.fold(match), glob) for glob in globs):
             named.setdefault(tables.fold(match), match)
     histories = ((tables.policy_for(table).write.history, table) for table in named.values())
-    return replace(tables, histories=tuple(History(history, table) for history, table in histories if history))
+    return replace(tables, histories=tuple(HistoryTable(history, table) for history, table in histories if history))
 
 
 def _spelled_out(policy: Values) -> Values:
@@ -228,9 +235,9 @@ def _made_policy(values: Values) -> TablePolicy:
     write = _write_policy(_own(values.get("write", {})))
     if write.deletes is Deletes.DELETION_VECTORS:
         create["properties"] = _with_deletion_vectors(create.get("properties", ()))
-    case = Case(values["case"]) if "case" in values else TablePolicy.case
+    case = NameCase(values["case"]) if "case" in values else TablePolicy.case
     catalog = values.get("catalog", TablePolicy.catalog)
-    distribution = Distribution(values["distribution"]) if "distribution" in values else TablePolicy.distribution
+    distribution = DistributionMode(values["distribution"]) if "distribution" in values else TablePolicy.distribution
     return TablePolicy(
         CreatePolicy(**create),
         EvolvePolicy(**evolve),

@@ -1,6 +1,6 @@
 """Where each piece of a rendered text was written.
 
-In: template texts with markers, and the rendered result. Out: an `Origin`, which turns positions in the rendered text
+In: template texts with markers, and the rendered result. Out: a `SourceMap`, which turns positions in the rendered text
 into positions in the templates. A marker is an invisible text in private-use characters before each line and around
 each expression; it is removed before anything else sees the text.
 """
@@ -61,7 +61,7 @@ class _Piece:
 
 
 @dataclass(frozen=True)
-class Origin:
+class SourceMap:
     """The map from a rendered text to its templates. `sources` are all templates that took part, in order of use."""
 
     sources: tuple[SourceText, ...]
@@ -96,7 +96,7 @@ def _source_column(piece: _Piece, column: int) -> int:
     return piece.source_column if piece.length else piece.source_column + max(column - piece.column, 0)
 
 
-def strip_markers(text: str, sources: tuple[SourceText, ...]) -> tuple[str, Origin]:
+def strip_markers(text: str, sources: tuple[SourceText, ...]) -> tuple[str, SourceMap]:
     """The rendered text without its markers, and the map that they are."""
     clean: list[str] = []
     lines: list[tuple[_Piece, ...]] = []
@@ -116,4 +116,4 @@ def strip_markers(text: str, sources: tuple[SourceText, ...]) -> tuple[str, Orig
         parts.append(row[position:])
         clean.append("".join(parts))
         lines.append(tuple(pieces))
-    return "\n".join(clean), Origin(sources, tuple(lines))
+    return "\n".join(clean), SourceMap(sources, tuple(lines))

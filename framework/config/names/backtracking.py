@@ -30,7 +30,7 @@ def like_backtracks(pattern: str) -> str | None:
 
 
 @dataclass
-class _Group:
+class _RegexGroup:
     """What is known of a group while it is read: whether something in it repeats, and how its branches begin."""
 
     repeats: bool = False
@@ -58,7 +58,7 @@ class _Scan:
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
         self._at = 0
-        self._groups = [_Group()]
+        self._groups = [_RegexGroup()]
         self._anything = 0
 
     def refusal(self) -> str | None:
@@ -71,11 +71,11 @@ class _Scan:
         group = self._groups[-1]
         begin = self._pattern[self._at]
         self._at += 1
-        closed: _Group | None = None
+        closed: _RegexGroup | None = None
         literal = ""
         if begin == "(":
             self._skip_flags()
-            self._groups.append(_Group())
+            self._groups.append(_RegexGroup())
             return None
         if begin == ")" and len(self._groups) > 1:
             closed = self._groups.pop()
@@ -151,7 +151,7 @@ class _Scan:
         return least, most
 
 
-def _repeated(closed: _Group | None, most: float) -> str | None:
+def _repeated(closed: _RegexGroup | None, most: float) -> str | None:
     if closed is None or most <= 1:
         return None
     if closed.repeats:

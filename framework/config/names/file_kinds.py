@@ -1,7 +1,7 @@
-"""Tells floe's own files from other tools' YAML, by what they hold and not by their names.
+"""Distinguishes floe's own files from other tools' YAML, by what they hold and not by their names.
 
 In: a file's text. Out: whether it is floe's, and of which kind. In doubt a file is floe's, so that a mistake in it is
-told: it is enough that it looks like one, whatever else is wrong with it.
+reported: it is enough that it looks like one, whatever else is wrong with it.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from framework.config.filled.variables import unknown_variable
 from framework.config.names.table_names import identifier_of, matches_glob, template_glob
+from framework.config.rules.meeting import templates_that_meet
 from framework.config.spec import PipelineSpec
 from framework.config.tree import Mapping, Node, Path, Scalar, find
 from framework.config.tree import Sequence as Items
@@ -23,7 +24,7 @@ Loaded = tuple[Mapping | None, PipelineSpec | None]
 def findings_between(
     files: Sequence[Loaded], unknown_variables: Sequence[str], known: list[str]
 ) -> list[list[Diagnostic]]:
-    """What is wrong between files. A variable that no file declares is told with the first."""
+    """What is wrong between files. A variable that no file declares is reported with the first."""
     findings: list[list[Diagnostic]] = [[] for _ in files]
     if files:
         findings[0] += [unknown_variable(name, known) for name in unknown_variables]
@@ -39,7 +40,7 @@ def findings_between(
     for (tree, spec), found in zip(files, findings, strict=True):
         if tree is not None and spec is not None:
             found += _histories(tree, spec, files)
-    return findings
+    return [[*found, *more] for found, more in zip(findings, templates_that_meet(files), strict=True)]
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class _Named:
 
 
 @dataclass(frozen=True)
-class _Written:
+class _NamesInUse:
     """What the files name by whole names: `records` in the order of their names in small letters, which are
     `record_names`, and who has each dead-letter table."""
 
@@ -69,7 +70,7 @@ class _Written:
             yield self.records[index]
 
 
-def _written(files: Sequence[Loaded]) -> _Written:
+def _written(files: Sequence[Loaded]) -> _NamesInUse:
     records: list[_Named] = []
     dead_letters: dict[str, list[Span]] = defaultdict(list)
     for tree, spec in files:
@@ -82,10 +83,10 @@ def _written(files: Sequence[Loaded]) -> _Written:
         if spec.errors.dead_letter_table:
             dead_letters[spec.tables.full_name(spec.errors.dead_letter_table)].append(tree.span)
     records.sort(key=lambda each: identifier_of(each.table).lower())
-    return _Written(tuple(records), tuple(identifier_of(each.table).lower() for each in records), dict(dead_letters))
+    return _NamesInUse(tuple(records), tuple(identifier_of(each.table).lower() for each in records), dict(dead_letters))
 
 
-def _templates(tree: Mapping, spec: PipelineSpec, written: _Written) -> list[Diagnostic]:
+def _templates(tree: Mapping, spec: PipelineSpec, written: _NamesInUse) -> list[Diagnostic]:
     """A name that a record takes part in leads into no upsert table of another file, and upserts no table of
     another file."""
     findings = []
@@ -167,7 +168,7 @@ def _names(tree: Mapping, spec: PipelineSpec, names: dict[str, Span]) -> list[Di
 
 
 def _policies(
-    tree: Mapping, spec: PipelineSpec, tables: dict[str, tuple[object, Span]], written: _Written
+    tree: Mapping, spec: PipelineSpec, tables: dict[str, tuple[object, Span]], written: _NamesInUse
 ) -> list[Diagnostic]:
     """One table has one policy, whoever writes it; otherwise its interval and its shape hang on which batch comes
     first."""

@@ -1,7 +1,7 @@
 """Rules about maintenance: what a rollback, a reader or a transaction may still need stays longer than it is needed.
 
 In: a pipeline's tree. Out: a diagnostic per violation. What a table's policy leaves out comes from the defaults, so
-each rule looks at the two together, and a fault in the defaults is told once.
+each rule looks at the two together, and a fault in the defaults is reported once.
 """
 
 from __future__ import annotations

@@ -36,8 +36,13 @@ class Document:
 
     def sound(self, *path: str | int) -> bool:
         """Whether the schema has nothing against the value at a path or inside it."""
-        where = dotted(path)
-        return not any(found == where or found.startswith((f"{where}.", f"{where}[")) for found in self.refused)
+        return dotted(path) not in self._unsound
+
+    @cached_property
+    def _unsound(self) -> frozenset[str]:
+        """The refused paths, and those that they are inside of."""
+        ends = ((path, end) for path in self.refused for end in range(1, len(path)) if path[end] in ".[")
+        return self.refused | {path[:end] for path, end in ends}
 
     def node(self, *path: str | int) -> Node | None:
         """The node at a path."""

@@ -86,11 +86,14 @@ def without_echoes(findings: list[Diagnostic]) -> list[Diagnostic]:
 def _unknown_keys(node: Mapping, path: Path, schema: Any, root: Any) -> Iterator[Diagnostic]:
     known = schema.get("properties", {})
     place = f"in {_where(path)}" if path else f"at {_TOP}"
+    # What a template gives lies below this file, which may give it, too.
+    given_in: dict[str, set[str]] = {}
+    for entry in node.entries:
+        given_in.setdefault(entry.key_span.file, set()).add(entry.key)
     for entry in node.entries:
         if entry.key in known or entry.key.startswith("x-"):
             continue
-        # What a template gives lies below this file, which may give it, too.
-        given = {each.key for each in node.entries if each.key_span.file == entry.key_span.file}
+        given = given_in[entry.key_span.file]
         free = [key for key in known if key not in given]
         hint = did_you_mean(entry.key, free) or _same_key(entry.key, free)
         remedy = "correct the name; keys of your own begin with `x-`"
@@ -115,7 +118,7 @@ def _belongs(key: str, path: Path, present: list[str], root: Any) -> str | None:
     if given:
         return f"`{given}` is already given"
     # What tests say of records are common words; they help only those who write tests.
-    homes = [home for home in _homes(root, key) if path[:1] == ("tests",) or not home.startswith("tests")]
+    homes = [home for home in _homes_in(root).get(key, ()) if path[:1] == ("tests",) or not home.startswith("tests")]
     if not homes:
         return None
     if _TOP in homes:
@@ -123,15 +126,30 @@ def _belongs(key: str, path: Path, present: list[str], root: Any) -> str | None:
     return f"`{key}` belongs in {listed(homes[:3])}"
 
 
-def _homes(schema: Any, key: str, path: str = "") -> Iterator[str]:
-    """Where in the schema a key exists, to tell people who indented it wrongly."""
+# By the schema's identity, which is kept with it: schemas are read once.
+_HOMES: dict[int, tuple[Any, dict[str, list[str]]]] = {}
+
+
+def _homes_in(root: Any) -> dict[str, list[str]]:
+    """Where in the schema each key exists, to tell people who indented it wrongly."""
+    found = _HOMES.get(id(root))
+    if found is None:
+        if len(_HOMES) > 16:
+            _HOMES.clear()
+        homes: dict[str, list[str]] = {}
+        for key, home in _homes(root, ""):
+            homes.setdefault(key, []).append(home)
+        found = _HOMES[id(root)] = root, homes
+    return found[1]
+
+
+def _homes(schema: Any, path: str) -> Iterator[tuple[str, str]]:
     if not isinstance(schema, dict):
         return
     for name, child in schema.get("properties", {}).items():
-        if name == key:
-            yield path or _TOP
-        yield from _homes(child, key, f"{path}.{name}" if path else name)
-    yield from _homes(schema.get("items"), key, f"{path}[]")
+        yield name, path or _TOP
+        yield from _homes(child, f"{path}.{name}" if path else name)
+    yield from _homes(schema.get("items"), f"{path}[]")
 
 
 def _missing(error: ValidationError, node: Mapping, path: Path) -> Diagnostic:
@@ -189,8 +207,8 @@ def _bad_leaf(node: Scalar, path: Path, schema: Any, keyword: str) -> Diagnostic
         return found("FLOE-C210", f"{where} must be {limit}, not {shown}", f"write a number of {limit}")
     kind = schema.get("x-floe-kind")
     if kind in EXPLAINERS and (keyword in ("pattern", "format", "minLength") or kind in _EXPLAINED_TYPES):
-        told = EXPLAINERS[kind](value)
-        return found(told.code, told.message, told.remedy, told.hint)
+        reported = EXPLAINERS[kind](value)
+        return found(reported.code, reported.message, reported.remedy, reported.hint)
     if keyword == "minLength":
         return found("FLOE-C203", f"{where} is empty", "give it a value, or remove the key")
     if keyword == "pattern":

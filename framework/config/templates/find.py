@@ -27,7 +27,7 @@ _REMEDY = "check the name: a file of `templates/`, a path, `package:name` or `li
 
 
 @dataclass
-class Found:
+class TemplateLookup:
     """`source` None: `finding` says why. `spoiled` fills while files are read: those that are not what was locked."""
 
     source: SourceText | None
@@ -37,7 +37,7 @@ class Found:
     spoiled: list[str] = field(default_factory=list)
 
 
-def find_template(name: str, span: Span | None, folder: Path, world: World) -> Found:
+def find_template(name: str, span: Span | None, folder: Path, world: World) -> TemplateLookup:
     """The template that a name means.
 
     Args:
@@ -50,7 +50,7 @@ def find_template(name: str, span: Span | None, folder: Path, world: World) -> F
         lock = lock_above(folder, world)
         libraries, findings = read_lock(lock) if lock else ((), ())
         if findings:
-            return Found(None, world, findings[0], lock)
+            return TemplateLookup(None, world, findings[0], lock)
         mine = tuple(each for each in libraries if each.name == package)
         if mine or at:
             return _locked(_Asked(package, short, version, span), mine, lock, world)
@@ -61,9 +61,9 @@ def find_template(name: str, span: Span | None, folder: Path, world: World) -> F
         path, problem = _beside(name, folder, world)
     source = read_source(path, world)[0] if path else None
     if source is not None:
-        return Found(source, world)
+        return TemplateLookup(source, world)
     message = problem or f"the template `{name}` cannot be read"
-    return Found(None, world, Diagnostic("FLOE-C605", message, span, path="template.name", remedy=_REMEDY))
+    return TemplateLookup(None, world, Diagnostic("FLOE-C605", message, span, path="template.name", remedy=_REMEDY))
 
 
 def _beside(name: str, folder: Path, world: World) -> tuple[Path | None, str | None]:
@@ -113,19 +113,19 @@ class _Asked:
         return Diagnostic(code, message, self.span, path="template.name", remedy=remedy)
 
 
-def _locked(asked: _Asked, libraries: tuple[Library, ...], lock: SourceText | None, world: World) -> Found:
+def _locked(asked: _Asked, libraries: tuple[Library, ...], lock: SourceText | None, world: World) -> TemplateLookup:
     fitting = tuple(each for each in libraries if not asked.version or each.is_version(asked.version))
     if len(fitting) != 1:
-        return Found(None, world, _ambiguous(asked, libraries, fitting), lock)
+        return TemplateLookup(None, world, _ambiguous(asked, libraries, fitting), lock)
     (library,) = fitting
     files = dict(library.files)
     file = next((name for ending in YAML_ENDINGS if (name := f"{asked.template}{ending}") in files), None)
     if file is None:
         names = [path.rpartition(".")[0] for path in files]
         message = f"`{library.shown}` has no template `{asked.template}`"
-        return Found(None, world, asked.finding("FLOE-C605", message, f"it has {listed(names, 'and')}"), lock)
+        return TemplateLookup(None, world, asked.finding("FLOE-C605", message, f"it has {listed(names, 'and')}"), lock)
     root = (world.template_cache or Path()) / library.content
-    found = Found(None, world, lock=lock)
+    found = TemplateLookup(None, world, lock=lock)
     found.world = _only(world, root, files, found.spoiled)
     found.source = read_source(root / file, found.world)[0]
     if found.source is None:
@@ -133,7 +133,7 @@ def _locked(asked: _Asked, libraries: tuple[Library, ...], lock: SourceText | No
     return found
 
 
-def not_as_locked(library: str, found: Found, span: Span | None) -> Diagnostic:
+def not_as_locked(library: str, found: TemplateLookup, span: Span | None) -> Diagnostic:
     """The finding for a library that is not here, or whose files are not those that were locked."""
     names = listed(list(dict.fromkeys(found.spoiled)), "and")
     message = (

@@ -1,4 +1,4 @@
-"""Which parameter a wrong value came from, so that a mistake is told where the pipeline made it.
+"""Which parameter a wrong value came from, so that a mistake is reported where the pipeline made it.
 
 In: where a pipeline gives its parameters, and a place in a template. Out: the place of the parameter that the template
 uses there. A default, and text that uses no parameter, are the template's own, and stay where they are.
@@ -21,7 +21,7 @@ _OTHER_NAME = re.compile(r"^[ \t]*#%-?[ \t]*(?:for[ \t]+(\w+)[ \t]+in|set[ \t]+(
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenValues:
     """`values` are the places of the parameters that a pipeline gives, by name; `whole` is the key above them."""
 
     values: Mapping[str, Span]

@@ -18,7 +18,7 @@ from framework.config.filled.variables import Declared, Value, check_value, decl
 from framework.config.schema.document_schema import check
 from framework.config.spec import TemplateUse
 from framework.config.templates.find import find_template, not_as_locked
-from framework.config.templates.given import Given
+from framework.config.templates.given import GivenValues
 from framework.config.text import SourceText
 from framework.config.tree import Entry, Mapping, Node, Scalar, dotted, find, plain
 from framework.config.world import World
@@ -60,7 +60,7 @@ def use_template(
     values, found = _parameters(declared, given, use, name.value)
     findings += found
     if entry and given:
-        files.given = Given({each.key: each.value.span for each in given.entries}, entry.key_span)
+        files.given = GivenValues({each.key: each.value.span for each in given.entries}, entry.key_span)
     if any(finding.is_error for finding in findings):
         return None, findings, None
     body, found = fill(source, values, template.world, files)

@@ -1,7 +1,7 @@
 """Templates: a file with `#%` lines and quoted `{{ }}` to plain YAML text.
 
 In: a source, the values that it may use, and a way to read included files. Out: the rendered text, and on demand its
-`Origin`. Positions cost a second rendering with markers, so they are made only when there is something to point at;
+`SourceMap`. Positions cost a second rendering with markers, so they are made only when there is something to point at;
 where the marked text differs from the plain one (text that is captured and measured), no position is claimed.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Mapping as Mapped
 from dataclasses import dataclass
 from functools import cached_property
 
-from framework.config.filled.origin import RESERVED, Origin, marked, strip_markers
+from framework.config.filled.origin import RESERVED, SourceMap, marked, strip_markers
 from framework.config.text import SourceText, start_of
 from framework.diagnose.diagnostic import Diagnostic, Span
 from framework.diagnose.suggest import did_you_mean, listed
@@ -42,7 +42,7 @@ class Rendered:
     read_include: ReadInclude
 
     @cached_property
-    def origin(self) -> Origin | None:
+    def origin(self) -> SourceMap | None:
         """The map back, or None when the template measures its own output, so that markers would change it."""
         from jinja2 import TemplateError
 

@@ -111,7 +111,7 @@ class _Generator(CodeGenerator):
         self.write("))")
 
 
-class _Parser(Parser):
+class _CountingParser(Parser):
     """Every loop goes through the filter that counts its turns."""
 
     def parse_for(self) -> nodes.For:
@@ -169,7 +169,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
-        return _Parser(self, source, name, filename).parse()
+        return _CountingParser(self, source, name, filename).parse()
 
     def _each(self, items: Any) -> Iterator[Any]:
         for item in items:

@@ -32,7 +32,7 @@ def structure(text: str) -> Structure:
     Raises:
         ValueError: it is no type; the message says which part of it.
     """
-    parser = _Parser(text)
+    parser = _TypeParser(text)
     found = parser.type(1)
     parser.end()
     return found
@@ -79,7 +79,7 @@ def _name(name: str) -> str:
     return name if _WORD.fullmatch(name) else f"`{name}`"
 
 
-class _Parser:
+class _TypeParser:
     """One pass over the text, one token ahead."""
 
     def __init__(self, text: str) -> None:

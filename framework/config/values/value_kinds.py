@@ -35,7 +35,7 @@ _TYPE_WORDS = {
 
 
 @dataclass(frozen=True)
-class Explained:
+class RefusedValue:
     code: str
     message: str
     remedy: str
@@ -48,16 +48,16 @@ def show(value: ScalarValue) -> str:
     return f"`{text if len(text) <= 60 else text[:57] + '...'}`"
 
 
-def _duration(value: ScalarValue) -> Explained:
+def _duration(value: ScalarValue) -> RefusedValue:
     remedy = "write a whole number and a unit (ms, s, m, h or d), such as `90s`"
     if isinstance(value, int) and not isinstance(value, bool):
-        return Explained("FLOE-C205", f"{show(value)} has no unit", remedy, f"did you mean `{value}s`?")
+        return RefusedValue("FLOE-C205", f"{show(value)} has no unit", remedy, f"did you mean `{value}s`?")
     text = str(value)
     if re.match(r"0+(ms|s|m|h|d)\Z", text):
-        return Explained("FLOE-C205", f"{show(value)} is not a length of time", "write at least `1ms`")
+        return RefusedValue("FLOE-C205", f"{show(value)} is not a length of time", "write at least `1ms`")
     clock = re.match(r"(\d{1,3}):(\d\d)\Z", text)
     if clock:
-        return Explained(
+        return RefusedValue(
             "FLOE-C205",
             f"{show(value)} is not a duration",
             remedy,
@@ -67,11 +67,11 @@ def _duration(value: ScalarValue) -> Explained:
     if fraction:
         milliseconds = round(float(fraction[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[fraction[2]] * 1000)
         whole = f"{milliseconds // 1000}s" if milliseconds % 1000 == 0 else f"{milliseconds}ms"
-        return Explained("FLOE-C205", f"{show(value)} is not a whole number", remedy, f"did you mean `{whole}`?")
+        return RefusedValue("FLOE-C205", f"{show(value)} is not a whole number", remedy, f"did you mean `{whole}`?")
     words = re.match(r"(\d+) *([A-Za-z]+)\Z", text)
     unit = _unit(words[2]) if words else None
     hint = f"did you mean `{int(words[1])}{unit}`?" if words and unit and int(words[1]) > 0 else None
-    return Explained("FLOE-C205", f"{show(value)} is not a duration", remedy, hint)
+    return RefusedValue("FLOE-C205", f"{show(value)} is not a duration", remedy, hint)
 
 
 def _unit(word: str) -> str | None:
@@ -83,18 +83,18 @@ def _unit(word: str) -> str | None:
     return None
 
 
-def _size(value: ScalarValue) -> Explained:
+def _size(value: ScalarValue) -> RefusedValue:
     remedy = "write bytes, or a whole number and a unit (KiB, MiB, GiB, TiB, kB, MB, GB, TB), such as `512MiB`"
     match = re.match(r"([1-9]\d*) *([kmgtKMGT])(?:i?[bB]?)\Z", str(value))
     hint = f"did you mean `{match[1]}{'K' if match[2] in 'kK' else match[2].upper()}iB`?" if match else None
-    return Explained("FLOE-C206", f"{show(value)} is not a size", remedy, hint)
+    return RefusedValue("FLOE-C206", f"{show(value)} is not a size", remedy, hint)
 
 
-def _partition(value: ScalarValue) -> Explained:
+def _partition(value: ScalarValue) -> RefusedValue:
     text = str(value)
     call = re.match(r"\s*([A-Za-z_]+)\s*\((.*)\)\s*\Z", text)
     if call is None:
-        return Explained(
+        return RefusedValue(
             "FLOE-C208",
             f"{show(value)} is not a partition field",
             "write a column, or a transform such as `day(ordered_at)` or `bucket(16, id)`",
@@ -103,29 +103,29 @@ def _partition(value: ScalarValue) -> Explained:
     if name not in TRANSFORMS:
         guess = nearest(name, tuple(TRANSFORMS))
         hint = f"did you mean `{guess}({inner})`?" if guess else None
-        return Explained(
+        return RefusedValue(
             "FLOE-C208",
             f"there is no partition transform `{name}`",
             "use year, month, day, hour, bucket, truncate or identity",
             hint,
         )
     if meaning := TRANSFORMS[name].counts:
-        return Explained(
+        return RefusedValue(
             "FLOE-C208",
             f"`{name}` needs a number, {meaning}, and a column",
             f"write `{name}(16, column)`, with a number from 1 to 999,999,999",
         )
-    return Explained("FLOE-C208", f"`{name}` takes one column and nothing else", f"write `{name}(column)`")
+    return RefusedValue("FLOE-C208", f"`{name}` takes one column and nothing else", f"write `{name}(column)`")
 
 
-def _sort(value: ScalarValue) -> Explained:
+def _sort(value: ScalarValue) -> RefusedValue:
     text = str(value)
     words = re.match(r"(.+?)(?i:(?<! )( +)(asc|desc)(?:ending)?)?(?i:(?<! ) +nulls? +(first|last))?\Z", text)
     if words and partition_field(words[1]) and (words[3] or words[4]):
         guess = (
             words[1] + (f" {words[3].lower()}" if words[3] else "") + (f" nulls {words[4].lower()}" if words[4] else "")
         )
-        return Explained(
+        return RefusedValue(
             "FLOE-C208",
             f"{show(value)} is not a sort field",
             "write `column`, `column desc` or `column asc nulls last`",
@@ -133,27 +133,27 @@ def _sort(value: ScalarValue) -> Explained:
         )
     if re.match(r"\s*[A-Za-z_]+\s*\(.*\)\s*\Z", text):
         return _partition(value)
-    return Explained(
+    return RefusedValue(
         "FLOE-C208",
         f"{show(value)} is not a sort field",
         "write a column or a transform, then `asc` or `desc`, then `nulls first` or `nulls last`: `ordered_at desc nulls last`",
     )
 
 
-def _iceberg_type(value: ScalarValue) -> Explained:
+def _iceberg_type(value: ScalarValue) -> RefusedValue:
     text = str(value)
     if re.match(r"(variant|geo|unknown)", text):
         remedy = "declare `string`, which keeps any value as its JSON text"
-        return Explained("FLOE-C501", f"the type {show(value)} cannot be declared for a field", remedy)
+        return RefusedValue("FLOE-C501", f"the type {show(value)} cannot be declared for a field", remedy)
     if nested := re.match(r" *(list|map|struct|array)\b *", text, re.I):
         return nested_type(text, nested[1])
     if re.match(r"decimal\s*\(", text):
         remedy = "write `decimal(p, s)` with a precision of 1 to 38 and a scale of 0 to 38"
-        return Explained("FLOE-C214", f"{show(value)} is not a valid Iceberg decimal", remedy)
+        return RefusedValue("FLOE-C214", f"{show(value)} is not a valid Iceberg decimal", remedy)
     word = text.split("(")[0].strip().lower()
     guess = _TYPE_WORDS.get(word) or nearest(text, ICEBERG_TYPES)
     remedy = f"use an Iceberg type: {', '.join(ICEBERG_TYPES)}"
-    return Explained(
+    return RefusedValue(
         "FLOE-C214",
         f"{show(value)} is not an Iceberg type",
         remedy,
@@ -161,7 +161,7 @@ def _iceberg_type(value: ScalarValue) -> Explained:
     )
 
 
-def nested_type(text: str, word: str = "") -> Explained:
+def nested_type(text: str, word: str = "") -> RefusedValue:
     """What is wrong with the text of a list, map or struct."""
     kind = {"array": "list"}.get(word.lower(), word.lower())
     try:
@@ -171,7 +171,7 @@ def nested_type(text: str, word: str = "") -> Explained:
         reason = str(error)
     if kind and kind != word:
         reason = f"it is called `{kind}`"
-    return Explained(
+    return RefusedValue(
         "FLOE-C214",
         f"{show(text)} is not an Iceberg type: {reason}",
         "write `list<double>`, `map<string, long>` or `struct<name: string, at: timestamptz>`, nested as needed",
@@ -179,17 +179,17 @@ def nested_type(text: str, word: str = "") -> Explained:
     )
 
 
-def _evolution(value: ScalarValue) -> Explained:
+def _evolution(value: ScalarValue) -> RefusedValue:
     word = str(value)
     guess = nearest(word, EVOLVE_SHORTHANDS)
     known = word in {mode.value for mode in EvolveMode}
     remedy = "use `exception`, `evolve`, `try_evolve`, `lenient` or `ignore`, or a mapping with a word for each aspect"
     said = "is a word for one aspect of a table, not for all" if known else "is not a word for how tables may change"
-    return Explained("FLOE-C204", f"{show(value)} {said}", remedy, f"did you mean `{guess}`?" if guess else None)
+    return RefusedValue("FLOE-C204", f"{show(value)} {said}", remedy, f"did you mean `{guess}`?" if guess else None)
 
 
-def _write_order(value: ScalarValue) -> Explained:
-    return Explained(
+def _write_order(value: ScalarValue) -> RefusedValue:
+    return RefusedValue(
         "FLOE-C204",
         f"{show(value)} is not an order of records",
         "use `source`, or `{field: COLUMN}` where the larger value is newer",
@@ -197,9 +197,9 @@ def _write_order(value: ScalarValue) -> Explained:
     )
 
 
-def _delete_when(value: ScalarValue) -> Explained:
+def _delete_when(value: ScalarValue) -> RefusedValue:
     guess = nearest(str(value), ("tombstone", "tombstones", "null", "deleted"))
-    return Explained(
+    return RefusedValue(
         "FLOE-C204",
         f"{show(value)} does not say which records delete",
         "use `tombstone`, or `{field: op, equals: d}`",
@@ -213,105 +213,105 @@ def glob_of(template: str) -> str:
     return f'"{glob}"' if "*" in glob else glob
 
 
-def _table(value: ScalarValue) -> Explained:
+def _table(value: ScalarValue) -> RefusedValue:
     text = str(value)
     if "{" in text:
-        return Explained(
+        return RefusedValue(
             "FLOE-C212", f"{show(value)} is not the name of one table", "write it without `{}`, as `namespace.name`"
         )
     return _table_template(value)
 
 
-def _table_template(value: ScalarValue) -> Explained:
+def _table_template(value: ScalarValue) -> RefusedValue:
     text = str(value)
     remedy = "write `namespace.name`, with letters, digits, `_` and `-`"
     catalog, colon, name = text.partition(":")
     if colon and re.fullmatch(r"[A-Za-z0-9_-]+", catalog) and "." in name:
-        return Explained(
+        return RefusedValue(
             "FLOE-C212",
             f"{show(value)} names a catalog, but a table's catalog follows from its name",
             f"write `{name}`, and say `tables: {{overrides: [{{match: {glob_of(name)}, catalog: {catalog}}}]}}`",
         )
     if text.startswith("{"):
-        return Explained(
+        return RefusedValue(
             "FLOE-C403",
             f"{show(value)} lets a record choose any namespace",
             "begin with a literal namespace, such as `events.{type}`",
         )
     if "." not in text:
-        return Explained("FLOE-C212", f"{show(value)} has no namespace", remedy)
+        return RefusedValue("FLOE-C212", f"{show(value)} has no namespace", remedy)
     if text.count("{") != text.count("}"):
-        return Explained("FLOE-C212", f"a brace is not closed in {show(value)}", "write `{field}`")
+        return RefusedValue("FLOE-C212", f"a brace is not closed in {show(value)}", "write `{field}`")
     if "{" in text.split(".")[0]:
-        return Explained(
+        return RefusedValue(
             "FLOE-C403",
             f"{show(value)} lets a record choose the namespace",
             "begin with a literal namespace, such as `events.{type}`",
         )
-    return Explained("FLOE-C212", f"{show(value)} is not a table name", remedy)
+    return RefusedValue("FLOE-C212", f"{show(value)} is not a table name", remedy)
 
 
-def _glob(value: ScalarValue) -> Explained:
+def _glob(value: ScalarValue) -> RefusedValue:
     catalog, colon, name = str(value).partition(":")
     if colon and "." in name:
-        return Explained(
+        return RefusedValue(
             "FLOE-C209",
             f"{show(value)} is not a pattern for names: a table's catalog follows from its name",
             f'write `{name}`; `tables.overrides` says the catalog: `{{match: "{name}", catalog: {catalog}}}`',
         )
-    return Explained(
+    return RefusedValue(
         "FLOE-C209",
         f"{show(value)} is not a pattern for names",
         "use letters, digits, `_`, `-`, `.`, and the wildcards `*` and `?`",
     )
 
 
-def _name(value: ScalarValue) -> Explained:
-    return Explained(
+def _name(value: ScalarValue) -> RefusedValue:
+    return RefusedValue(
         "FLOE-C209",
         f"{show(value)} is not a name",
         "use up to 100 letters, digits, `_` and `-`, beginning with a letter or digit",
     )
 
 
-def _topic(value: ScalarValue) -> Explained:
+def _topic(value: ScalarValue) -> RefusedValue:
     remedy = "use letters, digits, `.`, `_` and `-`"
     if re.search(r"[\^$*+?()\[\]|\\]", str(value)):
         remedy = "for a regular expression use `topic_pattern`"
-    return Explained("FLOE-C209", f"{show(value)} is not the name of a Kafka topic", remedy)
+    return RefusedValue("FLOE-C209", f"{show(value)} is not the name of a Kafka topic", remedy)
 
 
-def _column(value: ScalarValue) -> Explained:
-    return Explained(
+def _column(value: ScalarValue) -> RefusedValue:
+    return RefusedValue(
         "FLOE-C209",
         f"{show(value)} is not the name of a field",
         "write `field`, or `outer.inner` for a field inside another",
     )
 
 
-def _regex(value: ScalarValue) -> Explained:
+def _regex(value: ScalarValue) -> RefusedValue:
     if value == "":
-        return Explained("FLOE-C207", "the regular expression is empty", "write at least one character")
+        return RefusedValue("FLOE-C207", "the regular expression is empty", "write at least one character")
     found = unfit(str(value))
     if found is None:
-        return Explained("FLOE-C207", f"{show(value)} is not a regular expression", "write one as text")
+        return RefusedValue("FLOE-C207", f"{show(value)} is not a regular expression", "write one as text")
     if found.code == NOT_ONE and "too large" in found.reason:
-        return Explained(found.code, f"{show(value)} is too large for a regular expression", found.remedy)
+        return RefusedValue(found.code, f"{show(value)} is too large for a regular expression", found.remedy)
     what = "is not a regular expression" if found.code == NOT_ONE else "is a regular expression that floe does not run"
-    return Explained(found.code, f"{show(value)} {what}: {found.reason}", found.remedy)
+    return RefusedValue(found.code, f"{show(value)} {what}: {found.reason}", found.remedy)
 
 
-def _integer(value: ScalarValue) -> Explained:
+def _integer(value: ScalarValue) -> RefusedValue:
     digits = str(value).replace("_", "").replace(",", "")
     hint = f"did you mean `{digits}`?" if isinstance(value, str) and digits.isdecimal() and digits.isascii() else None
-    return Explained("FLOE-C203", f"a whole number is expected here, not {show(value)}", "write only digits", hint)
+    return RefusedValue("FLOE-C203", f"a whole number is expected here, not {show(value)}", "write only digits", hint)
 
 
-def _number(value: ScalarValue) -> Explained:
-    return Explained("FLOE-C203", f"a number is expected here, not {show(value)}", "write a number, such as `0.01`")
+def _number(value: ScalarValue) -> RefusedValue:
+    return RefusedValue("FLOE-C203", f"a number is expected here, not {show(value)}", "write a number, such as `0.01`")
 
 
-def _boolean(value: ScalarValue) -> Explained:
+def _boolean(value: ScalarValue) -> RefusedValue:
     text = str(value).lower()
     guess = (
         "true"
@@ -320,7 +320,7 @@ def _boolean(value: ScalarValue) -> Explained:
         if text in ("no", "off", "n", "0")
         else nearest(text, ("true", "false"))
     )
-    return Explained(
+    return RefusedValue(
         "FLOE-C203",
         f"`true` or `false` is expected here, not {show(value)}",
         "write `true` or `false`",
@@ -328,9 +328,9 @@ def _boolean(value: ScalarValue) -> Explained:
     )
 
 
-def _metadata(value: ScalarValue) -> Explained:
+def _metadata(value: ScalarValue) -> RefusedValue:
     guess = nearest(str(value).removeprefix(PREFIX), NAMES)
-    return Explained(
+    return RefusedValue(
         "FLOE-C204",
         f"{show(value)} is not one of Kafka's fields",
         f"use {listed(NAMES)}, or `header.NAME` for one header",
@@ -338,7 +338,7 @@ def _metadata(value: ScalarValue) -> Explained:
     )
 
 
-EXPLAINERS: dict[str, Callable[[ScalarValue], Explained]] = {
+EXPLAINERS: dict[str, Callable[[ScalarValue], RefusedValue]] = {
     "evolution": _evolution,
     "write-order": _write_order,
     "delete-when": _delete_when,

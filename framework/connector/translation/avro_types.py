@@ -54,7 +54,7 @@ def _of(kind: Any, path: str, above: tuple[str, ...], known: dict[str, Any]) -> 
         return path, problem
     name = str(kind.get("name", "")).rpartition(".")[2]
     if name and known.setdefault(name, kind) is not kind:
-        return path, f"two types are called `{name}`, and they are not told apart here"
+        return path, f"two types are called `{name}`, and they are not distinguished here"
     inner = kind.get("type")
     if inner == "record":
         found = (_of_field(each, path, (*above, name), known) for each in kind["fields"])

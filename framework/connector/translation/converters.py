@@ -53,7 +53,7 @@ _NEEDLESS = (
     (r"(key\.|value\.)?subject\.name\.strategy|latest\.compatibility\.strict", "a schema is found by the id in the record"),
     (r"discard\.type\.doc\.default", "floe uses no defaults of a schema"),
     (r"json\.fail\.(invalid\.schema|unknown\.properties)", "floe does not ask whether JSON keeps to its schema"),
-    (r"http\.(connect|read)\.timeout\.ms|max\.retries|retries\.(wait|max\.wait)\.ms", "floe has a patience of its own"),
+    (r"http\.(connect|read)\.timeout\.ms|max\.retries|retries\.(wait|max\.wait)\.ms", "floe has a retry policy of its own"),
     (r"converter\.type", "Connect sets it itself"),
 )  # fmt: skip
 _NEEDLESS_APICURIO = (
@@ -72,8 +72,8 @@ _DECIDE: Mapping[str, tuple[tuple[str, ...], str]] = {
     "generate.struct.for.nulls": (("false",), "null becomes an object"),
     "ignore.default.for.nullables": (("true",), "null becomes the default that the schema has for the field"),
     "int.for.enums": (("false",), "an enum becomes its number"),
-    "optional.for.nullables": (("false",), "which fields may be null is told otherwise"),
-    "optional.for.proto2": (("true",), "which fields may be null is told otherwise"),
+    "optional.for.nullables": (("false",), "which fields may be null is said otherwise"),
+    "optional.for.proto2": (("true",), "which fields may be null is said otherwise"),
     "use.optional.for.nonrequired": (("false", "true"), ""),
     "wrapper.for.nullables": (("false",), "a wrapper is an object"),
     "wrapper.for.raw.primitives": (("true",), "a wrapper is an object"),

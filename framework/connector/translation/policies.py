@@ -13,7 +13,7 @@ from framework.config.rules.permitted import is_property_allowed, never_a_proper
 from framework.config.spec import PartitionFieldSpec
 from framework.config.units import COLUMN, partition_text
 from framework.config.values.transforms import TRANSFORMS
-from framework.connector.translation.settings_reader import Reader
+from framework.connector.translation.settings_reader import SettingsReader
 from framework.connector.translation.untranslatable import refused
 
 Values = dict[str, Any]
@@ -22,7 +22,7 @@ _MAKES_NONE = "the sink makes tables without a partition"
 _LEAVES_TABLES_ALONE = {"columns": "discard_value", "data_type": "freeze", "nullability": "freeze"}
 
 
-def policies(reader: Reader, tables: list[str]) -> tuple[Values, list[Values]]:
+def policies(reader: SettingsReader, tables: list[str]) -> tuple[Values, list[Values]]:
     """`tables.defaults` and `tables.overrides`. Raises ConfigError."""
     create: Values = {"enabled": reader.flag("iceberg.tables.auto-create-enabled")}
     partition = _partition(reader, "iceberg.tables.default-partition-by", create["enabled"])
@@ -46,7 +46,7 @@ def policies(reader: Reader, tables: list[str]) -> tuple[Values, list[Values]]:
     return defaults, [one for table in tables if (one := _override(reader, table, create["enabled"])) is not None]
 
 
-def _override(reader: Reader, table: str, creates: bool) -> Values | None:
+def _override(reader: SettingsReader, table: str, creates: bool) -> Values | None:
     override: Values = {"match": table}
     partition = _partition(reader, f"iceberg.table.{table}.partition-by", creates)
     if partition:
@@ -59,14 +59,14 @@ def _override(reader: Reader, table: str, creates: bool) -> Values | None:
     return override if len(override) > 1 else None
 
 
-def _branch(reader: Reader, key: str) -> str | None:
+def _branch(reader: SettingsReader, key: str) -> str | None:
     branch = reader.take(key)
     if branch == "":
         raise refused(key, "the sink cannot commit to a branch without a name", "remove the key, or name a branch")
     return branch
 
 
-def _partition(reader: Reader, key: str, creates: bool) -> list[str]:
+def _partition(reader: SettingsReader, key: str, creates: bool) -> list[str]:
     text = reader.take(key)
     if not text:
         return []
@@ -108,7 +108,7 @@ def _partition_field(key: str, part: str) -> PartitionFieldSpec:
     return PartitionFieldSpec(column, transform, number)
 
 
-def _properties(reader: Reader, creates: bool) -> Values:
+def _properties(reader: SettingsReader, creates: bool) -> Values:
     properties: Values = {}
     for kind in ("auto-create-props", "write-props"):
         prefix = f"iceberg.tables.{kind}."
@@ -138,7 +138,7 @@ def _properties(reader: Reader, creates: bool) -> Values:
     return properties
 
 
-def errors(reader: Reader, tables: list[str]) -> Values:
+def errors(reader: SettingsReader, tables: list[str]) -> Values:
     """`errors` of the pipeline file."""
     tolerance = (reader.take("errors.tolerance") or "none").strip().lower()
     if tolerance not in ("all", "none"):

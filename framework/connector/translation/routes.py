@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from framework.config.names.patterns import compiled
-from framework.connector.translation.transforms.record_shape import Shape, is_struct
+from framework.connector.translation.transforms.record_shape import RecordShape, is_struct
 from framework.connector.translation.untranslatable import Untranslatable, refused, same_regex
 
 TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)+\Z")
@@ -21,7 +21,7 @@ ROUTE_FIELD, DYNAMIC, TABLES = "iceberg.tables.route-field", "iceberg.tables.dyn
 
 
 @dataclass
-class Routed:
+class ConnectorRoutes:
     """`tables` in the order of the configuration; `notes` are (key, sentence) of what is good to know."""
 
     tables: list[str]
@@ -30,7 +30,7 @@ class Routed:
     notes: list[tuple[str, str]] = field(default_factory=list)
 
 
-def routes_of(settings: dict[str, str], given_tables: tuple[str, ...], shape: Shape) -> Routed:
+def routes_of(settings: dict[str, str], given_tables: tuple[str, ...], shape: RecordShape) -> ConnectorRoutes:
     """The tables and the rules of a sink.
 
     Raises:
@@ -44,7 +44,7 @@ def routes_of(settings: dict[str, str], given_tables: tuple[str, ...], shape: Sh
         raise refused(ROUTE_FIELD, "dynamic routing needs it")
     topics = _topics(route_field, shape)
     tables = _tables(settings, given_tables, is_dynamic, route_field or "?", topics)
-    routed = Routed(tables, {})
+    routed = ConnectorRoutes(tables, {})
     rules: list[dict[str, Any]] = []
     for table in tables:
         key = f"iceberg.table.{table}.route-regex"
@@ -107,7 +107,7 @@ def _tables(
     return list(dict.fromkeys(listed))
 
 
-def _topics(route_field: str | None, shape: Shape) -> dict[str, str] | None:
+def _topics(route_field: str | None, shape: RecordShape) -> dict[str, str] | None:
     """The route field's value for each topic, where it holds the topic's name; None where a rule looks at the field.
 
     Raises:
@@ -119,11 +119,11 @@ def _topics(route_field: str | None, shape: Shape) -> dict[str, str] | None:
     column = shape.column(head)
     if column is None:
         if shape.columns is not None:
-            told = ", ".join(one.name for one in shape.columns)
+            reported = ", ".join(one.name for one in shape.columns)
             raise refused(
                 ROUTE_FIELD,
                 f"behind the transforms no record has the field `{head}`, so the sink writes none",
-                f"route by one of these fields: {told}",
+                f"route by one of these fields: {reported}",
             )
         if head in shape.hints:
             raise refused(ROUTE_FIELD, f"a transform makes a moment of `{head}`, and rules look at text")

@@ -1,7 +1,7 @@
-"""Reads the settings of a connector and keeps account: what was used, and what is to be told.
+"""Reads the settings of a connector and keeps account: what was used, and what is to be reported.
 
 In: settings as text. Out: values by key. Invariant: whatever is asked for counts as used, so that in the end every other
-key can be told by name.
+key can be recognized by name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Note:
 
 
 @dataclass
-class Reader:
+class SettingsReader:
     """Settings, those that were used, and the notes on them."""
 
     settings: dict[str, str]

@@ -17,12 +17,12 @@ from framework.connector.translation.avro_types import difference
 from framework.connector.translation.converters import KEY as CONVERTER
 from framework.connector.translation.converters import format_of
 from framework.connector.translation.policies import errors, policies
-from framework.connector.translation.routes import Routed, routes_of
-from framework.connector.translation.settings_reader import Note, Reader
+from framework.connector.translation.routes import ConnectorRoutes, routes_of
+from framework.connector.translation.settings_reader import Note, SettingsReader
 from framework.connector.translation.target.keys import NAMES, is_passed_over, why_not
 from framework.connector.translation.target.target import target_of
 from framework.connector.translation.transforms.chain import check_names, step_names, step_of
-from framework.connector.translation.transforms.record_shape import Shape, select, shape_of
+from framework.connector.translation.transforms.record_shape import RecordShape, select, shape_of
 from framework.connector.translation.transforms.values import apply
 from framework.connector.translation.untranslatable import PARTIAL, Untranslatable, refused, same_regex
 from framework.connector.translation.whole_sinks import check_whole
@@ -98,7 +98,7 @@ def import_connector(
 
 
 @dataclass
-class _Import(Reader):
+class _Import(SettingsReader):
     given_tables: tuple[str, ...] = ()
     fields: Mapping[str, str] | None = None
     deletes_when: str | None = None
@@ -121,8 +121,8 @@ class _Import(Reader):
             if self.settings.get("connector.class", "").startswith("io.tabular."):
                 self.note("connector.class", _NUMBERS_OF_TABULAR, lost=True)
         self._add_writes(tables, defaults, overrides, sql)
-        self._tell_case(routed, sql, defaults)
-        self._tell_partition(source, defaults)
+        self._report_case(routed, sql, defaults)
+        self._report_partition(source, defaults)
         control = self.take("iceberg.control.topic") or "control-iceberg"
         # Connect writes Avro to its control topic, and floe refuses a control topic that holds what is not its own.
         self.note("iceberg.control.topic", f"`{control}` belongs to Connect; floe's commit log is `{control}-floe`")
@@ -143,9 +143,9 @@ class _Import(Reader):
             self.note(key, reason, lost)
         for problem in target.refused:
             self.refuse("source", problem)
-        told = self.taken | target.used | {note.key for note in self.notes} | {todo.key for todo in self.todos}
+        reported = self.taken | target.used | {note.key for note in self.notes} | {todo.key for todo in self.todos}
         for key in self.settings:
-            if key not in told:
+            if key not in reported:
                 self._explain(key)
         in_target = tuple(key for key in self.settings if key in target.used)
         return Imported(_as_written(pipeline), target.values, tuple(self.notes), in_target, tuple(self.todos))
@@ -171,22 +171,22 @@ class _Import(Reader):
             raise problem.as_error()
         self.todos.append(Todo(place, problem.key, problem.message))
 
-    def _routed(self, shape: Shape) -> Routed:
+    def _routed(self, shape: RecordShape) -> ConnectorRoutes:
         routed = routes_of(self.settings, self.given_tables, shape)
         self.taken |= routed.taken
         for key, reason in routed.notes:
             self.note(key, reason)
         return routed
 
-    def _tell_case(self, routed: Routed, sql: str | None, defaults: Values) -> None:
-        """The sink tells upper from lower case everywhere but in the names of columns."""
+    def _report_case(self, routed: ConnectorRoutes, sql: str | None, defaults: Values) -> None:
+        """The sink distinguishes upper from lower case everywhere but in the names of columns."""
         looks = any("field" in rule.get("when", {}) for rule in routed.values["rules"])
         if defaults["case"] == "insensitive" and (looks or sql is not None):
             message = "the sink's transforms and rules find a field in one spelling only, and floe's then in any"
             remedy = "if all records spell their fields alike, set it to false, or `--allow-partial` writes the file with a TODO"
             self.refuse("tables", Untranslatable("iceberg.tables.schema-case-insensitive", message, remedy))
 
-    def _tell_partition(self, source: Values, defaults: Values) -> None:
+    def _report_partition(self, source: Values, defaults: Values) -> None:
         """Where a table gets its columns from records, the sink makes a long of the partition's number."""
         adds = defaults["create"]["enabled"] or defaults["evolve"]["columns"] == "evolve"
         if adds and "partition" in source.get("metadata_columns", ()) and not self._has_schema:
@@ -209,7 +209,7 @@ class _Import(Reader):
 
     # ---- source ------------------------------------------------------------------------------------------------
 
-    def _shape(self) -> Shape:
+    def _shape(self) -> RecordShape:
         """The records behind all transforms; what cannot be said is refused, or left to do."""
         topics = self.settings.get("topics")
         listed = _listed(topics) if topics else None
@@ -225,7 +225,7 @@ class _Import(Reader):
             raise refused("--fields", str(error)) from None
         return self._transformed(shape, names)
 
-    def _passes_unchanged(self, shape: Shape, names: list[str]) -> bool:
+    def _passes_unchanged(self, shape: RecordShape, names: list[str]) -> bool:
         """Whether the transforms leave the fields of the records alone, so that SQL is not needed."""
         try:
             for name in names:
@@ -234,7 +234,7 @@ class _Import(Reader):
             return False
         return all(column.metadata is not None for column in shape.added)
 
-    def _transformed(self, shape: Shape, names: list[str]) -> Shape:
+    def _transformed(self, shape: RecordShape, names: list[str]) -> RecordShape:
         for name in names:
             try:
                 shape = apply(step_of(name, self.settings), shape)
@@ -244,7 +244,7 @@ class _Import(Reader):
                 raise refused(f"transforms.{name}", str(error)) from None
         return shape
 
-    def _source(self, shape: Shape) -> Values:
+    def _source(self, shape: RecordShape) -> Values:
         kafka: Values = {"connection": "main"}
         topics, pattern = self.take("topics"), self.take("topics.regex")
         if topics:
@@ -312,7 +312,7 @@ class _Import(Reader):
     def _has_schema(self) -> bool:
         return format_of(self.settings.get("value.converter", "")) is not None
 
-    def _sql(self, shape: Shape) -> str | None:
+    def _sql(self, shape: RecordShape) -> str | None:
         """The SELECT that gives the columns that the sink writes."""
         for column in shape.added:
             if column.metadata is None and column.sql is None:
@@ -342,7 +342,7 @@ class _Import(Reader):
         for key, reason in writes.notes:
             self.note(key, reason, lost=True)
         if writes.defaults or writes.tables:
-            self._tell_moves(writes, tables, defaults, overrides)
+            self._report_moves(writes, tables, defaults, overrides)
         if writes.defaults:
             defaults["write"] = writes.defaults
         for table, write in writes.tables:
@@ -351,7 +351,7 @@ class _Import(Reader):
                 overrides.append(override := {"match": table})
             override["write"] = write
 
-    def _tell_moves(self, writes: Writes, tables: list[str], defaults: Values, overrides: list[Values]) -> None:
+    def _report_moves(self, writes: Writes, tables: list[str], defaults: Values, overrides: list[Values]) -> None:
         """The sink's deletes by key hold in one partition alone."""
         own = {override["match"]: override for override in overrides}
         for table in tables:

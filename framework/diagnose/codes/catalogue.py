@@ -27,7 +27,7 @@ from framework.diagnose.codes.setup import plans as codes_plans
 from framework.diagnose.codes.setup import setup as codes_setup
 from framework.diagnose.codes.setup import submit as codes_submit
 from framework.diagnose.entry import CodeEntry
-from framework.diagnose.transcript import mending_lines, seen_lines
+from framework.diagnose.transcript import repair_lines, seen_lines
 
 _FAMILIES = (
     codes_yaml.ENTRIES,
@@ -61,13 +61,13 @@ def lookup(word: str) -> CodeEntry | None:
 
 
 def explanation(entry: CodeEntry) -> str:
-    """The page of one code: what it means, what it looks like, and what mends it."""
+    """The page of one code: what it means, what it looks like, and how to repair it."""
     parts = [f"{entry.code}: {entry.title}", "", entry.text]
     shown = (
         ("wrong", entry.wrong.rstrip("\n").split("\n") if entry.wrong else []),
         ("right", entry.right.rstrip("\n").split("\n") if entry.right else []),
         ("what you see", seen_lines(entry)),
-        ("what mends it" if entry.transcript else "check it with", mending_lines(entry)),
+        ("how to repair it" if entry.transcript else "check it with", repair_lines(entry)),
     )
     for word, lines in shown:
         if lines:

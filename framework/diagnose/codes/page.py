@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from framework.diagnose.codes.catalogue import CODES
-from framework.diagnose.transcript import mending_lines, seen_lines
+from framework.diagnose.transcript import repair_lines, seen_lines
 
 _FAMILIES = (
     ("C", "Files and options", "Exit code 2. Nothing was run."),
@@ -35,5 +35,5 @@ def page() -> str:
                     parts += ["", f"{word}:", "", f"```{language}", *text.rstrip("\n").split("\n"), "```"]
             if entry.transcript:
                 parts += ["", "What you see:", "", "```text", *seen_lines(entry), "```"]
-                parts += ["", "What mends it:", "", "```text", *mending_lines(entry), "```"]
+                parts += ["", "How to repair it:", "", "```text", *repair_lines(entry), "```"]
     return "\n".join(parts) + "\n"

@@ -20,7 +20,7 @@ from framework.adapters.kafka.control.record_time import record_time_ms
 from framework.adapters.kafka.control.topic import check_control_topic
 from framework.commit.dead_letter_replay import is_replay, is_replay_topic
 from framework.commit.offsets import PartitionKey, SafeOffset, decode_metadata
-from framework.commit.risks import in_danger
+from framework.commit.risks import nearest_to_retention
 from framework.errors import StateDisagreement
 from framework.observe.liveness import live_members
 from framework.overview.build import Built, held_of, overview
@@ -41,7 +41,7 @@ BUILD_EVERY_S = 1.0
 
 
 @dataclass(frozen=True)
-class Looked:
+class LiveTarget:
     """What is looked at."""
 
     target: str
@@ -53,7 +53,7 @@ class Looked:
 class OverviewReader:
     """`start`, then `view` from any thread, then `close`."""
 
-    def __init__(self, looked: Looked, say: Callable[[str], None]) -> None:
+    def __init__(self, looked: LiveTarget, say: Callable[[str], None]) -> None:
         self._looked = looked
         self._say = say
         self._admin = KafkaAdmin(looked.kafka)
@@ -211,12 +211,12 @@ class OverviewReader:
             for key, end in sorted(ends.items())
         )
         runs = tuple(m.run for m in live_members(self._admin, self._looked.prefix, name) if m.run)
-        partitions = self._with_danger(name, partitions)
+        partitions = self._with_retention(name, partitions)
         return PipelineFactsSeen(runs, partitions, tuple(t for t in topics if t not in found), foreign)
 
-    def _with_danger(self, name: str, partitions: tuple[PartitionView, ...]) -> tuple[PartitionView, ...]:
+    def _with_retention(self, name: str, partitions: tuple[PartitionView, ...]) -> tuple[PartitionView, ...]:
         """The worst partition gets since when its records wait, where retention is near them: looked for seldom."""
-        worst = in_danger(held_of(partitions))
+        worst = nearest_to_retention(held_of(partitions))
         if worst is None:
             self._waiting_since.pop(name, None)
             return partitions

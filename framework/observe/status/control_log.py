@@ -43,15 +43,15 @@ from framework.commit.machine.effects import (
 from framework.commit.machine.progress.chain import settled_link
 from framework.commit.machine.queues import drop_announcements
 from framework.commit.machine.step import CoordinatorState, Limits, start_offset, step
-from framework.commit.risks import Seats, seat_word
+from framework.commit.risks import LeadershipHistory, leadership_claim
 from framework.errors import FloeError
-from framework.observe.status.model import Word
+from framework.observe.status.model import LatestEvent
 
 if TYPE_CHECKING:
     from framework.adapters.iceberg.tables import IcebergTables
 
 TAIL = 20_000
-WORD_TAIL = 10_000  # undecoded for the most part
+EVENT_TAIL = 10_000  # undecoded for the most part
 ALL_DUE_MS = 2**53  # later than any interval ends
 # Who only looks keeps all that waits: the bounds of a coordinator's memory are for those that go on for weeks.
 READER = Limits(pending_files=2**53, undrained_files=2**53)
@@ -59,9 +59,9 @@ READER = Limits(pending_files=2**53, undrained_files=2**53)
 
 @dataclass
 class ControlLog:
-    """What the log says up to `end`. `by_word`: what it tells of commits is believed, and not looked for in the tables.
+    """What the log says up to `end`. `by_word`: what it reports of commits is believed, and not looked for in the tables.
     `links` holds the newest batch, heartbeat or settled offsets of each pipeline,
-    good or not; `state.pipelines` the good chains; `deployed` what each pipeline's newest run told that it runs."""
+    good or not; `state.pipelines` the good chains; `deployed` what each pipeline's newest run published that it runs."""
 
     facts: ControlTopicFacts
     end: int
@@ -70,11 +70,11 @@ class ControlLog:
     commits: dict[str, CommitToTable] = field(default_factory=dict)
     deployed: dict[str, Deployed] = field(default_factory=dict)
     reports: dict[str, dict[str, StateChanged]] = field(default_factory=dict)
-    """Of pipelines: by name, and by the run that told; the newest run last."""
+    """Of pipelines: by name, and by the run that reported; the newest run last."""
     by_word: bool = False
-    words: dict[str, Word] = field(default_factory=dict)  # by pipeline, the newest of any of its runs
-    word: Word | None = None  # the newest of any coordinator
-    seats: Seats = field(default_factory=Seats)
+    words: dict[str, LatestEvent] = field(default_factory=dict)  # by pipeline, the newest of any of its runs
+    word: LatestEvent | None = None  # the newest of any coordinator
+    leadership: LeadershipHistory = field(default_factory=LeadershipHistory)
     writers: dict[str, frozenset[str]] = field(default_factory=dict)  # by table, pipelines whose batches named it
 
     def read(self, record: Read, catalog: IcebergTables | None) -> None:
@@ -105,17 +105,17 @@ class ControlLog:
     def _hear(self, record: Read) -> None:
         """Whose word it is, and which tables it names."""
         event = record.event
-        self.seats = self.seats.after(seat_word(event))
+        self.leadership = self.leadership.after(leadership_claim(event))
         if isinstance(event, DataComplete | Heartbeat | Deployed):
-            self.words[event.pipeline] = Word(event.run, record.timestamp_ms or 0)
+            self.words[event.pipeline] = LatestEvent(event.run, record.timestamp_ms or 0)
         elif isinstance(event, StateChanged) and event.subject is Subject.PIPELINE:
-            self.words[event.name] = Word(event.by, event.timestamp_ms)
+            self.words[event.name] = LatestEvent(event.by, event.timestamp_ms)
         elif isinstance(event, StateChanged):
-            self.word = Word(event.by, event.timestamp_ms)
+            self.word = LatestEvent(event.by, event.timestamp_ms)
         elif isinstance(event, CommitComplete):
-            self.word = Word(event.coordinator, event.timestamp_ms)
+            self.word = LatestEvent(event.coordinator, event.timestamp_ms)
         elif isinstance(event, CommitToTable):
-            self.word = Word(self.word.by if self.word is not None else "", event.timestamp_ms)
+            self.word = LatestEvent(self.word.by if self.word is not None else "", event.timestamp_ms)
         if isinstance(event, DataComplete):
             for table in event.tables:
                 known = self.writers.get(table, frozenset())
@@ -177,7 +177,7 @@ def read_control_log(
     return log
 
 
-def read_word(
+def read_latest_event(
     admin: KafkaAdmin, kafka: dict[str, str], control_topic: str, group: str, catalog: IcebergTables | None = None
 ) -> tuple[ControlLog, ControlLog | None]:
     """What the log says, believed; and with a catalog also what the same records come to when the tables are looked at.
@@ -225,7 +225,7 @@ def _worth_decoding(records: Sequence[RawRecord], begin: int) -> Iterable[RawRec
 
 
 def _assigned(admin: KafkaAdmin, control_topic: str, group: str) -> tuple[Assigned, ControlTopicFacts]:
-    """What a coordinator would be told at its start."""
+    """What a coordinator would know at its start."""
     facts = check_control_topic(admin, control_topic)
     stored = admin.group_offsets(group, [(control_topic, 0)]).get((control_topic, 0))
     mark = mark_of(stored.metadata) if stored else Mark()
@@ -249,5 +249,5 @@ def _empty(facts: ControlTopicFacts, assigned: Assigned, end: int) -> ControlLog
 
 
 def _first(assigned: Assigned, log: ControlLog) -> int:
-    tail = WORD_TAIL if log.by_word else TAIL
+    tail = EVENT_TAIL if log.by_word else TAIL
     return min(start_offset(assigned), max(log.facts.log_start, log.end - tail))

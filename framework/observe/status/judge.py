@@ -1,7 +1,7 @@
 """Where everything stands, judged from the control log, from what the broker shows, and, if somebody looked, the tables.
 
-In: a folded `ControlLog`, `Seen`, and `Looked` or None, all as values; the time is an argument. Out: a `Status`. Pure:
-nothing is asked of anybody. Without a look at the tables the log's word counts: a commit that it does not tell of yet
+In: a folded `ControlLog`, `BrokerView`, and `StatusInput` or None, all as values; the time is an argument. Out: a `Status`. Pure:
+nothing is asked of anybody. Without a look at the tables the log counts: a commit that it does not report yet
 still waits, and a table is as the coordinator last said; `Status.word` and `PipelineStatus.word` say whose words those
 are and how old. The states are judged by the functions that the metrics use.
 """
@@ -28,7 +28,7 @@ from framework.commit.machine.reporting.condition import PipelineFacts, TableFac
 from framework.commit.machine.reporting.health import table_health
 from framework.commit.maintenance.health import TableHealth
 from framework.commit.offsets import PartitionKey, SafeOffset
-from framework.commit.risks import Danger, Held, coordinator_flaps, retention_near
+from framework.commit.risks import Held, Risk, coordinator_flaps, retention_near
 from framework.config.spec import TemplateUse
 from framework.diagnose.counted import counted
 from framework.observe.status.control_log import ControlLog
@@ -58,7 +58,7 @@ class PipelineSeen:
 
 
 @dataclass(frozen=True)
-class Seen:
+class BrokerView:
     """What the broker shows now. `coordinator`: who owns the control topic, None: nobody."""
 
     coordinator: str | None
@@ -75,7 +75,7 @@ class TableLook:
 
 
 @dataclass(frozen=True)
-class Looked:
+class StatusInput:
     """`log`: the same records, folded with what the tables record; `tables` by name."""
 
     log: ControlLog
@@ -90,7 +90,7 @@ def table_names(log: ControlLog) -> list[str]:
     return sorted(set(log.commits) | set(log.state.tables))
 
 
-def status_of(target: str, log: ControlLog, seen: Seen, now_ms: int, looked: Looked | None = None) -> Status:
+def status_of(target: str, log: ControlLog, seen: BrokerView, now_ms: int, looked: StatusInput | None = None) -> Status:
     """Everything that the log knows of, once."""
     facts, stopped = log.facts, log.state.stopped
     low = low_water(looked.log.state if looked is not None else log.state) if stopped is None else facts.log_start
@@ -117,23 +117,23 @@ def status_of(target: str, log: ControlLog, seen: Seen, now_ms: int, looked: Loo
         read_ms=now_ms,
         word=log.word,
         verified=looked is not None,
-        dangers=tuple(_dangers(log, seen, now_ms)),
+        risks=tuple(_risks(log, seen, now_ms)),
     )
 
 
-def _dangers(log: ControlLog, seen: Seen, now_ms: int) -> Iterator[Danger]:
+def _risks(log: ControlLog, seen: BrokerView, now_ms: int) -> Iterator[Risk]:
     for name in pipeline_names(log):
         near = retention_near(name, seen.pipelines[name].held) if name in seen.pipelines else None
         if near is not None:
             yield near
-    flaps = coordinator_flaps(log.facts.name, log.seats.takeovers_ms, now_ms)
+    flaps = coordinator_flaps(log.facts.name, log.leadership.takeovers_ms, now_ms)
     if flaps is not None:
         yield flaps
 
 
-def template_of(told: Deployed | None) -> TemplateUse | None:
+def template_of(reported: Deployed | None) -> TemplateUse | None:
     """The template that a run said it was made with."""
-    value = told.plan.get("template") if told else None
+    value = reported.plan.get("template") if reported else None
     keys = tuple(each.name for each in fields(TemplateUse))
     if not isinstance(value, dict) or not all(isinstance(value.get(key), str) for key in keys):
         return None
@@ -203,7 +203,7 @@ def _age_ms(moment_ms: int | None, now_ms: int) -> int | None:
     return max(0, now_ms - moment_ms) if moment_ms is not None else None
 
 
-def _table(name: str, log: ControlLog, coordinated: bool, now_ms: int, looked: Looked | None) -> TableStatus:
+def _table(name: str, log: ControlLog, coordinated: bool, now_ms: int, looked: StatusInput | None) -> TableStatus:
     said = _one_table(name, log, coordinated, now_ms, None, False)
     if looked is None:
         return said

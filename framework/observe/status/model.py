@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from framework.commit.events.event_types import Accounting, Health, Holds
 from framework.commit.offsets import Gaps
-from framework.commit.risks import Danger
+from framework.commit.risks import Risk
 from framework.config.names.table_names import name_matches
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ TROUBLED = frozenset({Health.BLOCKED, Health.STALLED, Health.FAILED})
 
 
 @dataclass(frozen=True)
-class Word:
+class LatestEvent:
     """Something that was said in the control log: by which run or coordinator, and when by its clock."""
 
     by: str
@@ -48,8 +48,8 @@ class PartitionStatus:
 
 @dataclass(frozen=True)
 class PipelineStatus:
-    """`totals` is the sum of invariant 8 since the pipeline first ran. `since_ms` is None where nobody told, `template`
-    where the newest run told of none. Every record with a timestamp before `valid_through_ms` is visible in its tables,
+    """`totals` is the sum of invariant 8 since the pipeline first ran. `since_ms` is None where nobody reported, `template`
+    where the newest run published of none. Every record with a timestamp before `valid_through_ms` is visible in its tables,
     and `freshness_ms` is how long ago that was; `word` is the newest thing that a run of it said."""
 
     pipeline: str
@@ -66,7 +66,7 @@ class PipelineStatus:
     template: TemplateUse | None = None
     valid_through_ms: int | None = None
     freshness_ms: int | None = None
-    word: Word | None = None
+    word: LatestEvent | None = None
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class ControlStatus:
 @dataclass(frozen=True)
 class Status:
     """As of `read_ms`. `word` is the newest thing that a coordinator said, None where it said nothing in the part of the
-    log that was read. `verified`: the tables were looked at besides. `dangers` threaten what may be well still.
+    log that was read. `verified`: the tables were looked at besides. `risks` threaten what may be well still.
     """
 
     target: str
@@ -153,20 +153,20 @@ class Status:
     tables: tuple[TableStatus, ...]
     pauses: tuple[PauseStatus, ...]
     read_ms: int = 0
-    word: Word | None = None
+    word: LatestEvent | None = None
     verified: bool = False
-    dangers: tuple[Danger, ...] = ()
+    risks: tuple[Risk, ...] = ()
 
     @property
     def exit_code(self) -> int:
         """0, or `TROUBLE` where something needs a person."""
         states = {p.state for p in self.pipelines} | {t.state for t in self.tables}
-        is_troubled = self.control.reason or self.dangers or states & TROUBLED
+        is_troubled = self.control.reason or self.risks or states & TROUBLED
         return TROUBLE if is_troubled else 0
 
     def to_json(self) -> dict[str, object]:
         """The document that `floe status --json` prints."""
-        value = asdict(self)
+        value = {"dangers" if name == "risks" else name: part for name, part in asdict(self).items()}
         for table in value["tables"]:
             if table["health"] is None:
                 del table["health"]
@@ -194,9 +194,9 @@ def filtered(
         status,
         pipelines=tuple(p for p in shown if not states or p.state in states),
         tables=tuple(t for t in status.tables if wanted(t) and (not states or t.state in states)),
-        dangers=tuple(
-            danger
-            for danger in status.dangers
-            if (named(danger.name) if danger.kind == "pipeline" else not (pipelines or tables)) and not states
+        risks=tuple(
+            risk
+            for risk in status.risks
+            if (named(risk.name) if risk.kind == "pipeline" else not (pipelines or tables)) and not states
         ),
     )

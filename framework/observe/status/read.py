@@ -18,15 +18,15 @@ from framework.adapters.kafka.control.record_time import record_time_ms
 from framework.commit.dead_letter_replay import is_replay_topic
 from framework.commit.maintenance.health import TableHealth
 from framework.commit.offsets import PartitionKey, SafeOffset, decode_metadata
-from framework.commit.risks import Held, in_danger
+from framework.commit.risks import Held, nearest_to_retention
 from framework.config.values.maintenance import MaintenancePolicy
 from framework.errors import FloeError, StateDisagreement
 from framework.observe.liveness import live_members
-from framework.observe.status.control_log import ControlLog, read_word
+from framework.observe.status.control_log import ControlLog, read_latest_event
 from framework.observe.status.judge import (
-    Looked,
+    BrokerView,
     PipelineSeen,
-    Seen,
+    StatusInput,
     TableLook,
     newest_link,
     pipeline_names,
@@ -38,13 +38,13 @@ from framework.observe.status.model import (
     TROUBLE,
     CommitStatus,
     ControlStatus,
+    LatestEvent,
     PartitionStatus,
     PauseStatus,
     PendingStatus,
     PipelineStatus,
     Status,
     TableStatus,
-    Word,
     filtered,
 )
 from framework.plan.compile import coordinator_group, group_id
@@ -56,13 +56,13 @@ __all__ = [
     "TROUBLE",
     "CommitStatus",
     "ControlStatus",
+    "LatestEvent",
     "PartitionStatus",
     "PauseStatus",
     "PendingStatus",
     "PipelineStatus",
     "Status",
     "TableStatus",
-    "Word",
     "filtered",
     "read_status",
     "template_of",
@@ -93,7 +93,7 @@ def read_status(
     group = coordinator_group(prefix, control_topic)
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="status") as pool:
         members = pool.submit(admin.group_members, group)
-        log, looked_log = read_word(admin, kafka, control_topic, group, catalog)
+        log, looked_log = read_latest_event(admin, kafka, control_topic, group, catalog)
         names = pipeline_names(log)
         pipelines = dict(
             zip(names, pool.map(lambda name: _pipeline(admin, kafka, prefix, name, log), names), strict=True)
@@ -102,8 +102,8 @@ def read_status(
     looked = None
     if catalog is not None and looked_log is not None:
         tables = {name: _look(name, catalog, name in log.commits, with_health) for name in table_names(log)}
-        looked = Looked(looked_log, tables)
-    return status_of(target_name, log, Seen(owner, pipelines), int(time.time() * 1000), looked)
+        looked = StatusInput(looked_log, tables)
+    return status_of(target_name, log, BrokerView(owner, pipelines), int(time.time() * 1000), looked)
 
 
 def _pipeline(admin: KafkaAdmin, kafka: dict[str, str], prefix: str, name: str, log: ControlLog) -> PipelineSeen:
@@ -139,7 +139,7 @@ def _held(
     """What topics hold of the partitions of which something was announced; the worst one with since when its records wait,
     where retention is near them."""
     found = tuple(Held(*key, start, ends[key], group[key].offset) for key, start in starts.items())
-    worst = in_danger(found)
+    worst = nearest_to_retention(found)
     if worst is None:
         return found
     since_ms = record_time_ms(kafka, worst.topic, worst.partition, max(worst.log_start, worst.safe_offset))

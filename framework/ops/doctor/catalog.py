@@ -2,7 +2,7 @@
 can Spark read those that are there.
 
 In: a catalog's settings, secrets resolved. Out: Findings. It creates one scratch namespace, `floe_doctor_...`, and
-removes it with everything in it; no other name is touched, but for columns that it is told to rename (`mend`).
+removes it with everything in it; no other name is touched, but for columns that it is asked to rename (`repair`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument
 from framework.diagnose.suggest import listed
 from framework.errors import FloeError
-from framework.ops.doctor.model import Finding, error, ok, warning
+from framework.ops.doctor.model import DoctorFinding, error, ok, warning
 from framework.table.changes import AlterTable
-from framework.table.readable import faults, with_names_mended
+from framework.table.readable import faults, with_names_repaired
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -35,7 +35,7 @@ SCRATCH = "floe_doctor_"
 MOST_TABLES = 1000
 
 
-def examine(name: str, connect: Callable[[], Mapping[str, str]]) -> Iterator[Finding]:
+def examine(name: str, connect: Callable[[], Mapping[str, str]]) -> Iterator[DoctorFinding]:
     """Reachable; then namespace, table, data file, commit, read, drop, each the reason of the next.
 
     Args:
@@ -67,7 +67,7 @@ def examine(name: str, connect: Callable[[], Mapping[str, str]]) -> Iterator[Fin
             opened.drop_namespace(namespace)
 
 
-def shared_places(catalogs: Mapping[str, Mapping[str, SettingValue]]) -> Iterator[Finding]:
+def shared_places(catalogs: Mapping[str, Mapping[str, SettingValue]]) -> Iterator[DoctorFinding]:
     """A warning for each warehouse that several catalogs have: tables of one name would lie in one place."""
     found: dict[str, list[str]] = {}
     for name, settings in sorted(catalogs.items()):
@@ -83,7 +83,7 @@ def shared_places(catalogs: Mapping[str, Mapping[str, SettingValue]]) -> Iterato
             )
 
 
-def unreadable_tables(tables: IcebergTables, catalog: str, target: str) -> Iterator[Finding]:
+def unreadable_tables(tables: IcebergTables, catalog: str, target: str) -> Iterator[DoctorFinding]:
     """A line for each table whose definition Iceberg's Java library, and Spark with it, cannot read, or whose partition
     values an earlier version of floe damaged.
 
@@ -102,7 +102,7 @@ def unreadable_tables(tables: IcebergTables, catalog: str, target: str) -> Itera
         found = faults(definition_of(loaded.metadata)) if loaded is not None else ()
         sound += not found
         for fault in found:
-            remedy = f"floe doctor --mend {argument(name)} -t {argument(target)}" if fault.is_name else _BY_HAND
+            remedy = f"floe doctor --repair {argument(name)} -t {argument(target)}" if fault.is_name else _BY_HAND
             yield error(f"table {name}", f"Spark cannot read it: {fault}", remedy)
         if loaded is not None and (count := len(damaged_manifests(loaded.metadata, loaded.io, manifests_of(loaded)))):
             message = (
@@ -113,7 +113,7 @@ def unreadable_tables(tables: IcebergTables, catalog: str, target: str) -> Itera
     if len(names) > MOST_TABLES:
         more = counted(len(names) - MOST_TABLES, "more table")
         yield warning(
-            check, f"{more} were not looked at", f"floe doctor --mend TABLE -t {argument(target)} looks at one"
+            check, f"{more} were not looked at", f"floe doctor --repair TABLE -t {argument(target)} looks at one"
         )
 
 
@@ -123,7 +123,7 @@ _BY_HAND = (
 )
 
 
-def mend(tables: IcebergTables, name: str) -> Iterator[Finding]:
+def repair(tables: IcebergTables, name: str) -> Iterator[DoctorFinding]:
     """Renames the columns of a table whose names make it unreadable; ids, values and files stay as they are. A live run
     goes on with the table as it is then, and later records find the columns by their new names."""
     check = f"table {name}"
@@ -132,7 +132,7 @@ def mend(tables: IcebergTables, name: str) -> Iterator[Finding]:
         yield error(check, "there is no such table", "floe status lists the tables of a target")
         return
     metadata = loaded.metadata
-    schema, renamed = with_names_mended(definition_of(metadata))
+    schema, renamed = with_names_repaired(definition_of(metadata))
     if not renamed:
         yield ok(check, "no column's name keeps it from being read; nothing was changed")
         return
@@ -151,7 +151,7 @@ def mend(tables: IcebergTables, name: str) -> Iterator[Finding]:
         yield ok(check, f"column {'.'.join(path)!r} is now called {new!r}")
 
 
-def _write(check: str, opened: Catalog, table: str) -> Iterator[Finding]:
+def _write(check: str, opened: Catalog, table: str) -> Iterator[DoctorFinding]:
     import pyarrow as pa
     from pyiceberg.schema import Schema
     from pyiceberg.types import LongType, NestedField
@@ -177,7 +177,7 @@ def _write(check: str, opened: Catalog, table: str) -> Iterator[Finding]:
             yield from _remove(check, opened, table)
 
 
-def _remove(check: str, opened: Catalog, table: str) -> Iterator[Finding]:
+def _remove(check: str, opened: Catalog, table: str) -> Iterator[DoctorFinding]:
     files = [task.file.file_path for task in opened.load_table(table).scan().plan_files()]
     loaded = opened.load_table(table)
     try:

@@ -22,7 +22,7 @@ from framework.adapters.kafka.client import ClientLog, client_config, error_of
 from framework.adapters.kafka.control.topic import check_control_topic
 from framework.diagnose.counted import counted
 from framework.errors import SetupError
-from framework.ops.doctor.model import Finding, ask, error, ok, warning
+from framework.ops.doctor.model import DoctorFinding, ask, error, ok, warning
 from framework.plan.grants import Grant, Resource, grants_for, replay_grants
 from framework.plan.model import Plan
 from framework.runtime.source import no_topic_remedy
@@ -47,7 +47,7 @@ class Connection:
         return f"kafka {self.name} {what}".strip()
 
 
-def reachable(connection: Connection) -> Iterator[Finding]:
+def reachable(connection: Connection) -> Iterator[DoctorFinding]:
     admin = KafkaAdmin(connection.settings)
     cluster = admin.wait(admin.raw.describe_cluster(request_timeout=TIMEOUT_S), "describing the cluster")
     yield ok(
@@ -57,7 +57,7 @@ def reachable(connection: Connection) -> Iterator[Finding]:
     yield _encryption(connection)
 
 
-def _encryption(connection: Connection) -> Finding:
+def _encryption(connection: Connection) -> DoctorFinding:
     protocol = connection.settings.get("security.protocol", "plaintext").lower()
     hosts = {server.rpartition(":")[0].strip() for server in connection.settings["bootstrap.servers"].split(",")}
     if "ssl" not in protocol and not hosts <= set(_LOOPBACK):
@@ -69,7 +69,7 @@ def _encryption(connection: Connection) -> Finding:
     return ok(connection.check("encryption"), f"security.protocol is {protocol}")
 
 
-def control_topic(connection: Connection, topic: str) -> Iterator[Finding]:
+def control_topic(connection: Connection, topic: str) -> Iterator[DoctorFinding]:
     """What the protocol needs is an error where it fails; replication, of which floe knows only what is usual, a
     warning."""
     check = connection.check(f"topic {topic}")
@@ -96,7 +96,7 @@ def control_topic(connection: Connection, topic: str) -> Iterator[Finding]:
         yield ok(check, text)
 
 
-def source_topics(connection: Connection) -> Iterator[Finding]:
+def source_topics(connection: Connection) -> Iterator[DoctorFinding]:
     """Every topic that the plans name is there and can be read."""
     admin = KafkaAdmin(connection.settings)
     for plan in connection.plans:
@@ -116,7 +116,7 @@ def source_topics(connection: Connection) -> Iterator[Finding]:
 # ---- grants ---------------------------------------------------------------------------------------------------------
 
 
-def grants(connection: Connection) -> Iterator[Finding]:
+def grants(connection: Connection) -> Iterator[DoctorFinding]:
     """The least set, and for topics and groups whether the broker grants it. Of a transactional id nobody can ask."""
     admin = KafkaAdmin(connection.settings)
     principal = connection.settings.get("sasl.username", "PRINCIPAL")
@@ -172,7 +172,7 @@ def _operation(name: str) -> AclOperation:
 # ---- the clock ------------------------------------------------------------------------------------------------------
 
 
-def clock(connection: Connection) -> Iterator[Finding]:
+def clock(connection: Connection) -> Iterator[DoctorFinding]:
     """The broker's clock, as it stamps one record of a scratch topic, against ours."""
     admin = KafkaAdmin(connection.settings)
     check = connection.check("clock")
@@ -194,7 +194,7 @@ def clock(connection: Connection) -> Iterator[Finding]:
         admin.wait(admin.raw.delete_topics([topic])[topic], "deleting the scratch topic")
 
 
-def judge_skew(check: str, skew_ms: int) -> Finding:
+def judge_skew(check: str, skew_ms: int) -> DoctorFinding:
     """What a difference of the clocks means: deadlines and watermarks are compared across machines."""
     text = f"the broker's clock is {abs(skew_ms)} ms {'ahead of' if skew_ms >= 0 else 'behind'} this machine's"
     if abs(skew_ms) >= SKEW_ERROR_MS:
@@ -230,7 +230,7 @@ def _skew_ms(settings: Mapping[str, str], topic: str) -> int:
     return skew
 
 
-def examine(connect: Callable[[], Connection]) -> Iterator[Finding]:
+def examine(connect: Callable[[], Connection]) -> Iterator[DoctorFinding]:
     """All questions of one connection; when nobody answers, the others are not asked."""
     connection = connect()
     yield from reachable(connection)

@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 import framework
 from framework.adapters.host.installed import PACKAGE, again
 from framework.config.spec import TargetSpec
-from framework.ops.doctor.model import Finding, error, ok, warning
+from framework.ops.doctor.model import DoctorFinding, error, ok, warning
 from framework.plan.deploy.submit import manager_of
 
 OLDEST_PYTHON = (3, 10)
@@ -29,7 +29,7 @@ CONNECT_TIMEOUT_S = 3.0
 _PIN = re.compile(r"^([A-Za-z0-9_.-]+)==([^\s;]+)\s*(?:;\s*(.+))?$")
 
 
-def python() -> Iterator[Finding]:
+def python() -> Iterator[DoctorFinding]:
     found = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info[:2] < OLDEST_PYTHON:
         yield error("python", f"Python {found} is too old", "install Python 3.10 or newer")
@@ -37,12 +37,12 @@ def python() -> Iterator[Finding]:
         yield ok("python", f"Python {found} at {sys.executable}")
 
 
-def java(find_java: Callable[[], str]) -> Iterator[Finding]:
-    """`find_java` is `framework.adapters.host.java.find_java`; it raises SetupError with the command that mends it."""
+def java(find_java: Callable[[], str]) -> Iterator[DoctorFinding]:
+    """`find_java` is `framework.adapters.host.java.find_java`; it raises SetupError with the command that repairs it."""
     yield ok("java", f"a Java that Spark runs on: {find_java()}")
 
 
-def packages() -> Iterator[Finding]:
+def packages() -> Iterator[DoctorFinding]:
     """Installed versions against what floe declares and, in a checkout, against its lock."""
     dist = distribution(PACKAGE)
     wrong = 0
@@ -75,7 +75,7 @@ def _install(requirement: Requirement) -> str:
     return f"{sys.executable} -m pip install '{requirement}'"
 
 
-def fetch() -> Iterator[Finding]:
+def fetch() -> Iterator[DoctorFinding]:
     """Which of the two readers fetches records on this machine."""
     from framework.adapters.kafka.reader import FETCH_VARIABLE, compiled, fetch_described
 
@@ -86,7 +86,7 @@ def fetch() -> Iterator[Finding]:
         yield warning("fetch", f"{text}, at about twice the CPU", f"install a C compiler, then: {again()}")
 
 
-def parser() -> Iterator[Finding]:
+def parser() -> Iterator[DoctorFinding]:
     """Which parsers read JSON on this machine."""
     from framework.record.json import compiled as compiled_json
 
@@ -97,7 +97,7 @@ def parser() -> Iterator[Finding]:
         yield warning("json", "JSON is parsed by Arrow alone, at about four times the CPU", remedy)
 
 
-def scatter() -> Iterator[Finding]:
+def scatter() -> Iterator[DoctorFinding]:
     """How rows of many tables are put apart on this machine."""
     from framework.record.rows.scatter import available
 
@@ -132,7 +132,7 @@ def _version_of(name: str) -> str | None:
         return None
 
 
-def disk(target: TargetSpec) -> Iterator[Finding]:
+def disk(target: TargetSpec) -> Iterator[DoctorFinding]:
     """Room for Spark's scratch data and for what is written before it is shipped."""
     for name in dict.fromkeys((tempfile.gettempdir(), str(_existing(Path(target.state_dir).absolute())))):
         free = shutil.disk_usage(name).free
@@ -147,7 +147,7 @@ def _existing(path: Path) -> Path:
     return next(parent for parent in (path, *path.parents) if parent.exists())
 
 
-def spark(target: TargetSpec) -> Iterator[Finding]:
+def spark(target: TargetSpec) -> Iterator[DoctorFinding]:
     """A local master is started and runs one Python task; of a cluster it is asked whether it can be reached from
     here."""
     manager = manager_of(target.spark_master)
@@ -161,7 +161,7 @@ def spark(target: TargetSpec) -> Iterator[Finding]:
         yield _transport(target)
 
 
-def _start_spark(target: TargetSpec) -> Finding:
+def _start_spark(target: TargetSpec) -> DoctorFinding:
     from framework.runtime.spark.query import start_session
 
     with tempfile.TemporaryDirectory(prefix="floe-doctor-") as logs:
@@ -176,7 +176,7 @@ def _start_spark(target: TargetSpec) -> Finding:
     return ok("spark", text)
 
 
-def _yarn() -> Finding:
+def _yarn() -> DoctorFinding:
     names = [name for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR") if os.environ.get(name)]
     if not names:
         return error(
@@ -197,7 +197,7 @@ def addresses(master: str) -> list[tuple[str, int]]:
     return found
 
 
-def _reach(address: tuple[str, int]) -> Finding:
+def _reach(address: tuple[str, int]) -> DoctorFinding:
     host, port = address
     try:
         socket.create_connection((host, port), CONNECT_TIMEOUT_S).close()
@@ -210,7 +210,7 @@ def _reach(address: tuple[str, int]) -> Finding:
     return ok("spark", f"the master at {host}:{port} answers")
 
 
-def _transport(target: TargetSpec) -> Finding:
+def _transport(target: TargetSpec) -> DoctorFinding:
     """Tasks carry the connection's settings, so what Spark sends should be read by nobody else."""
     conf = target.spark_conf
     if conf.get("spark.authenticate") == "true" and conf.get("spark.network.crypto.enabled") == "true":

@@ -15,18 +15,18 @@ from framework.adapters.secrets import hidden
 from framework.errors import FloeError, SetupError
 
 
-class State(str, Enum):
+class CheckState(str, Enum):
     OK = "ok"
     WARNING = "warning"
     ERROR = "error"
 
 
 @dataclass(frozen=True)
-class Finding:
+class DoctorFinding:
     """One line. `remedy` is empty where nothing needs to be done."""
 
     check: str
-    state: State
+    state: CheckState
     message: str
     remedy: str = ""
 
@@ -34,21 +34,21 @@ class Finding:
         return {"check": self.check, "state": self.state.value, "message": self.message, "remedy": self.remedy}
 
 
-def ok(check: str, message: str) -> Finding:
-    return Finding(check, State.OK, message)
+def ok(check: str, message: str) -> DoctorFinding:
+    return DoctorFinding(check, CheckState.OK, message)
 
 
-def warning(check: str, message: str, remedy: str) -> Finding:
-    return Finding(check, State.WARNING, message, remedy)
+def warning(check: str, message: str, remedy: str) -> DoctorFinding:
+    return DoctorFinding(check, CheckState.WARNING, message, remedy)
 
 
-def error(check: str, message: str, remedy: str) -> Finding:
-    return Finding(check, State.ERROR, message, remedy)
+def error(check: str, message: str, remedy: str) -> DoctorFinding:
+    return DoctorFinding(check, CheckState.ERROR, message, remedy)
 
 
-def ask(check: str, question: Callable[[], Iterable[Finding]]) -> list[Finding]:
+def ask(check: str, question: Callable[[], Iterable[DoctorFinding]]) -> list[DoctorFinding]:
     """The findings of one question. What it raises becomes an error line after the lines it gave before."""
-    found: list[Finding] = []
+    found: list[DoctorFinding] = []
     try:
         for finding in question():
             found.append(finding)
@@ -63,6 +63,6 @@ def ask(check: str, question: Callable[[], Iterable[Finding]]) -> list[Finding]:
     return [replace(each, message=hidden(each.message), remedy=hidden(each.remedy)) for each in found]
 
 
-def exit_code(findings: Iterable[Finding]) -> int:
+def exit_code(findings: Iterable[DoctorFinding]) -> int:
     """3, as for a wrong environment, when there is an error; warnings do not count."""
-    return SetupError.exit_code if any(finding.state is State.ERROR for finding in findings) else 0
+    return SetupError.exit_code if any(finding.state is CheckState.ERROR for finding in findings) else 0

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from framework.adapters.registry import Registry, addresses_of
 from framework.diagnose.counted import counted
 from framework.errors import RetriableError
-from framework.ops.doctor.model import Finding, error, ok, warning
+from framework.ops.doctor.model import DoctorFinding, error, ok, warning
 
 _SHOWN = 3
 
 
-def examine(name: str, connect: Callable[[], Mapping[str, str]]) -> Iterator[Finding]:
+def examine(name: str, connect: Callable[[], Mapping[str, str]]) -> Iterator[DoctorFinding]:
     """Each address in turn; one that does not answer is an error only where no other does."""
     check = f"registry {name}"
     settings = connect()
@@ -29,7 +29,7 @@ def examine(name: str, connect: Callable[[], Mapping[str, str]]) -> Iterator[Fin
             silent.append(raised)
             continue
         answers += 1
-        yield ok(check, f"{url} answers; {_told(subjects)}")
+        yield ok(check, f"{url} answers; {_reported(subjects)}")
     for each in silent:
         message = f"{each.message} [{each.code}]"
         if answers:
@@ -38,7 +38,7 @@ def examine(name: str, connect: Callable[[], Mapping[str, str]]) -> Iterator[Fin
             yield error(check, message, "start it, or correct the url; until then batches wait and no record is lost")
 
 
-def _told(subjects: list[str]) -> str:
+def _reported(subjects: list[str]) -> str:
     if not subjects:
         return "these credentials see no subject"
     shown = ", ".join(subjects[:_SHOWN]) + (", ..." if len(subjects) > _SHOWN else "")

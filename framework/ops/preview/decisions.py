@@ -17,17 +17,19 @@ from framework.adapters.iceberg.define import DEFAULT_PROPERTIES
 from framework.commit.events.event_types import DataComplete, Heartbeat
 from framework.commit.machine.progress.recorded import CREATED_PROPERTY
 from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset, check_announced, decide_start
-from framework.config.spec import Case, CreatePolicy, PartitionFieldSpec, WritePolicy
+from framework.config.spec import CreatePolicy, NameCase, PartitionFieldSpec, WritePolicy
 from framework.config.units import partition_text
 from framework.config.values.maintenance import MaintenanceMode, MaintenancePolicy
 from framework.errors import TableBlocked
 from framework.ops.preview.model import Action, PartitionStart, Problem, StartPreview, TablePreview
 from framework.plan.model import Plan
 from framework.runtime.tables.creation import plan_creation
+from framework.runtime.tables.owner import check_owner, claim_of
 from framework.table.changes import AddColumn, CreateTable, Refusal, WidenColumn
 from framework.table.create import location_of, plan_create
 from framework.table.evolve import plan_evolution
 from framework.table.model import TableNeed, TableTarget
+from framework.table.owner import OWNED
 from framework.table.policy.rules import TableRules
 from framework.table.policy.words import Aspect
 from framework.table.schema.arrow import parse_schema
@@ -85,6 +87,8 @@ def holding_tables(plan: Plan, tables: Iterable[TablePreview]) -> Iterator[Probl
     for table in tables:
         if table.action is not Action.REFUSE or not plan.write.tables.policy_for(table.table).write.is_upsert:
             continue
+        if table.code == OWNED and not claim_of(plan, table.table).is_named:
+            continue  # the pipeline goes on without the records that lead there
         reason = table.notes[0]
         if table.code != "FLOE-R144":
             reason = f"rows of table {table.table} cannot be replaced by key: {reason}"
@@ -129,6 +133,10 @@ def _missing(plan: Plan, table: str) -> TablePreview:
 
 
 def _existing(plan: Plan, table: str, found: TableTarget) -> TablePreview:
+    try:
+        check_owner(plan, found)
+    except TableBlocked as error:
+        return TablePreview(table, Action.REFUSE, notes=(error.message,), code=error.code)
     if table == plan.write.dead_letter_table:
         return TablePreview(table, Action.KEEP)
     policy = plan.write.tables.policy_for(table)
@@ -154,7 +162,7 @@ def _existing(plan: Plan, table: str, found: TableTarget) -> TablePreview:
             columns.append(f"{'.'.join(each.path)} {each.type}")
         elif isinstance(each, WidenColumn):
             columns.append(f"{'.'.join(each.path)} {each.from_type} -> {each.to_type}")
-    notes += _other_types(declared, found, policy.case is Case.INSENSITIVE)
+    notes += _other_types(declared, found, policy.case is NameCase.INSENSITIVE)
     if columns:
         notes.insert(0, "when the first record with them comes")
     return TablePreview(table, Action.ALTER if columns else Action.KEEP, tuple(columns), notes=tuple(notes))
@@ -208,8 +216,8 @@ def _partition_fields(found: TableTarget) -> Iterable[PartitionFieldSpec]:
         yield PartitionFieldSpec(column, name, int(argument) if argument else None)
 
 
-def _folded(field: PartitionFieldSpec, case: Case) -> str:
-    return partition_text(replace(field, column=field.column.lower()) if case is Case.INSENSITIVE else field)
+def _folded(field: PartitionFieldSpec, case: NameCase) -> str:
+    return partition_text(replace(field, column=field.column.lower()) if case is NameCase.INSENSITIVE else field)
 
 
 def _other_types(declared: CreateTable, found: TableTarget, insensitive: bool) -> Iterable[str]:

@@ -13,11 +13,11 @@ from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.secrets import resolve
 from framework.config.spec import LoadedPipeline
-from framework.deploy.history import History
+from framework.deploy.history import DeploymentHistory
 from framework.deploy.last_deployed import read_histories
 from framework.errors import FloeError, StateDisagreement, TableBlocked
 from framework.ops.doctor.kafka import Connection, grants
-from framework.ops.doctor.model import State
+from framework.ops.doctor.model import CheckState
 from framework.ops.preview.decisions import holding_tables, preview_start, preview_table
 from framework.ops.preview.model import (
     Action,
@@ -37,7 +37,7 @@ from framework.runtime.tables.registry import reachable_tables
 _LOADERS = 4
 
 
-def preview(pipelines: Sequence[LoadedPipeline], history: History | None = None) -> list[PipelinePreview]:
+def preview(pipelines: Sequence[LoadedPipeline], history: DeploymentHistory | None = None) -> list[PipelinePreview]:
     """What would happen if these pipelines were run now.
 
     Args:
@@ -53,7 +53,7 @@ def preview(pipelines: Sequence[LoadedPipeline], history: History | None = None)
 
 
 def _preview(
-    pipeline: LoadedPipeline, history: History, held: frozenset[str], catalog: IcebergTables
+    pipeline: LoadedPipeline, history: DeploymentHistory, held: frozenset[str], catalog: IcebergTables
 ) -> PipelinePreview:
     plan = compile_plan(pipeline)
     problems: list[Problem] = []
@@ -81,7 +81,7 @@ def _refused_grants(pipeline: LoadedPipeline, plan: Plan) -> Iterator[Problem]:
     settings = resolve(pipeline.target.kafka[name])
     connection = Connection(name, settings, pipeline.target.prefix, (plan.announce.control_topic,), (plan,))
     for finding in grants(connection):
-        if finding.state is State.ERROR:
+        if finding.state is CheckState.ERROR:
             yield Problem("FLOE-E103", finding.message, finding.remedy, 3)
 
 
@@ -90,7 +90,7 @@ def _tables(plan: Plan, catalog: IcebergTables) -> tuple[TablePreview, ...]:
         try:
             found = catalog.load_target(name, plan.write.tables.policy_for(name))
             if found is not None and found.policy.write.is_upsert:
-                catalog.check_keyed(found)
+                catalog.check_upsert(found)
             return preview_table(plan, name, found)
         except FloeError as error:
             # The tables were just listed, so the catalog answers: what cannot be loaded is that table's own trouble.

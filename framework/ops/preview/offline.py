@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from framework.commit.events.event_types import Deployed
 from framework.config.spec import LoadedPipeline
-from framework.deploy.history import History, changes_since
+from framework.deploy.history import DeploymentHistory, changes_since
 from framework.ops.preview.model import (
     Action,
     DeployedPreview,
@@ -22,7 +22,7 @@ from framework.plan.canonical import plan_hash
 from framework.plan.compile import compile_plan
 
 
-def preview_offline(pipelines: Sequence[LoadedPipeline], history: History) -> list[PipelinePreview]:
+def preview_offline(pipelines: Sequence[LoadedPipeline], history: DeploymentHistory) -> list[PipelinePreview]:
     """The same without broker and catalog: only what differs from what was deployed."""
     held = names(pipelines)
     return [described(pipeline, history, held) for pipeline in pipelines]
@@ -34,23 +34,23 @@ def names(pipelines: Sequence[LoadedPipeline]) -> frozenset[str]:
 
 def described(
     pipeline: LoadedPipeline,
-    history: History,
+    history: DeploymentHistory,
     held: frozenset[str],
     start: StartPreview | None = None,
     tables: tuple[TablePreview, ...] | None = None,
     problems: tuple[Problem, ...] = (),
 ) -> PipelinePreview:
-    told, now = history.of(pipeline.spec.name), plan_hash([pipeline])
-    known = told is not None or pipeline.spec.name in history.has_run
-    action = Action.START if not known else Action.UNCHANGED if told and told.hash == now else Action.RESTART
+    reported, now = history.of(pipeline.spec.name), plan_hash([pipeline])
+    known = reported is not None or pipeline.spec.name in history.has_run
+    action = Action.START if not known else Action.UNCHANGED if reported and reported.hash == now else Action.RESTART
     changes = changes_since(pipeline, history, held)
-    deployed = _deployed(told)
+    deployed = _deployed(reported)
     return PipelinePreview(
         compile_plan(pipeline), now, action, deployed, changes, start, tables, problems, pipeline.template
     )
 
 
-def _deployed(told: Deployed | None) -> DeployedPreview | None:
-    if told is None:
+def _deployed(reported: Deployed | None) -> DeployedPreview | None:
+    if reported is None:
         return None
-    return DeployedPreview(told.hash, told.run, told.floe, told.timestamp_ms, told.deployment)
+    return DeployedPreview(reported.hash, reported.run, reported.floe, reported.timestamp_ms, reported.deployment)

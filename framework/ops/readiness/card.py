@@ -14,14 +14,14 @@ from framework import __version__
 from framework.config.spec import LoadedPipeline
 from framework.errors import FloeError
 from framework.ops.readiness import checks
-from framework.ops.readiness.model import Check, Scorecard, Seen, look
+from framework.ops.readiness.model import Check, Evidence, Scorecard, look
 from framework.ops.readiness.replay import replayed
 from framework.plan.model import Plan
 from framework.record.process import Sql
 
 
 @dataclass(frozen=True)
-class Asked:
+class CardOptions:
     """`replay_offsets`: how many are read again. `sql`: what runs the pipeline's SQL, None where Spark is not wanted."""
 
     old_group: str | None
@@ -29,15 +29,15 @@ class Asked:
     sql: Sql | None
 
 
-def scorecard(pipeline: LoadedPipeline, plan: Plan, asked: Asked, say: Callable[[str], None]) -> Scorecard:
-    """Ask everything; `say` is told of each check before it begins.
+def scorecard(pipeline: LoadedPipeline, plan: Plan, asked: CardOptions, say: Callable[[str], None]) -> Scorecard:
+    """Ask everything; `say` is called with each check before it begins.
 
     Raises:
         SetupError: the catalog does not answer at all.
     """
     at_ms = int(time.time() * 1000)
     review = checks.Review.of(pipeline, plan)
-    questions: tuple[tuple[str, str, Callable[[], Iterable[Seen]]], ...] = (
+    questions: tuple[tuple[str, str, Callable[[], Iterable[Evidence]]], ...] = (
         ("plan", "Is the file valid, and would a run be let go on?", partial(checks.plans, review)),
         ("schema", "Do the tables take what the file declares?", partial(checks.schemas, review)),
         ("grants", "Do broker, catalog and store let it do what it must?", partial(checks.grants, review)),

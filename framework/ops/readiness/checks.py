@@ -18,7 +18,7 @@ from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.log import ControlReader
 from framework.adapters.kafka.control.topic import check_control_topic
-from framework.adapters.kafka.fetch import SliceFetcher
+from framework.adapters.kafka.fetch import RangeFetcher
 from framework.adapters.secrets import resolve
 from framework.commit.events.event_types import CommitToTable, DataWritten, Health, StateChanged, Subject
 from framework.commit.file_ages import DEFAULT_AGE_MS
@@ -29,14 +29,22 @@ from framework.diagnose.shown import argument
 from framework.errors import FloeError
 from framework.ops.doctor import catalog as doctor_catalog
 from framework.ops.doctor import kafka as doctor_kafka
-from framework.ops.doctor.model import Finding, State, ask
+from framework.ops.doctor.model import CheckState, DoctorFinding, ask
 from framework.ops.preview.facts import preview
 from framework.ops.preview.model import Action, PipelinePreview
-from framework.ops.readiness.model import Seen, Waiting, failed, judge_retention, not_checked, passed, warned
+from framework.ops.readiness.model import (
+    Evidence,
+    PartitionBacklog,
+    failed,
+    judge_retention,
+    not_checked,
+    passed,
+    warned,
+)
 from framework.plan.catalogs import used_catalogs
 from framework.plan.diff.consent import change_text, missing_consent
 from framework.plan.model import Plan
-from framework.record.model import Slice
+from framework.record.model import TaskRange
 from framework.recovery.discard import ControlPlace
 from framework.recovery.rollback import decide_rollback
 from framework.runtime.job import open_catalog
@@ -110,19 +118,19 @@ class Review:
 # ---- what a run would do ---------------------------------------------------------------------------------------------
 
 
-def plans(review: Review) -> Iterator[Seen]:
+def plans(review: Review) -> Iterator[Evidence]:
     """The file is valid, or nobody would be here; what a run would be refused for, and changes that need consent."""
     found = review.preview
     yield passed(f"the file is valid; plan {found.hash}, {found.action.value}")
     for problem in found.problems:
         yield failed(f"a run would be refused: {problem.message} [{problem.code}]", problem.remedy)
     for change in missing_consent(found.changes or (), ()):
-        yield warned(f"{change_text(change)}: {change.why} [{change.danger}]", f"floe plan {review.named}")
+        yield warned(f"{change_text(change)}: {change.why} [{change.breaking}]", f"floe plan {review.named}")
     if found.changes is None:
         yield warned("the pipeline has run before, and what was deployed is not known", f"floe plan {review.named}")
 
 
-def schemas(review: Review) -> Iterator[Seen]:
+def schemas(review: Review) -> Iterator[Evidence]:
     """What becomes of each table at the start."""
     for table in review.preview.tables or ():
         notes = f": {'; '.join(table.notes)}" if table.notes else ""
@@ -133,7 +141,7 @@ def schemas(review: Review) -> Iterator[Seen]:
             yield passed(f"{table.table}: {table.action.value}{columns}{notes}")
 
 
-def grants(review: Review) -> Iterator[Seen]:
+def grants(review: Review) -> Iterator[Evidence]:
     """What `floe doctor` finds of the pipeline's broker, catalogs and stores."""
     plan, target = review.plan, review.pipeline.target
     topics = (plan.announce.control_topic,)
@@ -144,11 +152,11 @@ def grants(review: Review) -> Iterator[Seen]:
         yield from map(_of_finding, ask(f"catalog {name}", question))
 
 
-def _of_finding(finding: Finding) -> Seen:
+def _of_finding(finding: DoctorFinding) -> Evidence:
     text = f"{finding.check}: {finding.message}"
-    if finding.state is State.ERROR:
+    if finding.state is CheckState.ERROR:
         return failed(text, finding.remedy)
-    if finding.state is State.WARNING:
+    if finding.state is CheckState.WARNING:
         return warned(text, finding.remedy)
     return not_checked(text) if "checked" in finding.message else passed(text)  # "not checked", "cannot be checked"
 
@@ -156,7 +164,7 @@ def _of_finding(finding: Finding) -> Seen:
 # ---- time to data loss -----------------------------------------------------------------------------------------------
 
 
-def source_retention(review: Review) -> Iterator[Seen]:
+def source_retention(review: Review) -> Iterator[Evidence]:
     """Each partition of the source: how long until retention takes a record that is not read."""
     start = review.preview.start
     if start is None:
@@ -168,7 +176,7 @@ def source_retention(review: Review) -> Iterator[Seen]:
         yield judge_retention(_waiting(review, key, position, review.facts[key]), now_ms, key[0], "read")
 
 
-def control_retention(review: Review) -> Iterator[Seen]:
+def control_retention(review: Review) -> Iterator[Evidence]:
     """The control topic: how long until it loses an announcement that is not committed."""
     topic = review.plan.announce.control_topic
     if review.control_topic_id is None:
@@ -191,13 +199,13 @@ def control_retention(review: Review) -> Iterator[Seen]:
         yield warned(facts.weakness, f"floe doctor {review.named}")
 
 
-def _waiting(review: Review, key: PartitionKey, position: int, now: PartitionFacts) -> Waiting:
+def _waiting(review: Review, key: PartitionKey, position: int, now: PartitionFacts) -> PartitionBacklog:
     resource = ConfigResource(ResourceType.TOPIC, key[0])
     config = review.admin.wait(
         review.admin.raw.describe_configs([resource])[resource], f"reading the settings of topic {key[0]}"
     )
     settings = {name: str(entry.value) for name, entry in config.items()}
-    return Waiting(
+    return PartitionBacklog(
         f"{key[0]}-{key[1]}",
         position,
         now.log_start,
@@ -213,7 +221,7 @@ def _oldest_ms(kafka: Mapping[str, str], key: PartitionKey, position: int, now: 
     end = min(now.log_end, position + _LOOK_RECORDS)
     if position >= end:
         return None
-    for block in SliceFetcher(kafka).fetch(Slice(key[0], now.topic_id, key[1], position, end)):
+    for block in RangeFetcher(kafka).fetch(TaskRange(key[0], now.topic_id, key[1], position, end)):
         return next((at for at in block.timestamps_ms if at >= 0), None)
     return None
 
@@ -221,7 +229,7 @@ def _oldest_ms(kafka: Mapping[str, str], key: PartitionKey, position: int, now: 
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
 
-def snapshots(review: Review) -> Iterator[Seen]:
+def snapshots(review: Review) -> Iterator[Evidence]:
     """Each table has a history, and a roll-back to the snapshot before the newest one can be planned."""
     for table in review.tables:
         found = review.catalog.snapshots(table, limit=_SNAPSHOTS)
@@ -247,7 +255,7 @@ def snapshots(review: Review) -> Iterator[Seen]:
         yield not_checked("none of the pipeline's tables is there yet", f"floe run {review.named} --until-caught-up")
 
 
-def upkeep(review: Review) -> Iterator[Seen]:
+def upkeep(review: Review) -> Iterator[Evidence]:
     """Dry runs of `maintain` and `clean`: what they would take is nothing that waits, and what waits is there."""
     if review.control_topic_id is None or not review.tables:
         yield not_checked("there is no table that floe has filled", f"floe run {review.named} --until-caught-up")
@@ -306,7 +314,7 @@ def _pending(review: Review) -> dict[str, tuple[str, ...]]:
     return {table: tuple(paths) for table, paths in found.items()}
 
 
-def store_failures(review: Review) -> Iterator[Seen]:
+def store_failures(review: Review) -> Iterator[Evidence]:
     """Whether a failure of catalog or store was seen lately, and got over; none can be made from here."""
     make_one = "take the store's write permission away for a minute while a test pipeline runs, and watch `floe top`"
     topic = review.plan.announce.control_topic
@@ -339,7 +347,7 @@ def store_failures(review: Review) -> Iterator[Seen]:
 # ---- the way there, and back -----------------------------------------------------------------------------------------
 
 
-def positions(review: Review, old_group: str | None) -> Iterator[Seen]:
+def positions(review: Review, old_group: str | None) -> Iterator[Evidence]:
     """Exact offsets: where this pipeline would begin, and where the writer before it stands."""
     start = review.preview.start
     if start is None:

@@ -18,21 +18,21 @@ from framework.errors import FloeError
 NO_GO = 10
 
 
-class Verdict(str, Enum):
+class CheckVerdict(str, Enum):
     PASS = "pass"
     WARN = "warn"
     FAIL = "fail"
     NOT_CHECKED = "not checked"
 
 
-_WORST_LAST = (Verdict.PASS, Verdict.NOT_CHECKED, Verdict.WARN, Verdict.FAIL)
+_WORST_LAST = (CheckVerdict.PASS, CheckVerdict.NOT_CHECKED, CheckVerdict.WARN, CheckVerdict.FAIL)
 
 
 @dataclass(frozen=True)
-class Seen:
+class Evidence:
     """One piece of evidence. `remedy` is a command, or what to do; "" where nothing is."""
 
-    verdict: Verdict
+    verdict: CheckVerdict
     text: str
     remedy: str = ""
 
@@ -43,12 +43,12 @@ class Check:
 
     name: str
     question: str
-    seen: tuple[Seen, ...]
+    seen: tuple[Evidence, ...]
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> CheckVerdict:
         if not self.seen:
-            return Verdict.NOT_CHECKED
+            return CheckVerdict.NOT_CHECKED
         return max((each.verdict for each in self.seen), key=_WORST_LAST.index)
 
 
@@ -68,7 +68,7 @@ class Scorecard:
     @property
     def is_go(self) -> bool:
         """Whether nothing fails; what warns or was not checked is for people to judge."""
-        return all(check.verdict is not Verdict.FAIL for check in self.checks)
+        return all(check.verdict is not CheckVerdict.FAIL for check in self.checks)
 
     @property
     def exit_code(self) -> int:
@@ -97,25 +97,25 @@ class Scorecard:
         }
 
 
-def passed(text: str) -> Seen:
-    return Seen(Verdict.PASS, text)
+def passed(text: str) -> Evidence:
+    return Evidence(CheckVerdict.PASS, text)
 
 
-def warned(text: str, remedy: str) -> Seen:
-    return Seen(Verdict.WARN, text, remedy)
+def warned(text: str, remedy: str) -> Evidence:
+    return Evidence(CheckVerdict.WARN, text, remedy)
 
 
-def failed(text: str, remedy: str) -> Seen:
-    return Seen(Verdict.FAIL, text, remedy)
+def failed(text: str, remedy: str) -> Evidence:
+    return Evidence(CheckVerdict.FAIL, text, remedy)
 
 
-def not_checked(text: str, remedy: str = "") -> Seen:
-    return Seen(Verdict.NOT_CHECKED, text, remedy)
+def not_checked(text: str, remedy: str = "") -> Evidence:
+    return Evidence(CheckVerdict.NOT_CHECKED, text, remedy)
 
 
-def look(name: str, question: str, find: Callable[[], Iterable[Seen]]) -> Check:
+def look(name: str, question: str, find: Callable[[], Iterable[Evidence]]) -> Check:
     """The answer to one question. What it raises is a fail behind what it found before, whatever that was."""
-    seen: list[Seen] = []
+    seen: list[Evidence] = []
     try:
         for each in find():
             seen.append(each)
@@ -139,7 +139,7 @@ WARN_BELOW_MS = 24 * HOUR_MS
 
 
 @dataclass(frozen=True)
-class Waiting:
+class PartitionBacklog:
     """What of a partition is not read, or not committed, and how long its topic keeps it. `oldest_ms` is the time of the
     first record that waits, None where none does or it could not be read; `retention_ms` and `retention_bytes` are -1 for
     no limit."""
@@ -158,7 +158,7 @@ class Waiting:
         return max(0, self.log_end - self.position)
 
 
-def judge_retention(waiting: Waiting, now_ms: int, topic: str, what: str) -> Seen:
+def judge_retention(waiting: PartitionBacklog, now_ms: int, topic: str, what: str) -> Evidence:
     """Retention against lag: how long until a record goes that waits.
 
     Args:

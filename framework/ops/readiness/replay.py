@@ -2,7 +2,7 @@
 
 In: a review, and how many offsets to read. Out: evidence for each table. The records go through the run's own code with the
 tables as they are; the scratch tables are made with PyIceberg's own door in a namespace of their own, read back, and removed.
-Only positions are told of a difference, never a value.
+Of a difference only positions are reported, never a value.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
 from framework.adapters.file_io_guard import open_catalog
-from framework.adapters.kafka.fetch import SliceFetcher
+from framework.adapters.kafka.fetch import RangeFetcher
 from framework.adapters.secrets import resolve
 from framework.commit.offsets import PartitionKey
 from framework.config.names.table_names import catalog_of, identifier_of
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument
 from framework.ops.readiness.checks import Review
-from framework.ops.readiness.model import Seen, failed, not_checked, passed, warned
+from framework.ops.readiness.model import Evidence, failed, not_checked, passed, warned
 from framework.ops.tap.model import Tap, tables_now
-from framework.record.model import RecordBlock, Slice
+from framework.record.model import RecordBlock, TaskRange
 from framework.record.process import Sql
 from framework.testing.values import shown
 
 SCRATCH = "floe_readiness_"
 _TOPIC, _PARTITION, _OFFSET = "_kafka_topic", "_kafka_partition", "_kafka_offset"
-_TOLD = 3
+_REPORTED = 3
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Range:
     recorded: dict[str, dict[PartitionKey, int]] = field(default_factory=dict)
 
 
-def replayed(review: Review, offsets: int, sql: Sql | None) -> Iterator[Seen]:
+def replayed(review: Review, offsets: int, sql: Sql | None) -> Iterator[Evidence]:
     """Each table's rows of the range, beside those that the same records give now."""
     if review.plan.transform is not None and sql is None:
         yield not_checked("the pipeline has SQL, which only Spark can run", "leave out --no-spark")
@@ -95,16 +95,16 @@ def _range(review: Review, offsets: int) -> Range:
 
 
 def _blocks(review: Review, chosen: Range) -> Iterator[RecordBlock]:
-    fetcher = SliceFetcher(review.kafka)
+    fetcher = RangeFetcher(review.kafka)
     for (topic, partition), end in sorted(chosen.ends.items()):
         topic_id = review.facts[topic, partition].topic_id
-        yield from fetcher.fetch(Slice(topic, topic_id, partition, chosen.begins[topic, partition], end))
+        yield from fetcher.fetch(TaskRange(topic, topic_id, partition, chosen.begins[topic, partition], end))
 
 
-def _compared(review: Review, table: str, rows: pa.Table | None, chosen: Range) -> Iterator[Seen]:
+def _compared(review: Review, table: str, rows: pa.Table | None, chosen: Range) -> Iterator[Evidence]:
     policy = review.plan.write.tables.policy_for(table)
     if policy.write.is_upsert or review.plan.write.tables.whose_history(table) is not None:
-        yield not_checked(f"{table} follows its keys: what it holds depends on all records before these")
+        yield not_checked(f"{table} is an upsert table: what it holds depends on all records before these")
         return
     ends = {
         key: min(end, chosen.ends[key]) for key, end in chosen.recorded.get(table, {}).items() if key in chosen.ends
@@ -116,7 +116,7 @@ def _compared(review: Review, table: str, rows: pa.Table | None, chosen: Range) 
     if missing := sorted(needed - {column.name for column in live.schema().fields}):
         remedy = "add `metadata_columns: [topic, partition, offset]` to `source`"
         yield not_checked(
-            f"{table} has no column {', '.join(missing)}: which rows are of the range cannot be told", remedy
+            f"{table} has no column {', '.join(missing)}: which rows are of the range cannot be determined", remedy
         )
         return
     has_topic = _TOPIC in needed or _TOPIC in {column.name for column in live.schema().fields}
@@ -221,7 +221,7 @@ def _key(row: Mapping[str, Any]) -> str:
     return json.dumps({name: value for name, value in sorted(row.items()) if value is not None}, default=str)
 
 
-def _judged(review: Review, table: str, wanted: list[dict[str, Any]], held: list[dict[str, Any]]) -> Seen:
+def _judged(review: Review, table: str, wanted: list[dict[str, Any]], held: list[dict[str, Any]]) -> Evidence:
     ours, theirs = Counter(map(_key, wanted)), Counter(map(_key, held))
     if ours == theirs:
         if not held:
@@ -232,10 +232,10 @@ def _judged(review: Review, table: str, wanted: list[dict[str, Any]], held: list
     only_ours = [row for row in wanted if theirs[_key(row)] < ours[_key(row)]]
     only_theirs = [row for row in held if ours[_key(row)] < theirs[_key(row)]]
     places = [f"{row[_PARTITION]}@{row[_OFFSET]}" for row in (*only_ours, *only_theirs)]
-    told = ", ".join(dict.fromkeys(places[:_TOLD])) + (" and more" if len(places) > _TOLD else "")
+    reported = ", ".join(dict.fromkeys(places[:_REPORTED])) + (" and more" if len(places) > _REPORTED else "")
     text = (
         f"{table}: {counted(len(only_ours), 'row')} only when read again, {counted(len(only_theirs), 'row')} only in the "
-        f"table, at partition@offset {told}"
+        f"table, at partition@offset {reported}"
     )
     if review.preview.changes:
         return warned(f"{text}; the file differs from what was deployed", f"floe diff {review.named}")

@@ -12,9 +12,9 @@ from datetime import datetime, timezone
 from html import escape
 
 from framework.diagnose.shown import shown
-from framework.ops.readiness.model import Check, Scorecard, Seen, Verdict
+from framework.ops.readiness.model import Check, CheckVerdict, Evidence, Scorecard
 
-_MARKS = {Verdict.PASS: "✔", Verdict.WARN: "!", Verdict.FAIL: "✘", Verdict.NOT_CHECKED: "–"}
+_MARKS = {CheckVerdict.PASS: "✔", CheckVerdict.WARN: "!", CheckVerdict.FAIL: "✘", CheckVerdict.NOT_CHECKED: "–"}
 _STYLE = (
     ":root{color-scheme:light dark;--ok:#1a7f37;--warn:#9a6700;--bad:#cf222e;--grey:#6e7781}"
     "@media(prefers-color-scheme:dark){:root{--ok:#3fb950;--warn:#d29922;--bad:#f85149;--grey:#8b949e}}"
@@ -34,7 +34,7 @@ def rendered(card: Scorecard, format_: str) -> str:
 
 
 def _headline(card: Scorecard) -> str:
-    counts = {verdict: sum(check.verdict is verdict for check in card.checks) for verdict in Verdict}
+    counts = {verdict: sum(check.verdict is verdict for check in card.checks) for verdict in CheckVerdict}
     said = ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items() if count)
     return f"{'go' if card.is_go else 'NO GO'}: {said}"
 
@@ -61,7 +61,7 @@ def markdown(card: Scorecard) -> Iterator[str]:
         yield ""
         yield f"## {check.name}: {check.verdict.value}"
         yield ""
-        for seen in check.seen or (Seen(Verdict.NOT_CHECKED, "nothing was looked at"),):
+        for seen in check.seen or (Evidence(CheckVerdict.NOT_CHECKED, "nothing was looked at"),):
             yield f"- {_MARKS[seen.verdict]} {_plain(seen.text)}"
             if seen.remedy:
                 yield f"  - remedy: {_code(seen.remedy)}"
@@ -122,12 +122,12 @@ def _section(check: Check) -> str:
         f'<li><span class="{_class(seen.verdict)}">{_MARKS[seen.verdict]} {seen.verdict.value}</span> {_shown(seen.text)}'
         + (f"<br>remedy: <code>{_shown(seen.remedy)}</code>" if seen.remedy else "")
         + "</li>"
-        for seen in check.seen or (Seen(Verdict.NOT_CHECKED, "nothing was looked at"),)
+        for seen in check.seen or (Evidence(CheckVerdict.NOT_CHECKED, "nothing was looked at"),)
     )
     return f'<h2 id="{check.name}">{escape(check.name)}: {check.verdict.value}</h2><ul>{items}</ul>'
 
 
-def _class(verdict: Verdict) -> str:
+def _class(verdict: CheckVerdict) -> str:
     return verdict.value.replace(" ", "-")
 
 

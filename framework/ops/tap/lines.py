@@ -1,6 +1,6 @@
 """What `floe tap` shows of a record at one stage, as JSON values and as lines, with what must not be seen hidden.
 
-In: a sighting, the stage and the masks. Out: one JSON document, or lines for people. A hidden value is in neither: not in
+In: a sampled record, the stage and the masks. Out: one JSON document, or lines for people. A hidden value is in neither: not in
 fields, rows, keys or names of tables, nor in the words of an error. Invariant: what cannot be read field by field is shown
 only up to the first name of a secret, and not at all where fields are to be hidden.
 """
@@ -19,7 +19,7 @@ from typing import Any
 from framework.diagnose.codes.catalogue import CODES
 from framework.diagnose.secrets import is_secret_name, redacted
 from framework.diagnose.shown import shown
-from framework.ops.tap.model import Change, Fate, Sighting
+from framework.ops.tap.model import Change, RecordOutcome, SampledRecord
 from framework.record.failure import RecordFailure
 from framework.record.masks import MASKED, Hidden, Masks, mask_fields
 from framework.record.model import DeadLetter
@@ -46,7 +46,7 @@ class Stage(str, Enum):
 
 
 @dataclass
-class _Veil:
+class _Mask:
     """Hides in one record's texts what was hidden in its fields."""
 
     masks: Masks
@@ -102,21 +102,21 @@ class _Veil:
         return self.text(text)
 
 
-def document(seen: Sighting, stage: Stage, masks: Masks) -> dict[str, Plain]:
+def document(seen: SampledRecord, stage: Stage, masks: Masks) -> dict[str, Plain]:
     """One line of `--json`; its form is `schemas/tap.v1.schema.json`."""
-    veil = _Veil(masks)
+    mask = _Mask(masks)
     fields = (
-        None if seen.fields is None else veil.fields(_plain(seen.fields))
+        None if seen.fields is None else mask.fields(_plain(seen.fields))
     )  # first: what it hides is hidden everywhere
-    changes = [(change, veil.fields(_plain(change.row))) for change in seen.changes]
+    changes = [(change, mask.fields(_plain(change.row))) for change in seen.changes]
     shown_here: dict[str, Plain] = {}
     if stage is Stage.DECODE:
-        shown_here = {"key": veil.bytes(seen.key, "key"), "fields": fields}
+        shown_here = {"key": mask.bytes(seen.key, "key"), "fields": fields}
     elif stage is Stage.ROUTE:
-        shown_here = {"tables": [veil.text(table) for table in dict.fromkeys(change.table for change in seen.changes)]}
+        shown_here = {"tables": [mask.text(table) for table in dict.fromkeys(change.table for change in seen.changes)]}
     elif stage is Stage.CONVERT:
-        shown_here = {"changes": [_change(change, row, veil) for change, row in changes]}
-    letter = None if seen.letter is None else _letter(seen.letter, fields, veil)
+        shown_here = {"changes": [_change(change, row, mask) for change, row in changes]}
+    letter = None if seen.letter is None else _letter(seen.letter, fields, mask)
     return {
         "command": "tap",
         "stage": stage.value,
@@ -128,13 +128,13 @@ def document(seen: Sighting, stage: Stage, masks: Masks) -> dict[str, Plain]:
         "code": seen.letter.code if seen.letter else seen.code,
         **shown_here,
         "letter": letter,
-        "masked": sorted(veil.found.paths),
+        "masked": sorted(mask.found.paths),
     }
 
 
-def is_of_stage(seen: Sighting, stage: Stage) -> bool:
+def is_of_stage(seen: SampledRecord, stage: Stage) -> bool:
     """Whether the stage shows this record: that of dead letters shows nothing else."""
-    return stage is not Stage.DEAD_LETTER or seen.fate in (Fate.DEAD_LETTER, Fate.FAILED)
+    return stage is not Stage.DEAD_LETTER or seen.fate in (RecordOutcome.DEAD_LETTER, RecordOutcome.FAILED)
 
 
 def json_line(found: dict[str, Plain]) -> str:
@@ -156,34 +156,34 @@ def _plain_value(value: Any) -> Plain:
     return plain_value(value)
 
 
-def _change(change: Change, row: dict[str, Plain], veil: _Veil) -> dict[str, Plain]:
-    return {"table": veil.text(change.table), "action": change.action, "row": row}
+def _change(change: Change, row: dict[str, Plain], mask: _Mask) -> dict[str, Plain]:
+    return {"table": mask.text(change.table), "action": change.action, "row": row}
 
 
-def _letter(letter: DeadLetter, fields: dict[str, Plain] | None, veil: _Veil) -> dict[str, Plain]:
+def _letter(letter: DeadLetter, fields: dict[str, Plain] | None, mask: _Mask) -> dict[str, Plain]:
     path = letter.field_path
-    is_hidden = path is not None and veil.masks.hides_part(path)
+    is_hidden = path is not None and mask.masks.hides_part(path)
     title = CODES[letter.code].title if letter.code in CODES else ""
     return {
         "stage": letter.stage,
         "code": letter.code,
-        "message": f"{title} (the field is masked)" if is_hidden else _cut(veil.text(letter.message)),
-        "field_path": None if path is None else veil.text(path),
-        "expected": None if letter.expected is None else veil.text(letter.expected),
-        "actual": None if letter.actual is None else MASKED if is_hidden else _cut(veil.text(letter.actual)),
-        "value": _value_of(letter.value, fields, veil),
+        "message": f"{title} (the field is masked)" if is_hidden else _cut(mask.text(letter.message)),
+        "field_path": None if path is None else mask.text(path),
+        "expected": None if letter.expected is None else mask.text(letter.expected),
+        "actual": None if letter.actual is None else MASKED if is_hidden else _cut(mask.text(letter.actual)),
+        "value": _value_of(letter.value, fields, mask),
     }
 
 
-def _value_of(value: bytes | None, fields: dict[str, Plain] | None, veil: _Veil) -> Plain:
+def _value_of(value: bytes | None, fields: dict[str, Plain] | None, mask: _Mask) -> Plain:
     if value is None:
         return None
     if fields is not None:
         return {"text": _cut(_json(fields))}
-    if veil.hides_any:  # fields that are to be hidden may be anywhere in it
+    if mask.hides_any:  # fields that are to be hidden may be anywhere in it
         return {"bytes": len(value)}
     try:
-        return {"text": _cut(veil.unread(value.decode()))}
+        return {"text": _cut(mask.unread(value.decode()))}
     except UnicodeDecodeError:
         return {"bytes": len(value)}
 

@@ -13,7 +13,7 @@ from framework.adapters.kafka.live import Begin, live_blocks
 from framework.adapters.secrets import resolve
 from framework.config.spec import LoadedPipeline
 from framework.errors import SetupError
-from framework.ops.tap.model import Sighting, Tap, tables_now
+from framework.ops.tap.model import SampledRecord, Tap, tables_now
 from framework.plan.catalogs import used_catalogs
 from framework.plan.model import Plan
 from framework.record.process import Sql
@@ -21,9 +21,9 @@ from framework.runtime.job import open_catalog
 from framework.runtime.source import PipelineSource
 
 
-def live_sightings(
+def live_samples(
     pipeline: LoadedPipeline, plan: Plan, begin: Begin, seconds: float, sql: Sql | None
-) -> Iterator[list[Sighting]]:
+) -> Iterator[list[SampledRecord]]:
     """What becomes of the records of each round, by their times; a round may be empty.
 
     Raises:
@@ -45,4 +45,4 @@ def live_sightings(
     tap = Tap(plan, tables_now(plan, open_catalog(pipeline.target, used_catalogs(plan))), registry, sql)
     deadline = time.monotonic() + seconds
     for blocks in live_blocks(kafka, source.facts, begin, deadline):
-        yield tap.sightings(blocks) if blocks else []
+        yield tap.samples(blocks) if blocks else []

@@ -22,7 +22,9 @@ from framework.record.blocks.bisect_failures import joined, records_at
 from framework.record.blocks.decoded import decoded_fields
 from framework.record.model import BlockResult, DeadLetter, RecordBlock, TableTarget
 from framework.record.process import Sql, needed_schemas
+from framework.runtime.tables.owner import check_owner
 from framework.runtime.tables.registry import reachable_tables
+from framework.table.owner import OWNED
 from framework.table.schema.arrow import parse_schema
 from framework.task.blocks import BlockProcessor
 from framework.task.context import TaskContext
@@ -33,7 +35,7 @@ from framework.testing.values import rows_of
 RUN = "tap"
 
 
-class Fate(str, Enum):
+class RecordOutcome(str, Enum):
     """What becomes of a record. `FAILED`: the file says `fail`, so that a run would stop here."""
 
     WRITTEN = "written"
@@ -53,7 +55,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Sighting:
+class SampledRecord:
     """One record, and what becomes of it. `fields` is None where it cannot be decoded or has no value; `code` says why a
     record was dropped that is in error; `letter` is what a dead-letter table, or the error of a run, would say."""
 
@@ -63,7 +65,7 @@ class Sighting:
     timestamp_ms: int | None
     key: bytes | None
     value: bytes | None
-    fate: Fate
+    fate: RecordOutcome
     fields: dict[str, Any] | None = None
     changes: tuple[Change, ...] = ()
     letter: DeadLetter | None = None
@@ -79,7 +81,7 @@ class Tap:
     registry: Mapping[str, str] = field(default_factory=dict, repr=False)
     sql: Sql | None = None
 
-    def sightings(self, blocks: Sequence[RecordBlock]) -> list[Sighting]:
+    def samples(self, blocks: Sequence[RecordBlock]) -> list[SampledRecord]:
         """What becomes of each record, in the order of their times.
 
         Raises:
@@ -98,13 +100,13 @@ class Tap:
                 found.setdefault(table, []).append(rows)
         return {table: pa.concat_tables(parts) for table, parts in found.items()}
 
-    def _of_block(self, block: RecordBlock) -> Iterator[Sighting]:
+    def _of_block(self, block: RecordBlock) -> Iterator[SampledRecord]:
         schemas = registry_of(dict(self.registry)).schemas(needed_schemas(block, self.plan.decode))
         fields = decoded_fields(block, self.plan, self.tables.targets, schemas)
         for place in range(len(block)):
             (result,) = self._settled([records_at(block, [place])])
             timestamp_ms = block.timestamps_ms[place]
-            yield Sighting(
+            yield SampledRecord(
                 block.topic,
                 block.partition,
                 block.offsets[place],
@@ -130,7 +132,7 @@ class Tap:
         return results
 
     def _process(self, block: RecordBlock, plan: Plan) -> BlockResult:
-        context = TaskContext(plan, {}, {}, self.tables.targets, {}, RUN, 0, dict(self.registry), is_plain=True)
+        context = TaskContext(plan, {}, {}, self.tables.targets, {}, RUN, 0, dict(self.registry), is_uncompiled=True)
         return joined(list(BlockProcessor(context, sql=self.sql).results(block)))
 
     def _changes(self, result: BlockResult) -> Iterator[Change]:
@@ -144,14 +146,14 @@ class Tap:
         return parse_schema(self.tables.targets[table].schema_json)
 
 
-def _fate(result: BlockResult) -> Fate:
+def _fate(result: BlockResult) -> RecordOutcome:
     if result.failure is not None:
-        return Fate.FAILED
+        return RecordOutcome.FAILED
     if result.dead_letters:
-        return Fate.DEAD_LETTER
+        return RecordOutcome.DEAD_LETTER
     if result.dropped:
-        return Fate.DROPPED
-    return Fate.FILTERED if result.filtered else Fate.WRITTEN
+        return RecordOutcome.DROPPED
+    return RecordOutcome.FILTERED if result.filtered else RecordOutcome.WRITTEN
 
 
 def tables_now(plan: Plan, catalog: IcebergTables) -> MemoryTables:
@@ -162,16 +164,19 @@ def tables_now(plan: Plan, catalog: IcebergTables) -> MemoryTables:
     """
     found: list[TableTarget] = []
     refused: list[tuple[str, str]] = []
+    foreign: list[tuple[str, str]] = []
     for name in reachable_tables(plan, catalog):
         if name == plan.write.dead_letter_table:
             continue
         try:
             target = catalog.load_target(name, plan.write.tables.policy_for(name))
+            if target is not None:
+                check_owner(plan, target)
         except FloeError as error:
             if not isinstance(error, TableBlocked | StateDisagreement) and error.code != "FLOE-R135":
                 raise
-            refused.append((name, error.message))
+            (foreign if error.code == OWNED else refused).append((name, error.message))
             continue
         if target is not None:
             found.append(target)
-    return MemoryTables(plan, (), found, tuple(refused))
+    return MemoryTables(plan, (), found, tuple(refused), tuple(foreign))

@@ -1,4 +1,4 @@
-"""A reviewed plan as a file: what would run when it was reviewed, its hash, and the dangers that the reviewer allowed.
+"""A reviewed plan as a file: what would run when it was reviewed, its hash, and the breaking changes that the reviewer allowed.
 
 In: loaded pipelines, or the text of such a file. Out: text, or a refusal that shows both hashes and the first
 difference. The file holds no secret, no address and no clock: the same input gives the same bytes.
@@ -21,7 +21,7 @@ _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class SavedPlan:
-    """`allowed` are the codes of dangers that were allowed; `pipelines` are canonical values, None for a bare hash."""
+    """`allowed` are the codes of breaking changes that were allowed; `pipelines` are canonical values, None for a bare hash."""
 
     hash: str
     allowed: tuple[str, ...] = ()

@@ -1,7 +1,8 @@
 """Dangerous changes, which a person must allow: each has a code and a sentence, and is allowed with `--allow CODE`.
 
-In: the deployed and the new canonical plan. Out: Dangers. A danger loses or repeats something without an error: rows
-that go nowhere, records that are skipped, a second reading from the start. What a run itself refuses is not a danger.
+In: the deployed and the new canonical plan. Out: BreakingChanges. A breaking change loses or repeats something without an
+error: rows that go nowhere, records that are skipped, a second reading from the start. What a run itself refuses is not a
+breaking change.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ RAISED_BY = 10
 
 
 @dataclass(frozen=True)
-class Danger:
+class BreakingChange:
     """`subject` and the values say which line of a diff it is about; `why` is one sentence for a person."""
 
     code: str
@@ -30,16 +31,16 @@ class Danger:
 
 
 Value = Mapping[str, Any]
-Rule = Callable[[Value, Value, bool], Iterator[Danger]]
+Rule = Callable[[Value, Value, bool], Iterator[BreakingChange]]
 
 
-def dangers(before: Value, after: Value, has_run: bool) -> list[Danger]:
-    """All dangers of going from one plan to another, in the order of their codes."""
-    found = [danger for rule in _RULES for danger in rule(before, after, has_run)]
-    return sorted(found, key=lambda danger: danger.code)
+def breaking_changes(before: Value, after: Value, has_run: bool) -> list[BreakingChange]:
+    """All breaking changes of going from one plan to another, in the order of their codes."""
+    found = [breaking for rule in _RULES for breaking in rule(before, after, has_run)]
+    return sorted(found, key=lambda breaking: breaking.code)
 
 
-def _routes(before: Value, after: Value, has_run: bool) -> Iterator[Danger]:
+def _routes(before: Value, after: Value, has_run: bool) -> Iterator[BreakingChange]:
     old, new = _rules(before), _rules(after)
     kept = {table for table, _ in new}
     # A rule with another condition is a change, and each new rule can stand for one old one only.
@@ -51,19 +52,19 @@ def _routes(before: Value, after: Value, has_run: bool) -> Iterator[Danger]:
             spare.remove(table)
         elif table in kept:
             why = f"records that this rule sent to {table} go wherever the remaining rules send them"
-            yield Danger("FLOE-P101", "routes.rules", f"{table} when {when}", None, why)
+            yield BreakingChange("FLOE-P101", "routes.rules", f"{table} when {when}", None, why)
     for table in dict.fromkeys(table for table, _ in old if table not in kept):
         why = f"nothing more is written to {table}; what is announced for it is still committed, and it is not dropped"
-        yield Danger("FLOE-P102", f"table {table}", "written", "not written", why)
+        yield BreakingChange("FLOE-P102", f"table {table}", "written", "not written", why)
 
 
-def _interval(before: Value, after: Value, has_run: bool) -> Iterator[Danger]:
-    told: set[tuple[int, int]] = set()
+def _interval(before: Value, after: Value, has_run: bool) -> Iterator[BreakingChange]:
+    reported: set[tuple[int, int]] = set()
     for subject, old, new in _intervals(before, after):
-        if old and new >= RAISED_BY * old and (old, new) not in told:
-            told.add((old, new))
+        if old and new >= RAISED_BY * old and (old, new) not in reported:
+            reported.add((old, new))
             why = f"readers see new rows up to {duration(new)} late, {new // old} times as late as now"
-            yield Danger("FLOE-P103", subject, duration(old), duration(new), why)
+            yield BreakingChange("FLOE-P103", subject, duration(old), duration(new), why)
 
 
 def _intervals(before: Value, after: Value) -> Iterator[tuple[str, int, int]]:
@@ -87,21 +88,21 @@ def _policy(tables: Value, table: str) -> tuple[str, Value]:
     return "", tables["defaults"]
 
 
-def _starting_offsets(before: Value, after: Value, has_run: bool) -> Iterator[Danger]:
+def _starting_offsets(before: Value, after: Value, has_run: bool) -> Iterator[BreakingChange]:
     old, new = before["read"]["starting_offsets"], after["read"]["starting_offsets"]
     if has_run and old != new:
         why = "the pipeline has run and goes on at its safe offsets, so this only misleads whoever reads the file"
-        yield Danger("FLOE-P104", "source.kafka.starting_offsets", old, new, why)
+        yield BreakingChange("FLOE-P104", "source.kafka.starting_offsets", old, new, why)
 
 
-def _data_loss(before: Value, after: Value, has_run: bool) -> Iterator[Danger]:
+def _data_loss(before: Value, after: Value, has_run: bool) -> Iterator[BreakingChange]:
     old, new = before["read"]["on_data_loss"], after["read"]["on_data_loss"]
     if old == "fail" != new:
         why = "records that retention removed before they were read are skipped instead of stopping the pipeline"
-        yield Danger("FLOE-P105", "source.kafka.on_data_loss", old, new, why)
+        yield BreakingChange("FLOE-P105", "source.kafka.on_data_loss", old, new, why)
 
 
-def _drops(before: Value, after: Value, has_run: bool) -> Iterator[Danger]:
+def _drops(before: Value, after: Value, has_run: bool) -> Iterator[BreakingChange]:
     why = "such records are only counted; their bytes are not kept"
     stages = {stage for plan in (before, after) for stage, _ in plan["write"].get("error_stages", ())}
     for place, old, new in (
@@ -110,7 +111,7 @@ def _drops(before: Value, after: Value, has_run: bool) -> Iterator[Danger]:
         ("routes.unrouted", before["route"]["unrouted"], after["route"]["unrouted"]),
     ):
         if old != "drop" == new:
-            yield Danger("FLOE-P106", place, old, new, why)
+            yield BreakingChange("FLOE-P106", place, old, new, why)
 
 
 def _at(plan: Value, stage: str) -> str:
@@ -118,13 +119,13 @@ def _at(plan: Value, stage: str) -> str:
     return str(dict(plan["write"].get("error_stages", ())).get(stage, plan["write"]["errors"]))
 
 
-def _group(before: Value, after: Value, has_run: bool) -> Iterator[Danger]:
+def _group(before: Value, after: Value, has_run: bool) -> Iterator[BreakingChange]:
     old, new = before["read"]["group_id"], after["read"]["group_id"]
     if has_run and old != new:
-        yield Danger("FLOE-P107", "group_id", old, new, _ANEW.format(start=after["read"]["starting_offsets"]))
+        yield BreakingChange("FLOE-P107", "group_id", old, new, _ANEW.format(start=after["read"]["starting_offsets"]))
 
 
-def _catalogs(before: Value, after: Value, has_run: bool) -> Iterator[Danger]:
+def _catalogs(before: Value, after: Value, has_run: bool) -> Iterator[BreakingChange]:
     """Where the tables live that both plans write; dead letters, too."""
     old, new = before["write"], after["write"]
     names = {table for table, _ in _rules(before)} & {table for table, _ in _rules(after)}
@@ -136,32 +137,34 @@ def _catalogs(before: Value, after: Value, has_run: bool) -> Iterator[Danger]:
             why = "new rows go to a table there; the old table stays as it is and gets no more rows"
             if table in letters:
                 why += "; `floe dlq` reads the new one, so first replay what waits in the old one"
-            yield Danger("FLOE-P109", f"table {table}", f"in catalog {was}", f"in catalog {now}", why)
+            yield BreakingChange("FLOE-P109", f"table {table}", f"in catalog {was}", f"in catalog {now}", why)
 
 
-def _writes(before: Value, after: Value, has_run: bool) -> Iterator[Danger]:
+def _writes(before: Value, after: Value, has_run: bool) -> Iterator[BreakingChange]:
     """How the tables are written that both plans write: their mode, and the key of upsert tables."""
     old, new = before["write"]["tables"], after["write"]["tables"]
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     for table in sorted({table for table, _ in _rules(before)} & {table for table, _ in _rules(after)}):
         (_, was), (glob, now) = _policy(old, table), _policy(new, table)
         was_mode, now_mode = (policy.get("write", {}).get("mode", "append") for policy in (was, now))
         place = f"tables.overrides[{glob}].write" if glob else "tables.defaults.write"
         code = "FLOE-P110" if was_mode != now_mode else "FLOE-P111"
-        if (code, place) in told:
+        if (code, place) in reported:
             continue
         if was_mode != now_mode:
-            told.add((code, place))
+            reported.add((code, place))
             # An override's line says nothing of a mode that it did not have.
             before_it = None if glob and was_mode == "append" else was_mode
-            yield Danger(code, f"{place}.mode", before_it, now_mode, _MODES[now_mode])
+            yield BreakingChange(code, f"{place}.mode", before_it, now_mode, _MODES[now_mode])
         elif now_mode == "upsert" and _key(was) != _key(now):
-            told.add((code, place))
+            reported.add((code, place))
             why = "rows that are there are unique by the old key; two that are one by the new key block the table"
-            yield Danger(code, f"{place}.key", _key(was), _key(now), why)
-        elif now_mode == "upsert" and _order(was) != _order(now) and ("FLOE-P112", place) not in told:
-            told.add(("FLOE-P112", place))
-            yield Danger("FLOE-P112", f"{place}.order", _order(was), _order(now), _orders(_order(was), _order(now)))
+            yield BreakingChange(code, f"{place}.key", _key(was), _key(now), why)
+        elif now_mode == "upsert" and _order(was) != _order(now) and ("FLOE-P112", place) not in reported:
+            reported.add(("FLOE-P112", place))
+            yield BreakingChange(
+                "FLOE-P112", f"{place}.order", _order(was), _order(now), _orders(_order(was), _order(now))
+            )
 
 
 def _key(policy: Value) -> str:
@@ -204,7 +207,7 @@ _ANEW = (
 _RULES: tuple[Rule, ...] = (_routes, _interval, _starting_offsets, _data_loss, _drops, _group, _catalogs, _writes)
 
 
-def renamed_from(new: Value, others: Sequence[Value], held: Collection[str] = ()) -> Danger | None:
+def renamed_from(new: Value, others: Sequence[Value], held: Collection[str] = ()) -> BreakingChange | None:
     """A pipeline that never ran and does what a deployed one of another name does: the same topics into a same table,
     or, where no file holds the other any longer, some of the same topics.
 
@@ -224,7 +227,7 @@ def renamed_from(new: Value, others: Sequence[Value], held: Collection[str] = ()
     if not found:
         return None
     why = _ANEW.format(start=new["read"]["starting_offsets"])
-    return Danger("FLOE-P107", "metadata.name", found[0]["pipeline"], new["pipeline"], why)
+    return BreakingChange("FLOE-P107", "metadata.name", found[0]["pipeline"], new["pipeline"], why)
 
 
 def _topics(plan: Value) -> tuple[list[str], str | None, str]:

@@ -12,7 +12,7 @@ from framework.diagnose.counted import counted
 from framework.errors import ConfigError
 from framework.plan.diff.diff import PlanChange
 
-DANGER_CODES = (
+BREAKING_CODES = (
     "FLOE-P101", "FLOE-P102", "FLOE-P103", "FLOE-P104", "FLOE-P105", "FLOE-P106", "FLOE-P107", "FLOE-P108", "FLOE-P109",
     "FLOE-P110", "FLOE-P111", "FLOE-P112",
 )  # fmt: skip
@@ -28,33 +28,33 @@ def allowed_codes(words: Iterable[str]) -> frozenset[str]:
     for word in words:
         code = word.strip().upper()
         code = code if code.startswith("FLOE-") else f"FLOE-{code}"
-        if code not in DANGER_CODES:
+        if code not in BREAKING_CODES:
             raise ConfigError(
                 f"`--allow {word}` allows nothing",
                 code="FLOE-P002",
                 place="--allow",
-                remedy=f"the codes that can be allowed are {', '.join(DANGER_CODES)}; `floe plan` shows which are needed",
+                remedy=f"the codes that can be allowed are {', '.join(BREAKING_CODES)}; `floe plan` shows which are needed",
             )
         codes.add(code)
     return frozenset(codes)
 
 
 def missing_consent(changes: Iterable[PlanChange], allowed: Collection[str]) -> tuple[PlanChange, ...]:
-    """The changes with a danger that nobody allowed."""
-    return tuple(change for change in changes if change.danger and change.danger not in allowed)
+    """The changes with a breaking change that nobody allowed."""
+    return tuple(change for change in changes if change.breaking and change.breaking not in allowed)
 
 
 def check_consent(changes: Mapping[str, Sequence[PlanChange]], allowed: Collection[str]) -> None:
-    """Raises ConfigError when a change, by pipeline, has a danger that nobody allowed. Nothing was started."""
+    """Raises ConfigError when a change, by pipeline, is a breaking change that nobody allowed. Nothing was started."""
     missing = [(name, change) for name, found in changes.items() for change in missing_consent(found, allowed)]
     if not missing:
         return
     name, first = missing[0]
-    codes = sorted({change.danger for _, change in missing})
+    codes = sorted({change.breaking for _, change in missing})
     more = f" ({counted(len(missing) - 1, 'more such change')})" if len(missing) > 1 else ""
     raise ConfigError(
         f"{change_text(first)}: {first.why}{more}",
-        code=first.danger,
+        code=first.breaking,
         place=f"pipeline {name}",
         remedy=f"look at `floe plan`; if this is meant, {' '.join(f'--allow {code}' for code in codes)}",
     )

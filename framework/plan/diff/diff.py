@@ -1,8 +1,8 @@
 """What differs between the deployed plan and the one that the files give now, with the keys of the file.
 
 In: two canonical plans (`framework.plan.canonical`), the older one perhaps written by another version. Out:
-PlanChanges, each with a danger's code if it takes something away that a person may miss (`framework.plan.diff.breaking_changes`).
-Pure; what is in neither plan, such as a table's contents, is not compared.
+PlanChanges, each with a breaking change's code if it takes something away that a person may miss
+(`framework.plan.diff.breaking_changes`). Pure; what is in neither plan, such as a table's contents, is not compared.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from framework.config.spec import PartitionFieldSpec, SortFieldSpec, TablePolicy, WriteMode
 from framework.config.units import partition_text, sort_text
 from framework.plan.canonical import plain
-from framework.plan.diff.breaking_changes import Danger, dangers, renamed_from
+from framework.plan.diff.breaking_changes import BreakingChange, breaking_changes, renamed_from
 from framework.plan.explain import condition_text, delete_text, duration
 from framework.plan.maintenance_words import unusual_words
 
@@ -68,14 +68,14 @@ class ChangeKind(str, Enum):
 class PlanChange:
     """One difference: `subject` is its place in the pipeline file (or `table NAME`), values are text for people.
 
-    `danger` is the code that `--allow` must name, "" where none is needed; `why` is its sentence.
+    `breaking` is the code that `--allow` must name, "" where none is needed; `why` is its sentence.
     """
 
     kind: ChangeKind
     subject: str
     before: str | None
     after: str | None
-    danger: str = ""
+    breaking: str = ""
     why: str = ""
 
     def to_json(self) -> dict[str, object]:
@@ -84,21 +84,21 @@ class PlanChange:
             "subject": self.subject,
             "before": self.before,
             "after": self.after,
-            "danger": self.danger,
+            "danger": self.breaking,
             "why": self.why,
         }
 
 
 def diff(before: Mapping[str, Any], after: Mapping[str, Any], has_run: bool = True) -> tuple[PlanChange, ...]:
-    """What changes from one canonical value to another, in the order of the file; dangers last where they have no line.
+    """What changes from one canonical value to another, in the order of the file; breaking changes last where they have no line.
 
     Args:
-        has_run: whether the pipeline has positions; some changes are without danger before that.
+        has_run: whether the pipeline has positions; some changes break nothing before that.
     """
     changes = [*_plan_changes(before["plan"], after["plan"]), *_settings(before["settings"], after["settings"])]
     changes = [*_template(before.get("template"), after.get("template"), bool(changes)), *changes]
-    for danger in dangers(before["plan"], after["plan"], has_run):
-        changes = _marked(changes, danger)
+    for breaking in breaking_changes(before["plan"], after["plan"], has_run):
+        changes = _marked(changes, breaking)
     return tuple(changes)
 
 
@@ -113,14 +113,14 @@ def _template(before: Any, after: Any, has_effect: bool) -> Iterator[PlanChange]
     yield _change("template", names[0], names[1])
 
 
-def _marked(changes: list[PlanChange], danger: Danger) -> list[PlanChange]:
-    """The changes with the danger on the line that it is about, or on a line of its own."""
+def _marked(changes: list[PlanChange], breaking: BreakingChange) -> list[PlanChange]:
+    """The changes with the breaking change on the line that it is about, or on a line of its own."""
     for index, change in enumerate(changes):
-        if (change.subject, change.before) == (danger.subject, danger.before) and not change.danger:
-            changes[index] = replace(change, danger=danger.code, why=danger.why)
+        if (change.subject, change.before) == (breaking.subject, breaking.before) and not change.breaking:
+            changes[index] = replace(change, breaking=breaking.code, why=breaking.why)
             return changes
-    kind = ChangeKind.REMOVE if danger.after is None else ChangeKind.CHANGE
-    return [*changes, PlanChange(kind, danger.subject, danger.before, danger.after, danger.code, danger.why)]
+    kind = ChangeKind.REMOVE if breaking.after is None else ChangeKind.CHANGE
+    return [*changes, PlanChange(kind, breaking.subject, breaking.before, breaking.after, breaking.code, breaking.why)]
 
 
 def _plan_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[PlanChange]:
@@ -246,5 +246,5 @@ def changes_of_new(
         deployed: the canonical values of the pipelines that were deployed on the same control topic.
         held: the names of the pipelines that the files hold.
     """
-    danger = renamed_from(after["plan"], [value["plan"] for value in deployed], held)
-    return tuple(_marked([], danger)) if danger else ()
+    breaking = renamed_from(after["plan"], [value["plan"] for value in deployed], held)
+    return tuple(_marked([], breaking)) if breaking else ()

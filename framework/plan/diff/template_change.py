@@ -1,7 +1,7 @@
 """What another version of a template would change, pipeline by pipeline.
 
 In: a pipeline file as it is and as it would be. Out: a value that says what changes for it, or why it would not load.
-Invariant: nothing is read and nothing is asked; whether the pipeline ever ran is not known, so dangers count.
+Invariant: nothing is read and nothing is asked; whether the pipeline ever ran is not known, so breaking changes count.
 """
 
 from __future__ import annotations

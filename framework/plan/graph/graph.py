@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from framework.config.spec import Condition, ErrorPolicy
+from framework.config.spec import ErrorPolicy, RouteCondition
 from framework.plan.catalogs import shown_table
 from framework.plan.model import Plan
 
@@ -66,7 +66,7 @@ def _edges(plan: Plan) -> Iterator[GraphEdge]:
         yield GraphEdge(pipeline, GraphNode(NodeKind.DEAD_LETTERS, plan.write.dead_letter_table), "cannot be written")
 
 
-def condition_text(when: Condition | None) -> str:
+def condition_text(when: RouteCondition | None) -> str:
     """A rule's condition in a few characters; empty where it always holds."""
     if when is None:
         return ""

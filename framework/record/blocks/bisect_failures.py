@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from framework.errors import FloeError
 from framework.record.failure import RecordFailure, shown
-from framework.record.model import BlockResult, KeyedRows, RecordBlock
+from framework.record.model import BlockResult, RecordBlock, UpsertRows
 from framework.record.upsert.rows import joined_changes
 from framework.table.evolve import merge_needs
 
@@ -41,10 +41,10 @@ def contained(block: RecordBlock, process: Process, again: Process, refuse: Refu
     except (FloeError, MemoryError, OSError):
         raise
     except Exception as error:  # whatever a library makes of a value that nobody imagined
-        return _Search(again, refuse).of(block, error)
+        return _Bisection(again, refuse).of(block, error)
 
 
-class _Search:
+class _Bisection:
     def __init__(self, process: Process, refuse: Refuse) -> None:
         self._process = process
         self._refuse = refuse
@@ -91,6 +91,9 @@ def records_at(block: RecordBlock, places: Sequence[int]) -> RecordBlock:
         [block.timestamps_ms[place] for place in places],
         [block.keys[place] for place in places],
         [block.headers[place] for place in places],
+        {at: block.unread[at] for place in places if (at := block.offsets[place]) in block.unread}
+        if block.unread
+        else {},
     )
 
 
@@ -98,7 +101,7 @@ def joined(parts: list[BlockResult]) -> BlockResult:
     """The results of consecutive parts of a block as one, in the order of the parts."""
     found = BlockResult()
     rows: dict[str, list[pa.Table]] = {}
-    keyed: dict[str, list[KeyedRows]] = {}
+    keyed: dict[str, list[UpsertRows]] = {}
     for part in parts:
         for table, some in part.rows.items():
             rows.setdefault(table, []).append(some)

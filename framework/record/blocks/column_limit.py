@@ -14,7 +14,7 @@ from itertools import islice
 
 import numpy as np
 
-from framework.config.spec import Case
+from framework.config.spec import NameCase
 from framework.plan.model import Plan
 from framework.record.blocks.bisect_failures import joined, part_of, records_at
 from framework.record.blocks.landed_needs import changed_as
@@ -49,10 +49,10 @@ def within_bounds(
         process: rows that can be put together: no dictionaries, none unsorted.
         refuse: the result of a block of one record with this failure.
     """
-    bounds = _Bounds(plan, tables)
+    bounds = _TableLimits(plan, tables)
     if not bounds.beyond(result.needs):
         return result, block, []
-    search = _Search(process, refuse, bounds, tables)
+    search = _LimitSearch(process, refuse, bounds, tables)
     search.of(block, result)
     left = [at for at, offset in enumerate(block.offsets) if offset not in search.gone]
     return joined(search.kept), records_at(block, left), search.refused
@@ -62,7 +62,7 @@ def set_aside_wide(
     block: RecordBlock, process: Process, refuse: Refuse, plan: Plan, tables: Tables
 ) -> tuple[RecordBlock, list[BlockResult]]:
     """The block without wide records that ask for too much by themselves, or are no rows for another reason, as far as
-    they can be told by a look at their bytes, and what became of these: whatever is done with a block takes long while
+    they can be recognized by a look at their bytes, and what became of these: whatever is done with a block takes long while
     one is in it."""
     gone: set[int] = set()
     refused = []
@@ -70,7 +70,7 @@ def set_aside_wide(
         one = part_of(block, at, at + 1)
         result = process(one, tables)
         if result.needs:
-            why = next(iter(_Bounds(plan, tables).beyond(result.needs).values()), None)
+            why = next(iter(_TableLimits(plan, tables).beyond(result.needs).values()), None)
             result = refuse(one, why) if why is not None else result
         if not result.needs and not result.rows and not result.keyed:
             gone.add(at)
@@ -95,7 +95,7 @@ def _suspects(block: RecordBlock, plan: Plan) -> list[int]:
     return list(islice((at for at in long if (values[at] or b"").count(b":") > most), MOST_REFUSED))
 
 
-class _Bounds:
+class _TableLimits:
     def __init__(self, plan: Plan, tables: Tables) -> None:
         self._plan = plan
         self._tables = tables
@@ -110,7 +110,7 @@ class _Bounds:
         policy = target.policy if target is not None else self._plan.write.tables.policy_for(need.table)
         present = parse_schema(target.schema_json).as_struct() if target is not None else None
         asked = ["struct", [[name, kind] for name, kind in need.fields]]
-        new = new_columns(asked, present, policy.case is Case.INSENSITIVE)
+        new = new_columns(asked, present, policy.case is NameCase.INSENSITIVE)
         before = columns_in(present.fields) if present is not None else 0
         most = most_columns(policy)
         if new and before + new > most:
@@ -127,10 +127,10 @@ def _failure(table: str, code: str, why: str) -> RecordFailure:
     return RecordFailure("convert", code, f"{table} lacks fields of the record, and {why}")
 
 
-class _Search:
+class _LimitSearch:
     """`kept` and `refused` are the results of parts of the block, in order."""
 
-    def __init__(self, process: Process, refuse: Refuse, bounds: _Bounds, tables: Tables) -> None:
+    def __init__(self, process: Process, refuse: Refuse, bounds: _TableLimits, tables: Tables) -> None:
         self._process = process
         self._refuse = refuse
         self._bounds = bounds

@@ -128,7 +128,7 @@ def _without(block: RecordBlock, offsets: Collection[int]) -> RecordBlock:
 
 
 def _tried(block: RecordBlock, result: BlockResult, process: Process, plan: Plan, tables: Tables) -> BlockResult | None:
-    """What becomes of the block when its tables are as it asks; None where they cannot be told to be."""
+    """What becomes of the block when its tables are as it asks; None where that cannot be determined."""
     for _ in range(_MOST_CHANGES):
         changed = dict(tables)
         for need in result.needs.values():

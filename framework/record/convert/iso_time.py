@@ -70,7 +70,7 @@ _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday",
 
 
 @dataclass(frozen=True)
-class Moment:
+class IsoTime:
     """`days` since 1970-01-01, `nanoseconds` of that day (86,400 s when it is 24:00), `offset_seconds` east of UTC."""
 
     days: int
@@ -98,7 +98,7 @@ def is_iso_format(pattern: str) -> bool:
     return re.fullmatch(r"%Y-%m-%d([T ]%H:%M(:%S([.,]%f)?)?(%z)?)?", expanded(pattern)) is not None
 
 
-def parse_moment(text: str, pattern: str | None) -> Moment | None:
+def parse_moment(text: str, pattern: str | None) -> IsoTime | None:
     """A date with or without time; None when the text is no such thing."""
     found = _ISO_MOMENT.fullmatch(text)
     if pattern is not None and not is_iso_format(pattern):
@@ -156,7 +156,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
         raise ValueError(f"the format {pattern!r} names one part of a date twice") from None
 
 
-def _moment(parts: dict[str, str | None]) -> Moment | None:
+def _moment(parts: dict[str, str | None]) -> IsoTime | None:
     days = _days(parts)
     nanoseconds = _nanoseconds(parts)
     if days is None or nanoseconds is None:
@@ -170,7 +170,7 @@ def _moment(parts: dict[str, str | None]) -> Moment | None:
     if weekday and weekday not in (name := _WEEKDAYS[(days + _WEEKDAY_OF_1970) % 7], name[:3]):
         return None
     has_time = parts.get("hour") is not None or parts.get("hour12") is not None
-    return Moment(days, nanoseconds, offset, has_time)
+    return IsoTime(days, nanoseconds, offset, has_time)
 
 
 def _days(parts: dict[str, str | None]) -> int | None:

@@ -212,7 +212,7 @@ class TimestampConverter(TemporalConverter):
         if parsed is None:
             return None
         moments = parsed.local_us if not self.with_zone else pc.subtract(parsed.local_us, parsed.offset_us)
-        # Where the zone is declared, or the text's is not wanted, the careful way decides.
+        # Where the zone is declared, or the text's is not wanted, the exact way decides.
         right = pc.and_(parsed.sure, pc.equal(parsed.offset_us.is_valid(), self.with_zone))
         if self.with_zone and self.zone in _UTC:
             moments = pc.coalesce(moments, parsed.local_us)

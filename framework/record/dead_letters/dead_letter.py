@@ -31,7 +31,7 @@ from framework.table.schema.arrow import arrow_schema, parse_schema
 
 MOST_MESSAGE_BYTES = 900_000
 PAST_LAST_TIMESTAMP_MS = 253_402_300_800_000
-_TOLD_IN_HEADERS = (
+_PUBLISHED_IN_HEADERS = (
     "topic", "partition", "offset", "timestamp", "stage", "code", "message", "field_path", "expected", "actual",
     "pipeline", "run",
 )  # fmt: skip
@@ -67,7 +67,7 @@ def dead_letter_schema() -> Schema:
 
 
 @dataclass(frozen=True)
-class LetterMessage:
+class DeadLetterMessage:
     """A dead letter as a Kafka record: the original key, value and headers, and `floe.` headers that say the rest."""
 
     key: bytes | None
@@ -102,7 +102,7 @@ def dead_letters_to_arrow(letters: Sequence[DeadLetter], pipeline: str, run: str
     )
 
 
-def letter_messages(letters: pa.Table | pa.RecordBatch) -> Iterator[LetterMessage]:
+def dead_letter_messages(letters: pa.Table | pa.RecordBatch) -> Iterator[DeadLetterMessage]:
     """Rows of a dead-letter table as Kafka records. A value that would make the record too large stays in the table."""
     at = letters.schema.get_field_index("timestamp")
     if at >= 0:  # whole numbers: Python has no dates beyond the year 9999
@@ -110,16 +110,18 @@ def letter_messages(letters: pa.Table | pa.RecordBatch) -> Iterator[LetterMessag
     for row in letters.to_pylist():
         if row.get("timestamp") is not None:
             row["timestamp"] //= 1000
-        told = [
-            ("floe." + name, str(row[name]).encode("utf-8")) for name in _TOLD_IN_HEADERS if row.get(name) is not None
+        reported = [
+            ("floe." + name, str(row[name]).encode("utf-8"))
+            for name in _PUBLISHED_IN_HEADERS
+            if row.get(name) is not None
         ]
         headers = [(header["key"], header["value"]) for header in row.get("headers") or ()]
         key, value = row.get("key"), row.get("value")
-        size = len(key or b"") + len(value or b"") + sum(len(n) + len(v or b"") + 8 for n, v in headers + told)
+        size = len(key or b"") + len(value or b"") + sum(len(n) + len(v or b"") + 8 for n, v in headers + reported)
         if size > MOST_MESSAGE_BYTES:
-            told.append(("floe.value", b"too large for this topic; it is in the dead-letter table"))
+            reported.append(("floe.value", b"too large for this topic; it is in the dead-letter table"))
             headers, value = [], None
-        yield LetterMessage(key, value, (*headers, *told), row.get("timestamp"))
+        yield DeadLetterMessage(key, value, (*headers, *reported), row.get("timestamp"))
 
 
 def _row(letter: DeadLetter, pipeline: str, run: str) -> dict[str, object]:

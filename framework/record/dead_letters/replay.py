@@ -82,12 +82,12 @@ def is_marked(letters: pa.Table, marks: pa.Table) -> pa.ChunkedArray:
     return pc.is_in(keys.column("_row"), value_set=marked)
 
 
-def open_letters(letters: pa.Table, marks: pa.Table) -> pa.Table:
+def open_dead_letters(letters: pa.Table, marks: pa.Table) -> pa.Table:
     """The letters that no mark names, each place once, in order."""
     return unique_places(letters.filter(pc.invert(is_marked(letters, marks))))
 
 
-def letter_blocks(letters: pa.Table) -> Iterator[RecordBlock]:
+def dead_letter_blocks(letters: pa.Table) -> Iterator[RecordBlock]:
     """The records as they came: letters in the order of their places, one block for each partition."""
     columns = {name: letters.column(name).to_pylist() for name in (*PLACE, "key", "value", "headers")}
     stamps = letters.column("timestamp").cast(pa.int64()).to_pylist()

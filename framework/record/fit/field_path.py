@@ -18,7 +18,7 @@ from framework.table.model import ObservedType
 
 
 @dataclass(frozen=True)
-class Step:
+class PathStep:
     """One step into a record: `key` is the record's own key or index, `column` the table's name where it is a field.
     `converter` is the one of the value there, None where the table has no such field."""
 
@@ -29,11 +29,11 @@ class Step:
     required: bool = False
 
 
-Steps = tuple[Step, ...]
+Steps = tuple[PathStep, ...]
 
 
 def steps_to(record: dict[str, JsonValue], path: str, root: StructConverter) -> Steps | None:
-    """The steps that a failure's path text (`a.b[3].c`, `m['k'].x`) stands for; None when it cannot be told."""
+    """The steps that a failure's path text (`a.b[3].c`, `m['k'].x`) stands for; None when it cannot be determined."""
     return _into_struct(record, path, root)  # never the record itself: an empty path is a column without a name
 
 
@@ -46,12 +46,12 @@ def _steps(value: JsonValue, rest: str, converter: Converter) -> Steps | None:
         number, bracket, further = rest[1:].partition("]")
         if not rest.startswith("[") or not bracket or not number.isdecimal() or int(number) >= len(value):
             return None
-        step = Step("element", int(number), "element", converter.element, converter.element_required)
+        step = PathStep("element", int(number), "element", converter.element, converter.element_required)
         return _then(step, value[int(number)], further, converter.element)
     if isinstance(converter, MapConverter) and isinstance(value, dict):
         for key, item in value.items():
             if rest.startswith(f"[{key!r}]"):
-                step = Step("value", key, "value", converter.item, converter.item_required)
+                step = PathStep("value", key, "value", converter.item, converter.item_required)
                 return _then(step, item, rest[len(f"[{key!r}]") :], converter.item)
     return None
 
@@ -65,19 +65,19 @@ def _into_struct(value: dict[str, JsonValue], rest: str, converter: StructConver
         folded = converter.fold(child.name)
         present = (k for k, v in value.items() if v is not None and converter.fold(k) == folded)
         key = next(present, child.name)
-        step = Step("field", key, child.name, child.converter, child.required)
+        step = PathStep("field", key, child.name, child.converter, child.required)
         found = _then(step, value.get(key), further, child.converter)
         if found is not None:
             return found
     return None
 
 
-def _then(step: Step, value: JsonValue, rest: str, converter: Converter) -> Steps | None:
+def _then(step: PathStep, value: JsonValue, rest: str, converter: Converter) -> Steps | None:
     further = _steps(value, rest, converter)
     return None if further is None else (step, *further)
 
 
-def value_at(record: dict[str, JsonValue], steps: Sequence[Step]) -> JsonValue:
+def value_at(record: dict[str, JsonValue], steps: Sequence[PathStep]) -> JsonValue:
     """The value at the end of the steps; None when it is missing."""
     value: Any = record
     for step in steps:
@@ -87,17 +87,17 @@ def value_at(record: dict[str, JsonValue], steps: Sequence[Step]) -> JsonValue:
     return value  # type: ignore[no-any-return]
 
 
-def without(record: dict[str, JsonValue], steps: Sequence[Step]) -> dict[str, JsonValue]:
+def without(record: dict[str, JsonValue], steps: Sequence[PathStep]) -> dict[str, JsonValue]:
     """A copy of the record with null at the end of the steps."""
     return _changed(record, steps, None, None)  # type: ignore[return-value]
 
 
-def moved(record: dict[str, JsonValue], steps: Sequence[Step], name: str, value: JsonValue) -> dict[str, JsonValue]:
+def moved(record: dict[str, JsonValue], steps: Sequence[PathStep], name: str, value: JsonValue) -> dict[str, JsonValue]:
     """A copy of the record with null at the end of the steps and the value in a field of that name beside it."""
     return _changed(record, steps, name, value)  # type: ignore[return-value]
 
 
-def _changed(value: Any, steps: Sequence[Step], name: str | None, item: JsonValue) -> JsonValue:
+def _changed(value: Any, steps: Sequence[PathStep], name: str | None, item: JsonValue) -> JsonValue:
     step, further = steps[0], steps[1:]
     copy: Any = dict(value) if isinstance(value, dict) else list(value)
     if further:
@@ -109,7 +109,7 @@ def _changed(value: Any, steps: Sequence[Step], name: str | None, item: JsonValu
     return copy  # type: ignore[no-any-return]
 
 
-def observed_along(steps: Sequence[Step], kind: ObservedType) -> tuple[str, ObservedType]:
+def observed_along(steps: Sequence[PathStep], kind: ObservedType) -> tuple[str, ObservedType]:
     """A type at the end of the steps as a top-level field's observed type."""
     observed = kind
     for step in reversed(steps[1:]):
@@ -120,7 +120,7 @@ def observed_along(steps: Sequence[Step], kind: ObservedType) -> tuple[str, Obse
     return steps[0].column, observed
 
 
-def columns_of(steps: Sequence[Step]) -> tuple[str, ...]:
+def columns_of(steps: Sequence[PathStep]) -> tuple[str, ...]:
     """The path of the column at the end of the steps."""
     return tuple(step.column for step in steps)
 
@@ -131,20 +131,22 @@ def required_and_missing(value: object, converter: Converter, above: Steps = ())
         present = {converter.fold(key): key for key, item in value.items() if item is not None}
         for child in converter.children:
             key = present.get(converter.fold(child.name))
-            step = Step("field", key or child.name, child.name, child.converter, child.required)
+            step = PathStep("field", key or child.name, child.name, child.converter, child.required)
             yield from _required_at(step, None if key is None else value[key], above)
     elif isinstance(converter, ListConverter) and isinstance(value, list):
         for i, item in enumerate(value):
             yield from _required_at(
-                Step("element", i, "element", converter.element, converter.element_required), item, above
+                PathStep("element", i, "element", converter.element, converter.element_required), item, above
             )
     elif isinstance(converter, MapConverter) and isinstance(value, (dict, list)):
         pairs = value.items() if isinstance(value, dict) else [pair for pair in value if isinstance(pair, tuple)]
         for key, item in pairs:
-            yield from _required_at(Step("value", key, "value", converter.item, converter.item_required), item, above)
+            yield from _required_at(
+                PathStep("value", key, "value", converter.item, converter.item_required), item, above
+            )
 
 
-def _required_at(step: Step, item: object, above: Steps) -> Iterator[Steps]:
+def _required_at(step: PathStep, item: object, above: Steps) -> Iterator[Steps]:
     if item is None:
         if step.required:
             yield (*above, step)

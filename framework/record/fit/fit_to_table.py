@@ -16,7 +16,7 @@ from framework.record.convert.converter import holds_nothing
 from framework.record.convert.nested import StructConverter
 from framework.record.failure import RecordFailure
 from framework.record.fit.field_path import (
-    Step,
+    PathStep,
     Steps,
     columns_of,
     moved,
@@ -121,7 +121,7 @@ class _Fitting:
                 (self._missing if failure.code == MISSING_VALUE else self._unfit)(failure, steps)
 
     def _refuse_at_once(self, failure: RecordFailure) -> None:
-        """Whether a value that does not fit is refused can mostly be told without its place, which costs much to
+        """Whether a value that does not fit is refused can mostly be determined without its place, which costs much to
         find."""
         if failure.code not in _UNFIT or self._discarded or self._is_nothing(failure):
             return
@@ -213,7 +213,7 @@ class _Fitting:
         folded = parent.fold(name)
         if any(parent.fold(key) == folded and around[key] is not None for key in around):
             return False
-        place = Step("field", name, name, None)
+        place = PathStep("field", name, name, None)
         child = next((c for c in parent.children if parent.fold(c.name) == folded), None)
         if child is None:
             top, wanted = observed_along((*above, place), kind)

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
-from framework.config.spec import Case, FieldHint, TablePolicy, WholeNumbers
+from framework.config.spec import FieldHint, NameCase, TablePolicy, WholeNumbers
 from framework.record.convert.converter import Converter
 from framework.record.convert.nested import ListConverter, MapConverter, StructConverter, fold
 from framework.record.convert.numbers import double_keeps
@@ -125,8 +125,8 @@ def observe_value(value: JsonValue) -> ObservedType:
 
 
 def settle_fields(fields: Mapping[str, ObservedType], policy: TablePolicy) -> dict[str, ObservedType]:
-    """What whole numbers become, by the table's policy; `long` where partitions are made of them, or rows told apart."""
-    insensitive = policy.case is Case.INSENSITIVE
+    """What whole numbers become, by the table's policy; `long` where partitions are made of them, or rows distinguished."""
+    insensitive = policy.case is NameCase.INSENSITIVE
     parted = (by.column for by in policy.create.partition_by)
     named = {fold(path, insensitive) for path in (*exact_columns(policy), *parted)}
     always = policy.values.whole_numbers is WholeNumbers.LONG

@@ -38,7 +38,7 @@ from pyiceberg.types import (
 
 from framework.config.names.column_names import TOP, prefixes_inside, prefixes_of
 from framework.config.names.metadata import metadata_column
-from framework.config.spec import Case, FieldHint, TablePolicy, TextAsNumber
+from framework.config.spec import FieldHint, NameCase, TablePolicy, TextAsNumber
 from framework.config.values.type_text import fields_inside, innermost
 from framework.record.convert.converter import Converter
 from framework.record.convert.nested import ChildField, ListConverter, MapConverter, StructConverter, fold
@@ -61,7 +61,7 @@ from framework.record.fit.infer_types import missing_fields
 from framework.record.json.maps import is_map
 from framework.record.model import ObservedType, TableTarget
 from framework.table.partitions import partition_fields
-from framework.table.policy.names import NOTHING, Named, named, other_spellings, renames
+from framework.table.policy.names import NOTHING, ColumnCandidates, named, other_spellings, renames
 from framework.table.schema.arrow import always_required, arrow_schema, arrow_type, parse_schema
 
 
@@ -80,7 +80,7 @@ class TableShape:
     columns, at any depth, that are neither text nor structure; `counts` are those of columns whose numbers count a
     unit of time; `always_required` are the paths of columns that identify rows; `columns` are the table's own, and
     `partition_fields` the names of the partition fields of all its specs; `keys` are the key columns of a table that
-    follows its keys. Whether a record has its key is looked at in the end (framework.record.upsert.rows): no converter
+    is an upsert table. Whether a record has its key is looked at in the end (framework.record.upsert.rows): no converter
     requires it."""
 
     root: StructConverter
@@ -117,7 +117,7 @@ class TableShape:
         folded = fold(name, self.insensitive)
         return all(fold(column, self.insensitive) != folded for column in self.metadata)
 
-    def lacking(self, fields: Mapping[str, ObservedType], policy: TablePolicy) -> Named:
+    def lacking(self, fields: Mapping[str, ObservedType], policy: TablePolicy) -> ColumnCandidates:
         """What of the fields the table has no column for and may gain one."""
         missing = missing_fields(fields, self.root)
         return named(missing, self.columns, policy, self.partition_fields) if missing else NOTHING
@@ -132,7 +132,7 @@ def table_shape(target: TableTarget, hints: tuple[FieldHint, ...], metadata_colu
     reads_text = target.policy.values.text_as_number is TextAsNumber.READ
     write = target.policy.write
     key = write.needed if write.is_upsert else ()
-    insensitive = target.policy.case is Case.INSENSITIVE
+    insensitive = target.policy.case is NameCase.INSENSITIVE
     return _shape(
         target.schema_json,
         hints,

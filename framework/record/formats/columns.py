@@ -1,6 +1,6 @@
 """Python values that a decoder read, to Arrow columns of exact types.
 
-In: for each field of a schema a `Column`, and the values of many records. Out: arrays, and for each record with a value
+In: for each field of a schema a `ColumnBuilder`, and the values of many records. Out: arrays, and for each record with a value
 that its schema's type cannot hold a failure. Keeps invariant 9: a value becomes a cell exactly, or its record is an
 error; one such record is found by halving and costs no other record anything.
 """
@@ -40,7 +40,7 @@ _MILLIS_OF_DAY = 86_400_000
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnBuilder:
     """Builds one column. `kind` is what a table must have for it, in the grammar of observed types."""
 
     kind: ObservedType
@@ -51,7 +51,7 @@ class Column:
 
 
 class MinusZero(int):
-    """The whole number -0, which only columns of floats tell from 0."""
+    """The whole number -0, which only columns of floats distinguish from 0."""
 
 
 _WHOLE = frozenset({int, MinusZero})
@@ -83,7 +83,7 @@ def _only(values: Values, taken: frozenset[type]) -> None:
 
 
 @dataclass(frozen=True)
-class PlainColumn(Column):
+class PlainColumn(ColumnBuilder):
     """Values that Arrow takes as they are."""
 
     arrow: pa.DataType
@@ -94,7 +94,7 @@ class PlainColumn(Column):
 
 
 @dataclass(frozen=True)
-class WholeColumn(Column):
+class WholeColumn(ColumnBuilder):
     """Whole numbers of so many bits, which may be fewer than the column's."""
 
     arrow: pa.DataType
@@ -111,7 +111,7 @@ class WholeColumn(Column):
 
 
 @dataclass(frozen=True)
-class CountColumn(Column):
+class CountColumn(ColumnBuilder):
     """Whole numbers that count days, milli-, micro- or nanoseconds; `through` is the type that counts so."""
 
     through: pa.DataType
@@ -124,7 +124,7 @@ class CountColumn(Column):
 
 
 @dataclass(frozen=True)
-class TimeColumn(Column):
+class TimeColumn(ColumnBuilder):
     """A time of day, from counts of which a day has `per_day`."""
 
     per_day: int
@@ -150,7 +150,7 @@ def unscaled_of(data: bytes) -> int:
 
 
 @dataclass(frozen=True)
-class DecimalColumn(Column):
+class DecimalColumn(ColumnBuilder):
     """Decimals from their unscaled numbers: big-endian two's complement bytes. `zeros` follow each number, where its
     scale is negative."""
 
@@ -177,10 +177,10 @@ class DecimalColumn(Column):
 
 
 @dataclass(frozen=True)
-class MappedColumn(Column):
+class MappedColumn(ColumnBuilder):
     """Values that become another column's after a function of each."""
 
-    through: Column
+    through: ColumnBuilder
     read: Callable[[Any], Any]
 
     def build(self, values: Values) -> pa.Array:
@@ -188,7 +188,7 @@ class MappedColumn(Column):
 
 
 @dataclass(frozen=True)
-class JsonTextColumn(Column):
+class JsonTextColumn(ColumnBuilder):
     """Values of no fixed shape, as their JSON text: types that hold themselves, messages of any fields."""
 
     read: Callable[[Any], Any]
@@ -200,10 +200,10 @@ class JsonTextColumn(Column):
 
 
 @dataclass(frozen=True)
-class StructColumn(Column):
+class StructColumn(ColumnBuilder):
     """`children` are name, column, and how to take the child's values from the parents'."""
 
-    children: tuple[tuple[str, Column, Take], ...]
+    children: tuple[tuple[str, ColumnBuilder, Take], ...]
 
     def build(self, values: Values) -> pa.Array:
         arrays = [column.build(take(values)) for _, column, take in self.children]
@@ -214,8 +214,8 @@ class StructColumn(Column):
 
 
 @dataclass(frozen=True)
-class ListColumn(Column):
-    element: Column
+class ListColumn(ColumnBuilder):
+    element: ColumnBuilder
 
     def build(self, values: Values) -> pa.Array:
         if any(isinstance(value, (str, bytes, dict)) for value in values):
@@ -227,9 +227,9 @@ class ListColumn(Column):
 
 
 @dataclass(frozen=True)
-class MapColumn(Column):
-    key: Column
-    value: Column
+class MapColumn(ColumnBuilder):
+    key: ColumnBuilder
+    value: ColumnBuilder
 
     def build(self, values: Values) -> pa.Array:
         if any(isinstance(value, (str, bytes, list, tuple)) for value in values):
@@ -242,11 +242,11 @@ class MapColumn(Column):
 
 
 @dataclass(frozen=True)
-class UnionColumn(Column):
+class UnionColumn(ColumnBuilder):
     """A value of one of several types: a struct with a field for each, of which one is set. `choose` gives the field's
     place and the value in it."""
 
-    branches: tuple[tuple[str, Column], ...]
+    branches: tuple[tuple[str, ColumnBuilder], ...]
     choose: Callable[[Any], tuple[int, Any]]
 
     def build(self, values: Values) -> pa.Array:
@@ -301,17 +301,17 @@ def zeros_column(scale: int) -> DecimalColumn | None:
     return DecimalColumn("decimal(38, 0)", pa.decimal128(38, 0), -scale) if -38 <= scale < 0 else None
 
 
-def list_column(element: Column) -> ListColumn:
+def list_column(element: ColumnBuilder) -> ListColumn:
     return ListColumn(["list", element.kind], element)
 
 
-def map_column(value: Column, key: Column | None = None) -> MapColumn:
+def map_column(value: ColumnBuilder, key: ColumnBuilder | None = None) -> MapColumn:
     """The column of maps; keys are text unless they have a column of their own."""
     key = key or plain_column("string")
     return MapColumn(["map", key.kind, value.kind], key, value)
 
 
-def struct_column(children: Iterable[tuple[str, Column, Take]]) -> StructColumn:
+def struct_column(children: Iterable[tuple[str, ColumnBuilder, Take]]) -> StructColumn:
     fields = tuple(children)
     return StructColumn(struct_kind([(name, column) for name, column, _ in fields]), fields)
 
@@ -333,7 +333,7 @@ def take_item(name: str) -> Take:
     return take
 
 
-def struct_kind(children: Sequence[tuple[str, Column]]) -> ObservedType:
+def struct_kind(children: Sequence[tuple[str, ColumnBuilder]]) -> ObservedType:
     return ["struct", [[name, column.kind] for name, column in children]]
 
 
@@ -399,14 +399,14 @@ def _failure(root: StructColumn, values: Values, error: Exception) -> RecordFail
     return RecordFailure("decode", "FLOE-D114", f"the record's values do not fit its schema: {error}")
 
 
-def _fault(column: Column, values: Values, path: str) -> tuple[str, str, Exception] | None:
+def _fault(column: ColumnBuilder, values: Values, path: str) -> tuple[str, str, Exception] | None:
     """The innermost field of one value that its type cannot hold: its path, its type, and what was said of it."""
     try:
         column.build(values)
         return None
     except NOT_HELD as error:
         said = error
-    inner: Iterable[tuple[Column, Values, str]] = ()
+    inner: Iterable[tuple[ColumnBuilder, Values, str]] = ()
     try:
         (value,) = values
         if isinstance(column, StructColumn):

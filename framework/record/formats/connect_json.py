@@ -21,7 +21,7 @@ import pyarrow as pa
 from framework.record.convert.numbers import exact_number, nearest_float32, times
 from framework.record.failure import RecordFailure
 from framework.record.formats.columns import (
-    Column,
+    ColumnBuilder,
     DecimalColumn,
     JsonTextColumn,
     MappedColumn,
@@ -62,7 +62,7 @@ _FLOATS = {"float32": "float", "float": "float", "float64": "double", "double": 
 
 
 @dataclass
-class _Group:
+class _SchemaGroup:
     schema: dict[str, Any]
     payloads: list[Any] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
@@ -72,7 +72,7 @@ class _Group:
 class ConnectRecords:
     """Gathers the records of a block that carry a schema, grouped by it."""
 
-    groups: dict[str, _Group] = field(default_factory=dict)
+    groups: dict[str, _SchemaGroup] = field(default_factory=dict)
     _newest: str = ""
 
     def take(self, data: bytes, place: int) -> bool:
@@ -102,7 +102,7 @@ class ConnectRecords:
         group = self.groups.get(key)
         if group is None:
             assert schema is not None
-            group = self.groups[key] = _Group(schema)
+            group = self.groups[key] = _SchemaGroup(schema)
         if payload is None:
             raise RecordFailure("decode", "FLOE-D122", "the record's payload is null, so it holds no row")
         group.payloads.append(payload)
@@ -179,7 +179,7 @@ _STRICT = json.JSONDecoder(parse_float=_number, parse_int=_number, object_pairs_
 # ---- the schema --------------------------------------------------------------------------------------------------
 
 
-def connect_schema_column(schema: dict[str, Any]) -> Column:
+def connect_schema_column(schema: dict[str, Any]) -> ColumnBuilder:
     """The column of a Connect schema, for values as its JSON converter writes them."""
     kind, name = str(schema.get("type", "")), str(schema.get("name", "") or "")
     parameters = {k: str(v) for k, v in (schema.get("parameters") or {}).items()}

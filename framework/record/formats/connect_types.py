@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from framework.record.formats.columns import (
-    Column,
+    ColumnBuilder,
     MappedColumn,
     PlainColumn,
     TimeColumn,
@@ -43,7 +43,7 @@ _TIMES = {
 _DATES = ("org.apache.kafka.connect.data.Date", "io.debezium.time.Date")
 
 
-def connect_column(name: str, kind: str, parameters: dict[str, str]) -> Column | None:
+def connect_column(name: str, kind: str, parameters: dict[str, str]) -> ColumnBuilder | None:
     """The column of a named type, for values as they are in Avro."""
     if name in _MOMENTS and kind in ("long", "int64"):
         return moment_column(*_MOMENTS[name])

@@ -108,18 +108,18 @@ def _beside(envelopes: TypedRows) -> dict[str, tuple[ObservedType, pa.Array]]:
     found: dict[str, tuple[ObservedType, pa.Array]] = {}
     for name in ("op", "ts_ms"):
         if name in columns.column_names:
-            found[f"__{name}"] = _told(f"__{name}", envelopes.kinds[name], columns.column(name).combine_chunks())
+            found[f"__{name}"] = _reported(f"__{name}", envelopes.kinds[name], columns.column(name).combine_chunks())
     kind = envelopes.kinds.get("source")
     if isinstance(kind, list) and kind[0] == "struct":
         source = columns.column("source").combine_chunks()
         children = dict(zip((child.name for child in source.type), source.flatten(), strict=True))
         for name, inner in kind[1]:
             if name in SOURCE_FIELDS:
-                found[f"__source_{name}"] = _told(f"__source_{name}", inner, children[name])
+                found[f"__source_{name}"] = _reported(f"__source_{name}", inner, children[name])
     return found
 
 
-def _told(name: str, kind: ObservedType, column: pa.Array) -> tuple[ObservedType, pa.Array]:
+def _reported(name: str, kind: ObservedType, column: pa.Array) -> tuple[ObservedType, pa.Array]:
     if name in DEBEZIUM_MOMENTS and pa.types.is_int64(column.type):
         return "timestamptz", column.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
     return kind, column

@@ -26,7 +26,7 @@ from framework.record.formats.wire import (
     ID_BYTES,
     KEY_HEADER,
     VALUE_HEADER,
-    Framed,
+    FramedPayload,
     SchemaRef,
     Schemas,
     WriterSchema,
@@ -110,7 +110,7 @@ def _decode(items: Items, spec: FormatSpec, column: str, schemas: Schemas) -> De
         return _raw(items, spec.encoding, column)
     decoder, kind = _decoder(spec, column)
     if spec.registry is None:
-        parts, failures = decoder([Framed(0, data) for data in items.data], items.places, None)
+        parts, failures = decoder([FramedPayload(0, data) for data in items.data], items.places, None)
         return Decoded(parts, failures)
     decoded = Decoded()
     for ref, framed, places in _by_schema(items, decoded.failures):
@@ -125,7 +125,7 @@ def _decode(items: Items, spec: FormatSpec, column: str, schemas: Schemas) -> De
     return decoded
 
 
-Decoder = Callable[[list[Framed], Ints, "WriterSchema | None"], tuple[list[TypedRows], Failures]]
+Decoder = Callable[[list[FramedPayload], Ints, "WriterSchema | None"], tuple[list[TypedRows], Failures]]
 
 
 def _decoder(spec: FormatSpec, column: str) -> tuple[Decoder, str]:
@@ -134,7 +134,9 @@ def _decoder(spec: FormatSpec, column: str) -> tuple[Decoder, str]:
     if spec.type is FormatType.AVRO:
         from framework.record.formats.avro.decode import decode_avro
 
-        def avro(framed: list[Framed], places: Ints, writer: WriterSchema | None) -> tuple[list[TypedRows], Failures]:
+        def avro(
+            framed: list[FramedPayload], places: Ints, writer: WriterSchema | None
+        ) -> tuple[list[TypedRows], Failures]:
             own = writer or WriterSchema("AVRO", spec.schema or "")
             reader = spec.schema if writer is not None else None
             return decode_avro([one.payload for one in framed], places, own, reader, column)
@@ -143,23 +145,25 @@ def _decoder(spec: FormatSpec, column: str) -> tuple[Decoder, str]:
 
     from framework.record.formats.protobuf import decode_protobuf
 
-    def protobuf(framed: list[Framed], places: Ints, writer: WriterSchema | None) -> tuple[list[TypedRows], Failures]:
+    def protobuf(
+        framed: list[FramedPayload], places: Ints, writer: WriterSchema | None
+    ) -> tuple[list[TypedRows], Failures]:
         return decode_protobuf(framed, places, writer, spec)
 
     return protobuf, "PROTOBUF"
 
 
-def _by_schema(items: Items, failures: Failures) -> Iterable[tuple[SchemaRef, list[Framed], Ints]]:
+def _by_schema(items: Items, failures: Failures) -> Iterable[tuple[SchemaRef, list[FramedPayload], Ints]]:
     """The items grouped by the schema they name, in the order of first sight."""
-    groups: dict[SchemaRef, tuple[list[Framed], list[int]]] = {}
+    groups: dict[SchemaRef, tuple[list[FramedPayload], list[int]]] = {}
     headers = items.block.headers
-    heads: dict[bytes, tuple[SchemaRef, list[Framed], list[int]]] = {}
+    heads: dict[bytes, tuple[SchemaRef, list[FramedPayload], list[int]]] = {}
     for data, place in zip(items.data, items.places.tolist(), strict=True):
         own = headers[place]
         known = None if own else heads.get(data[:ID_BYTES])
         if known is not None:
             ref, payloads, places = known
-            payloads.append(Framed(ref, data[ID_BYTES:]))
+            payloads.append(FramedPayload(ref, data[ID_BYTES:]))
             places.append(place)
             continue
         try:

@@ -33,7 +33,7 @@ from framework.record.failure import RecordFailure
 from framework.record.formats.columns import StructColumn, build_parts
 from framework.record.formats.protobuf_columns import message_column
 from framework.record.formats.typed_rows import TypedRows
-from framework.record.formats.wire import Framed, WriterSchema, not_framed
+from framework.record.formats.wire import FramedPayload, WriterSchema, not_framed
 
 Failures = dict[int, RecordFailure]
 # Files that every compiler has; schemas import them without saying more.
@@ -50,7 +50,7 @@ class ProtobufFault(ValueError):
 
 
 def decode_protobuf(
-    framed: list[Framed], places: Ints, writer: WriterSchema | None, spec: FormatSpec
+    framed: list[FramedPayload], places: Ints, writer: WriterSchema | None, spec: FormatSpec
 ) -> tuple[list[TypedRows], Failures]:
     """The rows of payloads of one writer's file; `writer` is None for the pipeline's own descriptor set."""
     failures: Failures = {}
@@ -104,7 +104,7 @@ def _message(kind: Any, payload: bytes) -> Any:
 
 
 def _by_message(
-    framed: list[Framed], places: Ints, failures: Failures
+    framed: list[FramedPayload], places: Ints, failures: Failures
 ) -> dict[tuple[int, ...], tuple[list[bytes], list[int]]]:
     """The payloads by the place of their message in the file, which stands before each (or in its header)."""
     groups: dict[tuple[int, ...], tuple[list[bytes], list[int]]] = {}

@@ -14,7 +14,7 @@ import pyarrow as pa
 from google.protobuf import json_format
 
 from framework.record.formats.columns import (
-    Column,
+    ColumnBuilder,
     JsonTextColumn,
     MappedColumn,
     PlainColumn,
@@ -49,7 +49,7 @@ _ENUM, _STRING, _MESSAGE, _BYTES = 8, 9, 10, 12
 
 
 @dataclass(frozen=True)
-class _TimestampColumn(Column):
+class _TimestampColumn(ColumnBuilder):
     """Seconds and nanoseconds as a moment: in microseconds where that is exact for all, else in nanoseconds."""
 
     def build(self, values: Values) -> pa.Array:
@@ -73,7 +73,7 @@ def is_map(field: Any) -> bool:
     return bool(field.is_repeated and field.message_type is not None and field.message_type.GetOptions().map_entry)
 
 
-def _field(field: Any, around: tuple[str, ...]) -> Column:
+def _field(field: Any, around: tuple[str, ...]) -> ColumnBuilder:
     if is_map(field):
         entry = field.message_type.fields_by_name
         return map_column(_one(entry["value"], around), _one(entry["key"], around))
@@ -81,7 +81,7 @@ def _field(field: Any, around: tuple[str, ...]) -> Column:
     return list_column(column) if field.is_repeated else column
 
 
-def _one(field: Any, around: tuple[str, ...]) -> Column:
+def _one(field: Any, around: tuple[str, ...]) -> ColumnBuilder:
     """The column of one value of a field."""
     if field.message_type is not None:
         return _of_message(field.message_type, around)
@@ -94,7 +94,7 @@ def _one(field: Any, around: tuple[str, ...]) -> Column:
     return _SCALARS[field.cpp_type]
 
 
-def _of_message(descriptor: Any, around: tuple[str, ...]) -> Column:
+def _of_message(descriptor: Any, around: tuple[str, ...]) -> ColumnBuilder:
     name = descriptor.full_name
     if name == _TIMESTAMP:
         return _TimestampColumn("timestamptz_ns")

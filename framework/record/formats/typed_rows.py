@@ -18,7 +18,7 @@ from framework.record.arrays import Ints, Mask, one_array
 from framework.record.convert.converter import Converter
 from framework.record.convert.nested import ChildField, StructConverter, fold
 from framework.record.failure import RecordFailure
-from framework.record.fit.field_path import Step, columns_of, required_and_missing
+from framework.record.fit.field_path import PathStep, columns_of, required_and_missing
 from framework.record.fit.table_shape import TableShape, relaxed
 from framework.record.fit.typed_columns import (
     convert_typed,
@@ -37,7 +37,7 @@ from framework.record.routing.route import asked_for, lower_values, route_column
 from framework.record.routing.upsert import record_with_deletes, widened
 from framework.record.state.block_state import BlockState
 from framework.record.upsert.tables import table_of
-from framework.table.policy.answers import NOTHING_TO_LEAVE_OUT, Act, Answer
+from framework.table.policy.answers import NOTHING_TO_LEAVE_OUT, Act, PolicyAnswer
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def route_and_convert(state: BlockState, typed: TypedRows) -> None:
 
 
 def _fail(failures: dict[int, RecordFailure], rows: Ints, reason: RecordFailure) -> None:
-    """Of several reasons against a row the first is told, as of records that are judged alone."""
+    """Of several reasons against a row the first is reported, as of records that are judged alone."""
     for row in rows.tolist():
         failures.setdefault(row, reason)
 
@@ -251,7 +251,7 @@ def _unfit_values(column: _Column, bad: Mask, failures: dict[int, RecordFailure]
     if answer.act is Act.LEAVE_OUT and not child.required and not is_nested:
         return
     unfit = _never_fits(column, at) if is_nested else np.ones(len(at), dtype=bool)
-    step = Step("field", child.name, child.name, child.converter, child.required)
+    step = PathStep("field", child.name, child.name, child.converter, child.required)
     for row, is_unfit in zip(at.tolist(), unfit.tolist(), strict=True):
         value, said = source[row], answer
         missing = [] if is_unfit else list(required_and_missing(plain_value(value), child.converter, (step,)))
@@ -274,7 +274,7 @@ def _unfit_values(column: _Column, bad: Mask, failures: dict[int, RecordFailure]
         )
 
 
-def _at_the_top(answer: Answer) -> Answer:
+def _at_the_top(answer: PolicyAnswer) -> PolicyAnswer:
     """There is nothing around a column's value that could be left out with it."""
     return NOTHING_TO_LEAVE_OUT if answer.act is Act.LEAVE_OUT else answer
 

@@ -42,7 +42,7 @@ Schemas = Mapping[SchemaRef, WriterSchema | UnknownSchema]
 NO_SCHEMAS: Schemas = {}
 
 
-class Framed(NamedTuple):
+class FramedPayload(NamedTuple):
     """One record's payload and its writer's schema; `which` is what a protobuf header holds behind the GUID."""
 
     schema: SchemaRef
@@ -50,7 +50,7 @@ class Framed(NamedTuple):
     which: bytes | None = None
 
 
-def unframe(data: bytes, headers: Sequence[tuple[str, bytes | None]], header: str) -> Framed:
+def unframe(data: bytes, headers: Sequence[tuple[str, bytes | None]], header: str) -> FramedPayload:
     """Take the schema's name off a value or key.
 
     Raises:
@@ -59,14 +59,14 @@ def unframe(data: bytes, headers: Sequence[tuple[str, bytes | None]], header: st
     for name, content in headers:
         if name == header and content:
             if content[0] == 1 and len(content) >= _GUID_BYTES:
-                return Framed(str(UUID(bytes=content[1:_GUID_BYTES])), data, content[_GUID_BYTES:])
+                return FramedPayload(str(UUID(bytes=content[1:_GUID_BYTES])), data, content[_GUID_BYTES:])
             if content[0] == 0 and len(content) >= ID_BYTES:
-                return Framed(int.from_bytes(content[1:ID_BYTES], "big"), data, content[ID_BYTES:])
+                return FramedPayload(int.from_bytes(content[1:ID_BYTES], "big"), data, content[ID_BYTES:])
             raise not_framed(f"the header {header} holds no schema id")
     if len(data) < ID_BYTES or data[0] != 0:
         shown = data[:ID_BYTES].hex(" ") or "nothing"
         raise not_framed(f"it begins with {shown}, not with a zero byte and a schema id")
-    return Framed(int.from_bytes(data[1:ID_BYTES], "big"), data[ID_BYTES:])
+    return FramedPayload(int.from_bytes(data[1:ID_BYTES], "big"), data[ID_BYTES:])
 
 
 def not_framed(reason: str) -> RecordFailure:

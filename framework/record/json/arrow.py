@@ -22,7 +22,7 @@ from framework.record.arrays import Ints, Mask, cast_decimals
 from framework.record.json.arrow_screen import far_rows, may_lose, unfit_rows, unsure_rows
 from framework.record.json.arrow_suspects import suspect_patterns, suspects
 from framework.record.json.compiled import parse_plain
-from framework.record.json.framing import Framed, only, record_starts, runs, without
+from framework.record.json.framing import JoinedRecords, only, record_starts, runs, without
 from framework.record.json.mixed_kinds import Leniency, rewrite
 
 _BLOCK_BYTES = 2 * 1024 * 1024
@@ -39,7 +39,7 @@ _MOST_SCANS = 8
 
 
 @dataclass(frozen=True)
-class Part:
+class ParsedRows:
     """Rows of `table` are the records at `positions` of the block, in order."""
 
     positions: Ints
@@ -64,8 +64,8 @@ def most_odd(records: int) -> int:
 
 
 def parse_framed(
-    framed: Framed, schema: pa.Schema, infer: bool, leniency: Leniency | None = None, encode: bool = False
-) -> tuple[list[Part], list[int]]:
+    framed: JoinedRecords, schema: pa.Schema, infer: bool, leniency: Leniency | None = None, encode: bool = False
+) -> tuple[list[ParsedRows], list[int]]:
     """Parse all records: parts whose tables differ only where inferred fields do, and positions to be judged alone.
 
     `leniency` says which fields may be brought to one kind when many records have another (none without it). With
@@ -76,7 +76,7 @@ def parse_framed(
     records = len(framed.positions)
     plain = parse_plain(framed.data, records, schema, most_odd(records), encode)
     if plain is not None and not len(plain[1]):
-        return [Part(framed.positions, plain[0])], []
+        return [ParsedRows(framed.positions, plain[0])], []
     table, odd = plain if plain is not None else (None, np.arange(records))
     few = framed if table is None else only(framed, record_starts(framed.data), odd)
     few, left = _screened(few, schema, leniency is None or leniency.reads_text)
@@ -94,11 +94,11 @@ def parse_framed(
         left += few.positions[unsure].tolist()
         few = without(few, starts, unsure)
     if table is not None and len(table):
-        parts = _joined([Part(np.delete(framed.positions, odd), table), *parts])
+        parts = _joined([ParsedRows(np.delete(framed.positions, odd), table), *parts])
     return parts, left + alone
 
 
-def _screened(framed: Framed, schema: pa.Schema, reads_text: bool) -> tuple[Framed, list[int]]:
+def _screened(framed: JoinedRecords, schema: pa.Schema, reads_text: bool) -> tuple[JoinedRecords, list[int]]:
     """The records without those that Arrow must not see, and these."""
     starts = record_starts(framed.data)
     rows = unfit_rows(framed.data, starts, schema, reads_text)
@@ -108,17 +108,17 @@ def _screened(framed: Framed, schema: pa.Schema, reads_text: bool) -> tuple[Fram
 
 
 def _by_arrow(
-    framed: Framed, schema: pa.Schema, infer: bool, leniency: Leniency | None
-) -> tuple[list[Part], list[int]]:
+    framed: JoinedRecords, schema: pa.Schema, infer: bool, leniency: Leniency | None
+) -> tuple[list[ParsedRows], list[int]]:
     records = len(framed.positions)
     if not records:
         return [], []
     table = _parse(framed.data, records, _options(schema, infer), max(_BLOCK_BYTES, 2 * framed.longest))
     if isinstance(table, pa.Table):
-        return [Part(framed.positions, table)], []
+        return [ParsedRows(framed.positions, table)], []
     framed, left, table = _without_suspects(framed, schema, infer, table)
     if isinstance(table, pa.Table):
-        return [Part(framed.positions, table)], left
+        return [ParsedRows(framed.positions, table)], left
     parser = _WindowParser(framed, schema, infer, leniency)
     records = len(framed.positions)
     for start in range(0, records, _WINDOW_RECORDS):
@@ -126,20 +126,20 @@ def _by_arrow(
     return _joined(parser.parts), left + parser.alone
 
 
-def _few_by_arrow(few: Framed, schema: pa.Schema, infer: bool) -> tuple[list[Part], list[int]]:
+def _few_by_arrow(few: JoinedRecords, schema: pa.Schema, infer: bool) -> tuple[list[ParsedRows], list[int]]:
     """The few records that are not plain by Arrow, where it takes them all: fields that are new, as a rule. Else they
     are judged alone, which costs less than a search for those among them that Arrow would take."""
     if not len(few.positions):
         return [], []
     found = _parse(few.data, len(few.positions), _options(schema, infer), len(few.data) + 1)
     if isinstance(found, pa.Table):
-        return [Part(few.positions, found)], []
+        return [ParsedRows(few.positions, found)], []
     return [], few.positions.tolist()
 
 
 def _without_suspects(
-    framed: Framed, schema: pa.Schema, infer: bool, stopped: _Stopped
-) -> tuple[Framed, list[int], pa.Table | _Stopped]:
+    framed: JoinedRecords, schema: pa.Schema, infer: bool, stopped: _Stopped
+) -> tuple[JoinedRecords, list[int], pa.Table | _Stopped]:
     """Leave out the records that have what Arrow stopped at, field after field, while they are few; the last result
     too."""
     left: list[int] = []
@@ -189,7 +189,7 @@ class _WindowParser:
     the window as a whole: a second parse, to wide decimals, shows which rows it was.
     """
 
-    def __init__(self, framed: Framed, schema: pa.Schema, infer: bool, leniency: Leniency | None) -> None:
+    def __init__(self, framed: JoinedRecords, schema: pa.Schema, infer: bool, leniency: Leniency | None) -> None:
         self._data = pa.py_buffer(framed.data)
         self._starts = record_starts(framed.data)
         self._positions = framed.positions
@@ -203,7 +203,7 @@ class _WindowParser:
         wide = [f.with_type(_wide_type(f.type)) if f.name in self._wide else f for f in schema]
         self._wide_options = _options(pa.schema(wide), infer)
         self._sent = framed.data, self._starts
-        self.parts: list[Part] = []
+        self.parts: list[ParsedRows] = []
         self.alone: list[int] = []
 
     @cached_property
@@ -230,7 +230,7 @@ class _WindowParser:
             start += result.row + 1
         self._leave(rows[bad])
         if not bad and isinstance(result, pa.Table):
-            self.parts.append(Part(self._positions[rows], result))
+            self.parts.append(ParsedRows(self._positions[rows], result))
         else:
             self._parse_clean(np.delete(rows, bad))
 
@@ -253,7 +253,7 @@ class _WindowParser:
         if not isinstance(result, pa.Table):
             rows, result = self._by_way_of_decimals(rows)
         if isinstance(result, pa.Table):
-            self.parts.append(Part(self._positions[rows], result))
+            self.parts.append(ParsedRows(self._positions[rows], result))
         elif len(rows) <= _FEW:
             self._leave(rows)
         else:
@@ -322,15 +322,15 @@ def _misfitting(values: pa.Array, kind: pa.DataType) -> Mask:
     return misfits
 
 
-def _joined(parts: list[Part]) -> list[Part]:
+def _joined(parts: list[ParsedRows]) -> list[ParsedRows]:
     """Neighbours and others of one schema put together, in order of their first record."""
-    groups: dict[str, list[Part]] = {}
+    groups: dict[str, list[ParsedRows]] = {}
     for part in parts:
         groups.setdefault(part.table.schema.to_string(show_field_metadata=False), []).append(part)
     return [
         group[0]
         if len(group) == 1
-        else Part(
+        else ParsedRows(
             np.concatenate([part.positions for part in group]),
             pa.concat_tables([part.table for part in group]),
         )

@@ -81,7 +81,7 @@ def _array(kind: pa.DataType, nodes: Iterator[_json.Node]) -> pa.Array:
 @lru_cache(maxsize=256)
 def _dictionary(words: _json.Words) -> pa.Array:
     """Cached: the dictionaries of two blocks are compared when their rows are put together, and the same one is soon
-    told."""
+    reported."""
     count, ends, texts = words
     return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(_FIRST + ends), pa.py_buffer(texts)])
 

@@ -26,7 +26,7 @@ _UTF8_ROWS = 256
 
 
 @dataclass(frozen=True)
-class Framed:
+class JoinedRecords:
     """`data` holds the records at `positions` (ascending positions in the block), joined by newlines; `alone` the
     rest."""
 
@@ -42,17 +42,17 @@ def record_starts(data: bytes) -> Ints:
     return np.concatenate([[0], newlines + 1, [len(data) + 1]])
 
 
-def frame(values: Sequence[bytes] | JoinedValues, positions: Ints) -> Framed:
+def frame(values: Sequence[bytes] | JoinedValues, positions: Ints) -> JoinedRecords:
     """Join records, none of which lacks a value; `positions` gives each one's place in the block."""
     if not len(values):
-        return Framed(b"", np.empty(0, np.int64), [], 0)
+        return JoinedRecords(b"", np.empty(0, np.int64), [], 0)
     joined = values if isinstance(values, JoinedValues) else join(values)
     if _is_sound(joined):
-        return Framed(joined.data, positions, [], joined.longest)
-    return _mended(joined.data, joined.starts, positions)
+        return JoinedRecords(joined.data, positions, [], joined.longest)
+    return _repaired(joined.data, joined.starts, positions)
 
 
-def _mended(data: bytes, starts: Ints, positions: Ints) -> Framed:
+def _repaired(data: bytes, starts: Ints, positions: Ints) -> JoinedRecords:
     """Only the records that do not frame well are looked at one by one."""
     pieces: list[bytes] = []
     alone: list[int] = []
@@ -71,7 +71,7 @@ def _mended(data: bytes, starts: Ints, positions: Ints) -> Framed:
         pieces.append(data[starts[done] : starts[-1] - 1])
     kept = np.delete(positions, alone)
     longest = int(np.diff(starts).max(initial=1)) - 1
-    return Framed(b"\n".join(pieces), kept, positions[alone].tolist(), longest)
+    return JoinedRecords(b"\n".join(pieces), kept, positions[alone].tolist(), longest)
 
 
 def _odd_rows(data: bytes, starts: Ints) -> Ints:
@@ -93,17 +93,17 @@ def _odd_rows(data: bytes, starts: Ints) -> Ints:
     return np.flatnonzero(odd)
 
 
-def without(framed: Framed, starts: Ints, rows: Ints) -> Framed:
+def without(framed: JoinedRecords, starts: Ints, rows: Ints) -> JoinedRecords:
     """The framed records without these rows; `starts` as of `record_starts`."""
     kept = np.delete(np.arange(len(framed.positions)), rows)
     pieces = [framed.data[starts[first] : starts[end] - 1] for first, end in runs(kept)]
-    return Framed(b"\n".join(pieces), framed.positions[kept], [], framed.longest)
+    return JoinedRecords(b"\n".join(pieces), framed.positions[kept], [], framed.longest)
 
 
-def only(framed: Framed, starts: Ints, rows: Ints) -> Framed:
+def only(framed: JoinedRecords, starts: Ints, rows: Ints) -> JoinedRecords:
     """These rows of the framed records; `starts` as of `record_starts`."""
     pieces = [framed.data[starts[row] : starts[row + 1] - 1] for row in rows.tolist()]
-    return Framed(b"\n".join(pieces), framed.positions[rows], [], framed.longest)
+    return JoinedRecords(b"\n".join(pieces), framed.positions[rows], [], framed.longest)
 
 
 def runs(rows: Ints) -> list[tuple[int, int]]:

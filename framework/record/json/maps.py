@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from framework.record.arrays import Ints, Mask, one_array
-from framework.record.json.arrow import Part, most_odd, parse_framed
+from framework.record.json.arrow import ParsedRows, most_odd, parse_framed
 from framework.record.json.compiled import parse_plain
-from framework.record.json.framing import Framed, frame, only, record_starts, without
+from framework.record.json.framing import JoinedRecords, frame, only, record_starts, without
 from framework.record.json.mixed_kinds import Leniency
 from framework.record.value_buffer import JoinedValues
 
@@ -59,8 +59,8 @@ def is_map(kind: pa.DataType | None) -> bool:
 
 
 def parse_with_maps(
-    framed: Framed, schema: pa.Schema, leniency: Leniency, encode: bool = False
-) -> tuple[list[Part], list[int]]:
+    framed: JoinedRecords, schema: pa.Schema, leniency: Leniency, encode: bool = False
+) -> tuple[list[ParsedRows], list[int]]:
     """As `parse_framed`, for a schema whose top-level fields may be maps; other fields are inferred."""
     maps = {field.name: field.type for field in schema if pa.types.is_map(field.type)}
     if not maps:
@@ -69,7 +69,7 @@ def parse_with_maps(
     if plain is None:
         return _by_their_text(framed, schema, maps, leniency)
     table, odd = plain
-    parts = [Part(np.delete(framed.positions, odd), table)] if len(table) else []
+    parts = [ParsedRows(np.delete(framed.positions, odd), table)] if len(table) else []
     if not len(odd):
         return parts, []
     few, alone = _by_their_text(only(framed, record_starts(framed.data), odd), schema, maps, leniency)
@@ -77,8 +77,8 @@ def parse_with_maps(
 
 
 def _by_their_text(
-    framed: Framed, schema: pa.Schema, maps: dict[str, pa.DataType], leniency: Leniency
-) -> tuple[list[Part], list[int]]:
+    framed: JoinedRecords, schema: pa.Schema, maps: dict[str, pa.DataType], leniency: Leniency
+) -> tuple[list[ParsedRows], list[int]]:
     """Each object of a field is taken out of the text, and their members are parsed for themselves."""
     if _TAKEN.encode() in framed.data:
         return [], framed.positions.tolist()
@@ -96,7 +96,7 @@ def _by_their_text(
     wanted = pa.schema([*fields, *(pa.field(_TAKEN + name, pa.int64()) for name in maps)])
     while True:
         parts, alone = parse_framed(framed, wanted, True, leniency)
-        found: list[Part] = []
+        found: list[ParsedRows] = []
         bad: list[int] = []
         for part in parts:
             whole, wrong = _with_maps(part, maps, objects, leniency.reads_text)
@@ -155,8 +155,8 @@ def _field(name: str) -> re.Pattern[bytes]:
 
 
 def _with_maps(
-    part: Part, maps: dict[str, pa.DataType], objects: dict[str, list[bytes]], reads_text: bool
-) -> tuple[Part, Mask]:
+    part: ParsedRows, maps: dict[str, pa.DataType], objects: dict[str, list[bytes]], reads_text: bool
+) -> tuple[ParsedRows, Mask]:
     """The part with its maps in their fields' places, and which rows must be judged alone."""
     table = part.table
     bad: Mask = np.zeros(len(table), dtype=bool)
@@ -169,7 +169,7 @@ def _with_maps(
         column, wrong = _maps(numbers, objects[name], kind, reads_text)
         bad |= wrong
         table = table.set_column(table.schema.get_field_index(name), pa.field(name, kind), column)
-    return Part(part.positions, table.drop_columns([_TAKEN + name for name in maps])), bad
+    return ParsedRows(part.positions, table.drop_columns([_TAKEN + name for name in maps])), bad
 
 
 def _holds_taken(kind: pa.DataType) -> bool:

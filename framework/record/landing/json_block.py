@@ -24,14 +24,14 @@ from framework.record.fit.infer_types import observe_records
 from framework.record.fit.parse_plan import ParseGroup, parse_groups, project
 from framework.record.fit.parsed_columns import convert_columns
 from framework.record.fit.table_shape import TableShape
-from framework.record.json.arrow import Part
+from framework.record.json.arrow import ParsedRows
 from framework.record.json.framing import frame
 from framework.record.json.maps import parse_with_maps
 from framework.record.json.mixed_kinds import Leniency
 from framework.record.landing.single_record import judge
 from framework.record.model import AlikeRows
 from framework.record.routing.route import lower_values, route_columns
-from framework.record.routing.upsert import Routed
+from framework.record.routing.upsert import RoutedRows
 from framework.record.rows.dictionary_text import is_encoded, plain_schema
 from framework.record.state.block_state import BlockState
 from framework.record.upsert.tables import operation_of
@@ -97,10 +97,10 @@ def _process_groups(state: BlockState, positions: Ints, groups: list[ParseGroup]
             rows = [np.flatnonzero(np.isin(part.positions, by_table[name])) for name in names]
             labels = np.repeat(np.arange(len(names)), [len(found) for found in rows])
             none = np.empty(0, np.int64)
-            _give_to_tables(state, part, schema, Routed(np.concatenate(rows), labels, names, none, none))
+            _give_to_tables(state, part, schema, RoutedRows(np.concatenate(rows), labels, names, none, none))
 
 
-def _parse(state: BlockState, positions: Ints, schema: pa.Schema) -> tuple[list[Part], pa.Schema]:
+def _parse(state: BlockState, positions: Ints, schema: pa.Schema) -> tuple[list[ParsedRows], pa.Schema]:
     """The records at these positions in columns, and the schema they were parsed with: `schema` and fields beside it
     that must not be left to inference. Records that Arrow cannot take are left to be judged alone."""
     values = state.values
@@ -145,7 +145,7 @@ def _beside(schema: pa.Schema) -> dict[str, pa.DataType]:
     return {}
 
 
-def _not_to_infer(state: BlockState, parts: list[Part], known: pa.Schema) -> dict[str, pa.DataType]:
+def _not_to_infer(state: BlockState, parts: list[ParsedRows], known: pa.Schema) -> dict[str, pa.DataType]:
     """Inferred fields that should have been parsed to a given type: other spellings of known fields, and routing fields
     whose text Arrow took for timestamps."""
     roots = {fold(path.split(".")[0], state.insensitive) for path in state.routing_paths}
@@ -174,7 +174,7 @@ def text_for_times(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _route(state: BlockState, part: Part) -> Routed:
+def _route(state: BlockState, part: ParsedRows) -> RoutedRows:
     plan = state.plan
     table = part.table
     for name, column in state.routing_metadata(part.positions).items():
@@ -190,7 +190,7 @@ def _route(state: BlockState, part: Part) -> Routed:
     return routed
 
 
-def _give_to_tables(state: BlockState, part: Part, schema: pa.Schema, routed: Routed) -> None:
+def _give_to_tables(state: BlockState, part: ParsedRows, schema: pa.Schema, routed: RoutedRows) -> None:
     """Give each table its rows of the part."""
     if not len(routed.rows):
         return
@@ -226,7 +226,7 @@ def _give_to_tables(state: BlockState, part: Part, schema: pa.Schema, routed: Ro
         first, last = place[group[0]], place[group[-1]]
         of_group = rows.slice(bounds[first], bounds[last + 1], first)
         if len(group) > 1 and (_candidates(state, group[0], of_group) or any(map(state.lacking_metadata, group))):
-            # What a table needs depends on its own policy, and is told for each of them.
+            # What a table needs depends on its own policy, and is reported for each of them.
             for number in range(first, last + 1):
                 _convert_alike(state, [names[number]], rows.slice(bounds[number], bounds[number + 1], number))
         else:

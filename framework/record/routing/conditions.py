@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from framework.config.names.patterns import compiled
-from framework.config.spec import Condition
+from framework.config.spec import RouteCondition
 from framework.record.arrays import Mask, Numbers, one_array
 from framework.record.convert.nested import fold
 from framework.record.failure import RecordFailure
@@ -38,7 +38,7 @@ def text_of(value: Scalar) -> str | None:
     return None
 
 
-def matches(condition: Condition, value: Scalar) -> bool:
+def matches(condition: RouteCondition, value: Scalar) -> bool:
     """Whether a field's value meets the condition; a value of another kind never equals (`5` is not `"5"`)."""
     if value is None:
         return False
@@ -135,7 +135,7 @@ class FieldColumns:
             values += encoded.dictionary.to_pylist()
         return Coded(np.full(rows, -1, np.int32) if codes is None else codes, values)
 
-    def meets(self, condition: Condition) -> Mask:
+    def meets(self, condition: RouteCondition) -> Mask:
         """Which rows' field meets the condition."""
         coded = self.coded(condition.field or "")
         met = np.array([*(matches(condition, value) for value in coded.values), False], dtype=bool)

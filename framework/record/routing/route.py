@@ -18,15 +18,15 @@ import pyarrow as pa
 
 from framework.config.names.patterns import compiled
 from framework.config.names.table_names import placed
-from framework.config.spec import Case, RouteMode, RouteRule
+from framework.config.spec import NameCase, RouteMode, RouteRule
 from framework.plan.model import Plan, Route
 from framework.record.arrays import Ints, Mask, Numbers
 from framework.record.failure import RecordFailure, shown
 from framework.record.routing.conditions import FieldColumns, Scalar, matches, text_of, value_at
-from framework.record.routing.refusal import not_now
-from framework.record.routing.upsert import Routed, keyed_columns, widened
+from framework.record.routing.refusal import not_now, of_another_pipeline
+from framework.record.routing.upsert import RoutedRows, upsert_columns, widened
 from framework.record.strict_json import JsonValue
-from framework.record.upsert.tables import KeyedTables, table_of
+from framework.record.upsert.tables import UpsertTables, table_of
 
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 _NAME_VALUE = re.compile(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
@@ -41,7 +41,7 @@ def routing_fields(route: Route) -> frozenset[str]:
 
 
 def lower_values(plan: Plan) -> bool:
-    return plan.write.tables.defaults.case is Case.INSENSITIVE
+    return plan.write.tables.defaults.case is NameCase.INSENSITIVE
 
 
 # ---- one value --------------------------------------------------------------------------------------------------
@@ -87,6 +87,9 @@ def render(rule: RouteRule, values: tuple[Scalar, ...], route: Route, lower: boo
             expected="a table of records",
             actual=name,
         )
+    for owned, reason in route.owned_by_others:
+        if name == owned:
+            raise of_another_pipeline(name, reason)
     for refused, reason in route.refused_tables:
         if name == refused:
             raise not_now(name, reason)
@@ -107,10 +110,10 @@ def route_record(
     route: Route,
     lower: bool,
     insensitive: bool,
-    keyed: KeyedTables | None = None,
+    keyed: UpsertTables | None = None,
 ) -> list[str]:
     """The tables of one record, none when no rule matches. Raises RecordFailure, also for a field of `keyed` that
-    cannot be told."""
+    cannot be determined."""
     paths = routing_fields(route) if keyed is None else routing_fields(route) | keyed.fields
     fields = {path: value_at(record, path, insensitive) for path in sorted(paths)}
     tables: list[str] = []
@@ -140,9 +143,9 @@ def route_columns(
     route: Route,
     lower: bool,
     insensitive: bool,
-    keyed: KeyedTables | None = None,
+    keyed: UpsertTables | None = None,
     tombstones: Mask | None = None,
-) -> Routed:
+) -> RoutedRows:
     """The tables of many records at once; `tombstones` are rows of records without a value, given with `keyed`."""
     columns = FieldColumns(table, insensitive)
     if keyed is None:
@@ -151,10 +154,10 @@ def route_columns(
         columns.coded(path)
     routed = _routed(columns, topic, widened(route, keyed), lower)
     tombstones = np.zeros(len(columns), bool) if tombstones is None else tombstones
-    return keyed_columns(routed, columns, keyed, tombstones, route)
+    return upsert_columns(routed, columns, keyed, tombstones, route)
 
 
-def _routed(columns: FieldColumns, topic: str, route: Route, lower: bool) -> Routed:
+def _routed(columns: FieldColumns, topic: str, route: Route, lower: bool) -> RoutedRows:
     rows = len(columns)
     first_match = route.mode is RouteMode.FIRST_MATCH
     for path in routing_fields(route):
@@ -175,7 +178,7 @@ def _routed(columns: FieldColumns, topic: str, route: Route, lower: bool) -> Rou
         if first_match and not route.only_tables and len(selected) == rows and named.all():
             # Nearly every block: each row has its table by one rule, and no other one is asked.
             none = np.empty(0, np.int64)
-            return Routed(selected, labels, list(names), none, none, all_in_order=True)
+            return RoutedRows(selected, labels, list(names), none, none, all_in_order=True)
         refused[selected[outside]] = True
         taken.append((selected[named], labels[named]))
         matched[selected[named]] = True
@@ -200,7 +203,7 @@ def _routed(columns: FieldColumns, topic: str, route: Route, lower: bool) -> Rou
         present, all_labels = np.unique(all_labels[keep], return_inverse=True)
         by_label = list(names)
         names = {by_label[label]: number for number, label in enumerate(present)}
-    return Routed(all_rows, all_labels, list(names), np.flatnonzero(~matched), np.flatnonzero(refused), elsewhere)
+    return RoutedRows(all_rows, all_labels, list(names), np.flatnonzero(~matched), np.flatnonzero(refused), elsewhere)
 
 
 def _candidates(rule: RouteRule, columns: FieldColumns, topic: str, pending: Mask) -> Mask:
@@ -277,7 +280,7 @@ _REFUSED = object()
 _MOST_NAMES = 10_000
 
 
-class _Rendered:
+class _RenderedNames:
     """The names that a rule gives for values it has met; kept from block to block, since they are the same ones
     mostly."""
 
@@ -306,5 +309,5 @@ class _Rendered:
 
 
 @lru_cache(maxsize=64)
-def _rendered(rule: RouteRule, route: Route, lower: bool) -> _Rendered:
-    return _Rendered(rule, route, lower)
+def _rendered(rule: RouteRule, route: Route, lower: bool) -> _RenderedNames:
+    return _RenderedNames(rule, route, lower)

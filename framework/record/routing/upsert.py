@@ -1,7 +1,7 @@
 """Where records that delete go: to the second target of their table, under a name of its own; and where the changes of
 a table with a history go as well.
 
-In: the tables that rules gave records, their fields, and which of them have no value. Out: the same with deletes told
+In: the tables that rules gave records, their fields, and which of them have no value. Out: the same with deletes distinguished
 apart and with histories, for many records and for one. A record without a value goes only where that deletes.
 """
 
@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from framework.config.spec import Condition
+from framework.config.spec import RouteCondition
 from framework.plan.model import Route
 from framework.record.arrays import Ints, Mask, Numbers
 from framework.record.routing.conditions import FieldColumns, matches, value_at
 from framework.record.routing.refusal import not_now
 from framework.record.strict_json import JsonValue
-from framework.record.upsert.tables import KeyedTables, deletes_of, table_of
+from framework.record.upsert.tables import UpsertTables, deletes_of, table_of
 
 
 @dataclass(frozen=True)
-class Routed:
+class RoutedRows:
     """Pairs of (row, table): `rows[i]` goes to `names[labels[i]]`. `unrouted` rows match no rule; `refused` rows are
     named a table they may not have, and are judged one by one; `elsewhere` counts rows for tables that are not asked
     for. With `all_in_order` the pairs are every row once, in order."""
@@ -35,7 +35,7 @@ class Routed:
     all_in_order: bool = False
 
 
-def widened(route: Route, keyed: KeyedTables | None) -> Route:
+def widened(route: Route, keyed: UpsertTables | None) -> Route:
     """The route with the tables whose histories alone are asked for: their rules lead to these."""
     if keyed is None or not route.only_tables:
         return route
@@ -43,7 +43,9 @@ def widened(route: Route, keyed: KeyedTables | None) -> Route:
     return replace(route, only_tables=(*route.only_tables, *current))
 
 
-def keyed_columns(routed: Routed, columns: FieldColumns, keyed: KeyedTables, tombstones: Mask, route: Route) -> Routed:
+def upsert_columns(
+    routed: RoutedRows, columns: FieldColumns, keyed: UpsertTables, tombstones: Mask, route: Route
+) -> RoutedRows:
     """The pairs with those of deletes under names of their own, and with those of histories."""
     found = _with_histories(_with_deletes(routed, columns, keyed, tombstones), keyed)
     if not route.only_tables:
@@ -62,7 +64,7 @@ def keyed_columns(routed: Routed, columns: FieldColumns, keyed: KeyedTables, tom
     )
 
 
-def _with_histories(routed: Routed, keyed: KeyedTables) -> Routed:
+def _with_histories(routed: RoutedRows, keyed: UpsertTables) -> RoutedRows:
     """Each pair of a table with a history a second time, for the history; a row whose history cannot be written now goes
     nowhere, and is refused by itself."""
     histories = [keyed.history_name(name) for name in routed.names]
@@ -90,11 +92,11 @@ def _with_histories(routed: Routed, keyed: KeyedTables) -> Routed:
     )
 
 
-def _with_deletes(routed: Routed, columns: FieldColumns, keyed: KeyedTables, tombstones: Mask) -> Routed:
+def _with_deletes(routed: RoutedRows, columns: FieldColumns, keyed: UpsertTables, tombstones: Mask) -> RoutedRows:
     gone = tombstones[routed.rows]
     deletes: Mask = np.zeros(len(routed.rows), dtype=bool)
     # 1 and True are equal, and are different conditions.
-    by_field: dict[tuple[Condition, type], Mask] = {}
+    by_field: dict[tuple[RouteCondition, type], Mask] = {}
     by_tombstone = np.zeros(len(routed.names), dtype=bool)
     for label, name in enumerate(routed.names):
         condition = keyed.condition(name)
@@ -127,7 +129,7 @@ def _with_deletes(routed: Routed, columns: FieldColumns, keyed: KeyedTables, tom
 
 
 def record_with_deletes(
-    names: list[str], record: dict[str, JsonValue], keyed: KeyedTables | None, is_tombstone: bool, insensitive: bool
+    names: list[str], record: dict[str, JsonValue], keyed: UpsertTables | None, is_tombstone: bool, insensitive: bool
 ) -> list[str]:
     """The names under which one record goes to its tables and to their histories; a record without a value goes only
     where it deletes. Raises RecordFailure."""

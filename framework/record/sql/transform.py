@@ -19,9 +19,9 @@ from pyiceberg.types import FixedType, LongType, NestedField, TimestampNanoType,
 
 from framework.config.names.metadata import metadata_column
 from framework.config.spec import (
-    Case,
     ErrorPolicy,
     FieldHint,
+    NameCase,
     RouteMode,
     RouteRule,
     TablePolicy,
@@ -66,7 +66,7 @@ def declared_schema(plan: Plan) -> pa.Schema:
 
 
 @lru_cache(maxsize=64)
-def _declared(hints: tuple[FieldHint, ...], case: Case) -> Schema:
+def _declared(hints: tuple[FieldHint, ...], case: NameCase) -> Schema:
     for_sql = [replace(hint, type=_sql_type(hint.type)) for hint in hints]
     planned = plan_create(TableNeed(_SOURCE, ()), sql_source_policy(TablePolicy(case=case)), for_sql, ())
     if isinstance(planned, Refusal):

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from framework.config.names.metadata import HISTORY, OPERATION, metadata_column
-from framework.config.spec import Case, ErrorPolicy, FieldHint, RouteMode, TablePolicy
+from framework.config.spec import ErrorPolicy, FieldHint, NameCase, RouteMode, TablePolicy
 from framework.errors import AccountingError
 from framework.plan.model import Plan
 from framework.record.arrays import Ints, Mask
@@ -37,11 +37,11 @@ from framework.record.model import (
     AlikeRows,
     BlockResult,
     ColumnDetail,
-    KeyedRows,
     ObservedType,
     RecordBlock,
     TableNeed,
     TableTarget,
+    UpsertRows,
 )
 from framework.record.routing.route import routing_fields
 from framework.record.rows.dictionary_text import together
@@ -53,10 +53,10 @@ from framework.record.upsert.tables import (
     absent_columns,
     deletes_of,
     is_deletes,
-    keyed_tables,
     needed_columns,
     operation_of,
     table_of,
+    upsert_tables,
 )
 from framework.record.value_buffer import with_value
 from framework.table.columns.details import merge_details
@@ -88,7 +88,7 @@ class BlockState:
 
     `values` are the bytes that are parsed: those of the block, or what its wire format or envelope holds. With `encode`
     text may be given as dictionaries (framework.record.rows.dictionary_text); with `scatter` rows of tables that are
-    alike may be given unsorted. Where tables follow their keys (`keyed`), `tables` and `shapes` have their second
+    alike may be given unsorted. Where tables are upserted (`keyed`), `tables` and `shapes` have their second
     targets too.
     """
 
@@ -105,7 +105,7 @@ class BlockState:
         self.scatter = scatter
         self.values: Sequence[bytes | None] = block.values
         self.plan = plan
-        self.keyed = keyed_tables(plan, tables)
+        self.keyed = upsert_tables(plan, tables)
         self.histories = {} if self.keyed is None else {own: of for of, own in self.keyed.histories.items()}
         """By history the table whose changes it has."""
         if self.keyed is not None:
@@ -115,7 +115,7 @@ class BlockState:
             name: table_shape(target, plan.decode.hints, self.metadata_names(name)) for name, target in tables.items()
         }
         self._least = {name: found for name, target in tables.items() if (found := least_values(target))}
-        self.insensitive = plan.write.tables.defaults.case is Case.INSENSITIVE
+        self.insensitive = plan.write.tables.defaults.case is NameCase.INSENSITIVE
         self.any_insensitive = self.insensitive or any(shape.insensitive for shape in self.shapes.values())
         self.alone: set[int] = set()
         self._rows: dict[str, list[tuple[Ints, pa.Table]]] = {}
@@ -215,8 +215,8 @@ class BlockState:
                 begin = end
             self._add_all_shown(table, found[begin:], deleting)
             if table not in self.tables and self._follows_key(table):
-                told = [np.array([ask.at, *ask.others], np.int64) for ask in asked]
-                self._without_table[table] = np.unique(np.concatenate([found, *told])).astype(np.int64)
+                reported = [np.array([ask.at, *ask.others], np.int64) for ask in asked]
+                self._without_table[table] = np.unique(np.concatenate([found, *reported])).astype(np.int64)
 
     def _shown(self, name: str) -> Ints:
         """The records that show a table what to be, without those that are judged alone."""
@@ -256,7 +256,7 @@ class BlockState:
         if ask.details is not None:
             known = self._details.get(table)
             self._details[table] = dict(ask.details) if known is None else merge_details(known, ask.details)
-        insensitive = self.policy(table).case is Case.INSENSITIVE
+        insensitive = self.policy(table).case is NameCase.INSENSITIVE
         wanted = self._needs.setdefault(table, {})
         current = self._columns_of_current(table)
         if not wanted and table not in self.tables:
@@ -275,7 +275,7 @@ class BlockState:
         current = self.tables.get(self.histories.get(history, ""))
         if current is None:
             return {}
-        insensitive = self.policy(history).case is Case.INSENSITIVE
+        insensitive = self.policy(history).case is NameCase.INSENSITIVE
         present = self.shapes[history].names if history in self.shapes else frozenset[str]()
         columns = self.own_fields(observed_columns(current.schema_json), history).items()
         folded = ((fold(name, insensitive), name, kind) for name, kind in columns)
@@ -315,7 +315,7 @@ class BlockState:
         return self.keyed is not None and self.policy(table_of(name)).write.is_upsert
 
     def gives_unsorted(self, names: Iterable[str]) -> bool:
-        """Whether rows of these tables may be given unsorted: those of a key are told apart from deletes, and some have
+        """Whether rows of these tables may be given unsorted: those of a key are distinguished from deletes, and some have
         values that no partition takes."""
         return self.scatter and not any(self._follows_key(name) or name in self._least for name in names)
 
@@ -470,7 +470,7 @@ class BlockState:
             self._take_back(np.fromiter(failures, dtype=np.int64))
             self._rows = {name: kept for name, found in self._rows.items() if (kept := [f for f in found if len(f[0])])}
 
-    def _changes(self, table: str, found: Mapping[bool, tuple[Ints, pa.Table]]) -> KeyedRows:
+    def _changes(self, table: str, found: Mapping[bool, tuple[Ints, pa.Table]]) -> UpsertRows:
         """`found` are a table's upserts (False) and deletes (True)."""
         upserts = found.get(False) or (_NONE, self.shapes[table].schema.empty_table())
         deletes = found.get(True) or (_NONE, self.shapes[deletes_of(table)].schema.empty_table())

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from framework.config.spec import Case, TablePolicy
+from framework.config.spec import NameCase, TablePolicy
 from framework.config.values.transforms import TRANSFORMS
 from framework.record.convert.nested import fold
 from framework.record.model import ObservedType
@@ -48,7 +48,7 @@ class KeyPaths:
 
 
 def exact_columns(policy: TablePolicy) -> tuple[str, ...]:
-    """The columns by which a new table's rows are told apart, or told which is newer."""
+    """The columns by which a new table's rows are distinguished, or the newer one is found."""
     write = policy.write
     keys = write.key or policy.create.identifier_fields
     return (*keys, write.order_field) if write.order_field is not None else keys
@@ -56,7 +56,7 @@ def exact_columns(policy: TablePolicy) -> tuple[str, ...]:
 
 def key_paths(policy: TablePolicy) -> KeyPaths:
     """What of a new table's columns must be of a certain kind."""
-    insensitive = policy.case is Case.INSENSITIVE
+    insensitive = policy.case is NameCase.INSENSITIVE
     has_floats = dict.fromkeys(exact_columns(policy), False)
     create = policy.create
     for by in (*create.partition_by, *(order.by for order in create.sort_by)):

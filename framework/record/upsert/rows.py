@@ -1,6 +1,6 @@
 """The rows and deletes of one table as changes of its keys, and the records that have no whole key, or no order.
 
-In: rows that were converted, with their places in the block. Out: KeyedRows, and for rows without a value in a needed
+In: rows that were converted, with their places in the block. Out: UpsertRows, and for rows without a value in a needed
 column why they are refused. A key is looked at when it is converted, at one place for all ways that a record can take.
 """
 
@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from framework.config.spec import Case, TablePolicy
+from framework.config.spec import NameCase, TablePolicy
 from framework.record.arrays import Ints, Mask
 from framework.record.convert.nested import fold
 from framework.record.failure import RecordFailure
-from framework.record.model import KeyedRows
+from framework.record.model import UpsertRows
 from framework.record.rows.dictionary_text import plain_table
 from framework.record.upsert.tables import absent_columns, needed_columns
 
@@ -25,7 +25,7 @@ NO_KEY, NO_ORDER = "FLOE-D311", "FLOE-D312"
 
 def no_value(column: str, table: str, policy: TablePolicy) -> RecordFailure:
     """The failure of a record that has no value for a key column, or for the one that says which record is newer."""
-    insensitive = policy.case is Case.INSENSITIVE
+    insensitive = policy.case is NameCase.INSENSITIVE
     if fold(column, insensitive) in {fold(key, insensitive) for key in policy.write.key}:
         code, message = NO_KEY, f"{table} is written by its key, and the record has no value for this column of it"
     else:
@@ -49,9 +49,9 @@ def without_value(rows: pa.Table, policy: TablePolicy) -> Iterator[tuple[str, Ma
             yield column, values.is_null().to_numpy()
 
 
-def as_changes(upserts: Placed, deletes: Placed, offsets: Ints) -> KeyedRows:
+def as_changes(upserts: Placed, deletes: Placed, offsets: Ints) -> UpsertRows:
     """Changes of one table, each in order; `offsets` are those of the block's records."""
-    return KeyedRows(
+    return UpsertRows(
         plain_table(upserts[1]).combine_chunks(),
         offsets[upserts[0]],
         plain_table(deletes[1]).combine_chunks(),
@@ -59,13 +59,13 @@ def as_changes(upserts: Placed, deletes: Placed, offsets: Ints) -> KeyedRows:
     )
 
 
-def joined_changes(parts: Sequence[KeyedRows]) -> KeyedRows:
+def joined_changes(parts: Sequence[UpsertRows]) -> UpsertRows:
     """The changes of parts of a block as one, by offset."""
     if len(parts) == 1:
         return parts[0]
     upserts, upsert_offsets = _in_order([(part.upsert_offsets, part.upserts) for part in parts])
     deletes, delete_offsets = _in_order([(part.delete_offsets, part.deletes) for part in parts])
-    return KeyedRows(upserts, upsert_offsets, deletes, delete_offsets)
+    return UpsertRows(upserts, upsert_offsets, deletes, delete_offsets)
 
 
 def _in_order(parts: Sequence[Placed]) -> tuple[pa.Table, Ints]:

@@ -1,4 +1,4 @@
-"""Tables that follow their keys, as one block sees them: which records delete, where those that do go, and where all
+"""Upsert tables, as one block sees them: which records delete, where those that do go, and where all
 of them go as well.
 
 In: the plan and the tables of a block. Out: for each such table a second target, with the key columns and the one that
@@ -16,10 +16,10 @@ from functools import lru_cache
 from pyiceberg.schema import Schema
 
 from framework.config.spec import (
-    Case,
-    Condition,
     DeleteWhen,
     Envelope,
+    NameCase,
+    RouteCondition,
     TablePolicy,
     TablesSpec,
     WritePolicy,
@@ -71,7 +71,7 @@ def delete_when(write: WritePolicy, envelope: Envelope) -> DeleteWhen | None:
 
 
 @dataclass(frozen=True)
-class KeyedTables:
+class UpsertTables:
     """
     Attributes:
         targets: the second targets, by their names.
@@ -94,10 +94,10 @@ class KeyedTables:
         policy = known.policy if known is not None else self.tables.policy_for(table)
         return delete_when(policy.write, self.envelope)
 
-    def condition(self, table: str) -> Condition | None:
+    def condition(self, table: str) -> RouteCondition | None:
         """What a record's field must be for the record to delete; None where no field says it."""
         said = self.delete_when(table)
-        return None if said is None or said.field is None else Condition(said.field, said.equals)
+        return None if said is None or said.field is None else RouteCondition(said.field, said.equals)
 
     def history_name(self, name: str) -> str | None:
         """The name under which a row or a delete goes to the history of its table as well; None where there is none."""
@@ -109,8 +109,8 @@ class KeyedTables:
         return said is not None and said.field is None
 
 
-def keyed_tables(plan: Plan, tables: Mapping[str, TableTarget]) -> KeyedTables | None:
-    """None where no table may follow its keys."""
+def upsert_tables(plan: Plan, tables: Mapping[str, TableTarget]) -> UpsertTables | None:
+    """None where no table may be an upsert table."""
     spec = plan.write.tables
     policies = (spec.defaults, *(policy for _, policy in spec.overrides), *(each.policy for each in tables.values()))
     writes = [policy.write for policy in policies if policy.write.is_upsert]
@@ -132,7 +132,7 @@ def keyed_tables(plan: Plan, tables: Mapping[str, TableTarget]) -> KeyedTables |
     said = [when for write in writes if (when := delete_when(write, envelope)) is not None]
     fields = frozenset(when.field for when in said if when.field is not None)
     takes_tombstones = any(when.field is None for when in said)
-    return KeyedTables(spec, envelope, targets, fields, takes_tombstones, histories, refused)
+    return UpsertTables(spec, envelope, targets, fields, takes_tombstones, histories, refused)
 
 
 def key_columns(names: Iterable[str], policy: TablePolicy) -> tuple[str, ...]:
@@ -152,7 +152,7 @@ def needed_columns(names: Iterable[str], policy: TablePolicy) -> tuple[str, ...]
 
 
 def _spelled(names: Iterable[str], wanted: Iterable[str], policy: TablePolicy) -> tuple[str, ...]:
-    insensitive = policy.case is Case.INSENSITIVE
+    insensitive = policy.case is NameCase.INSENSITIVE
     spelled: dict[str, str] = {}
     for name in names:
         spelled.setdefault(fold(name, insensitive), name)
@@ -161,7 +161,7 @@ def _spelled(names: Iterable[str], wanted: Iterable[str], policy: TablePolicy) -
 
 def absent_columns(names: Iterable[str], policy: TablePolicy) -> list[str]:
     """The columns that each record must have a value for, in order, that none of these names is."""
-    insensitive = policy.case is Case.INSENSITIVE
+    insensitive = policy.case is NameCase.INSENSITIVE
     present = {fold(name, insensitive) for name in names}
     return [each for each in policy.write.needed if fold(each, insensitive) not in present]
 
@@ -177,7 +177,7 @@ def delete_target(target: TableTarget) -> TableTarget:
 
 
 @lru_cache(maxsize=1024)
-def _schema_of_deletes(schema_json: str, columns: tuple[str, ...], case: Case) -> str:
+def _schema_of_deletes(schema_json: str, columns: tuple[str, ...], case: NameCase) -> str:
     schema = parse_schema(schema_json)
     policy = TablePolicy(case=case, write=WritePolicy(key=columns))
     by_name = {field.name: field for field in schema.fields}

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from framework.adapters.host.failpoints import reach
+from framework.adapters.host.failpoints import failpoint
 from framework.adapters.iceberg.files import moment
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.control.transactions import (
-    LETTERS_TRANSACTION_TIMEOUT_MS,
+    DEAD_LETTERS_TRANSACTION_TIMEOUT_MS,
     TRANSACTION_TIMEOUT_MS,
     PipelineProducer,
 )
@@ -30,20 +30,20 @@ from framework.commit.events.event_types import (
     Heartbeat,
     SourceRange,
 )
-from framework.commit.file_ages import Moment, stood_still
+from framework.commit.file_ages import ClockReading, stood_still
 from framework.commit.offsets import Gaps, PartitionKey, SafeOffset, add_gap, current_offsets, encode_metadata
 from framework.commit.read_back import AnnounceState, check_owner, read_back
 from framework.config.names.table_names import catalog_of
 from framework.diagnose.counted import counted
-from framework.diagnose.log_lines import Level, Line
+from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import FloeError, OutcomeUnknown, RetriableError
 from framework.plan.model import Plan
-from framework.record.dead_letters.dead_letter import LetterMessage, letter_messages
+from framework.record.dead_letters.dead_letter import DeadLetterMessage, dead_letter_messages
 from framework.runtime.batches.batch import BatchResult, BatchScope
 from framework.runtime.source import PipelineSource
 
 # Well inside the shortest retention that a control topic may have, so that a live run's plan can always be found.
-TELL_AGAIN_MS = 6 * 60 * 60 * 1000
+REPUBLISH_MS = 6 * 60 * 60 * 1000
 
 
 @dataclass(frozen=True)
@@ -86,14 +86,14 @@ class Announcer:
         self._gaps: dict[PartitionKey, Gaps] = {}
         self._deployed: Deployed | None = None
         self._deployed_at: int | None = None
-        self._told_ms = 0
+        self._published_ms = 0
         letters = bool(plan.write.dead_letter_topic)
         self._producer = PipelineProducer(
             kafka,
             plan.announce.transactional_id,
             plan.read.group_id,
             plan.announce.control_topic,
-            transaction_timeout_ms=LETTERS_TRANSACTION_TIMEOUT_MS if letters else TRANSACTION_TIMEOUT_MS,
+            transaction_timeout_ms=DEAD_LETTERS_TRANSACTION_TIMEOUT_MS if letters else TRANSACTION_TIMEOUT_MS,
         )
 
     def start(self) -> dict[PartitionKey, SafeOffset]:
@@ -108,7 +108,7 @@ class Announcer:
         self._runs |= {safe.run for safe in group.values()}
         self._gaps = {key: safe.gaps for key, safe in group.items()}
         newest = max(group.values(), key=lambda safe: safe.batch, default=None)
-        self._deployed_at = newest.deployed_at if newest is not None else None  # until this run has told its own
+        self._deployed_at = newest.deployed_at if newest is not None else None  # until this run has published its own
         self.last_ms = now_ms()
         return group
 
@@ -127,39 +127,39 @@ class Announcer:
         Raises:
             FloeError: as `announce`.
         """
-        ranges = self._standing(positions)
+        ranges = self._current_ranges(positions)
         event = Heartbeat(self._plan.pipeline, self._run_id, batch, ranges, totals, given_up)
         self._once(batch, ranges, totals, lambda offsets: self._producer.announce((event,), offsets))
 
-    def tell_plan(self, deployed: Deployed) -> None:
+    def publish_plan(self, deployed: Deployed) -> None:
         """Put on record what this run runs; `tell_plan_again` repeats it every few hours.
 
-        It goes through the transactional producer, so that a run that was fenced can never tell of its older plan.
+        It goes through the transactional producer, so that a run that was fenced can never publish its older plan.
         """
         self._deployed = replace(deployed, run=self._run_id)
         if len(encode(self._deployed)) > MAX_EVENT_BYTES:
             self._say("the plan is too large for the control topic; only its hash is announced")
             self._deployed = replace(self._deployed, plan={})
-        self._tell_plan()
+        self._publish_plan()
 
-    def tell_plan_again(self) -> None:
-        if now_ms() - self._told_ms > TELL_AGAIN_MS:
-            self._tell_plan()
+    def republish_plan(self) -> None:
+        if now_ms() - self._published_ms > REPUBLISH_MS:
+            self._publish_plan()
 
-    def _tell_plan(self) -> None:
+    def _publish_plan(self) -> None:
         if self._deployed is None:
             return
-        self._told_ms = now_ms()
+        self._published_ms = now_ms()
         try:
-            end = self._producer.announce((replace(self._deployed, timestamp_ms=self._told_ms),), {})
+            end = self._producer.announce((replace(self._deployed, timestamp_ms=self._published_ms),), {})
         except OutcomeUnknown:
-            self._producer.recover()  # it is information: told or not, the next time comes
+            self._producer.recover()  # it is information: reported or not, the next time comes
         except RetriableError as error:
-            self._say(Line(f"could not announce what runs ({error.message})", Level.WARNING))
+            self._say(LogLine(f"could not announce what runs ({error.message})", Level.WARNING))
         else:
             self._deployed_at = end - 1
 
-    def announce(self, scope: BatchScope, result: BatchResult, begun: Moment | None = None) -> None:
+    def announce(self, scope: BatchScope, result: BatchResult, begun: ClockReading | None = None) -> None:
         """A batch, once.
 
         Args:
@@ -170,9 +170,9 @@ class Announcer:
             FencedError: another run has taken over; final. StateDisagreement: something else writes to the group.
         """
         spent = self.phases_ms()
-        told = replace(result, events=tuple(_with_phases(event, spent) for event in result.events))
-        self._once(scope.batch, result.ranges, result.totals, lambda offsets: self._send(told, offsets, begun))
-        reach("announced")
+        reported = replace(result, events=tuple(_with_phases(event, spent) for event in result.events))
+        self._once(scope.batch, result.ranges, result.totals, lambda offsets: self._send(reported, offsets, begun))
+        failpoint("announced")
 
     def _once(
         self,
@@ -188,7 +188,7 @@ class Announcer:
         except OutcomeUnknown as error:
             # Invariant 7: read back before anything else.
             text = f"outcome of batch {batch} unknown ({error.message}); reading back"
-            self._say(Line(text, Level.WARNING, batch=batch))
+            self._say(LogLine(text, Level.WARNING, batch=batch))
             group = self._take_back(offsets)
             if read_back(self._plan.pipeline, self._run_id, batch, ranges, group) is AnnounceState.NOT_ANNOUNCED:
                 send(offsets)
@@ -245,7 +245,7 @@ class Announcer:
             self._gaps[key] = add_gap(self._gaps.get(key, ()), gap.start, gap.end)
         self.announce(scope, result)
 
-    def _standing(self, positions: Mapping[PartitionKey, int]) -> tuple[SourceRange, ...]:
+    def _current_ranges(self, positions: Mapping[PartitionKey, int]) -> tuple[SourceRange, ...]:
         return tuple(
             SourceRange(topic, self._source.ids[topic], partition, at, at)
             for (topic, partition), at in sorted(positions.items())
@@ -275,14 +275,14 @@ class Announcer:
         return encode_metadata(r.topic_id, batch, totals, self._run_id, self.base_batch, gaps, self._deployed_at)
 
     def _send(
-        self, result: BatchResult, offsets: dict[PartitionKey, tuple[int, str]], begun: Moment | None = None
+        self, result: BatchResult, offsets: dict[PartitionKey, tuple[int, str]], begun: ClockReading | None = None
     ) -> None:
         """One transaction; the dead letters for a topic are read from the files that it announces for their table."""
         # Invariant 12: files that are not announced yet are orphans once they are old, so a run that slept looks first.
         if begun is not None and stood_still(begun, moment()):
             self._check_files(result)
         write = self._plan.write
-        letters: Iterable[LetterMessage] = ()
+        letters: Iterable[DeadLetterMessage] = ()
         if write.dead_letter_topic:
             paths = [
                 file.path
@@ -292,7 +292,7 @@ class Announcer:
             ]
             catalog = catalog_of(write.dead_letter_table or "")
             batches = read_files(self._catalog.io_properties((catalog,))[catalog], paths)
-            letters = (letter for batch in batches for letter in letter_messages(batch))
+            letters = (letter for batch in batches for letter in dead_letter_messages(batch))
         self.control_offset = self._producer.announce(result.events, offsets, letters, write.dead_letter_topic or "")
 
     def _check_files(self, result: BatchResult) -> None:

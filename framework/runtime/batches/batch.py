@@ -16,10 +16,10 @@ from framework.commit.events.event_types import (
     DataComplete,
     DataFile,
     DataWritten,
-    KeyedChanges,
+    DeletedKeysChange,
     SourceRange,
     TableCommitPolicy,
-    Tombstones,
+    UpsertChanges,
 )
 from framework.commit.events.split import number_parts, split_data_written
 from framework.commit.offsets import PartitionKey
@@ -110,7 +110,7 @@ def summarise(
             files[table],
             ranges,
             after or {},
-            keyed_changes(reports, table, plan.write.tables.policy_for(table).write.deletes),
+            upsert_changes(reports, table, plan.write.tables.policy_for(table).write.deletes),
             begun_ms,
         )
     ]
@@ -162,7 +162,7 @@ def _announcements(
     groups: Mapping[tuple[str, int], list[DataFile]],
     ranges: tuple[SourceRange, ...],
     after: Mapping[str, int],
-    keyed: KeyedChanges | None,
+    keyed: UpsertChanges | None,
     begun_ms: int | None,
 ) -> list[DataWritten]:
     """One DataWritten a schema that files were written for, each split below the size limit."""
@@ -194,24 +194,24 @@ def _announcements(
     ]
 
 
-def keyed_changes(reports: Iterable[TaskReport], table: str, deletes: Deletes = Deletes.AUTO) -> KeyedChanges | None:
-    """What the batch does to a table that follows its keys, over all tasks; None for a table that is appended to."""
+def upsert_changes(reports: Iterable[TaskReport], table: str, deletes: Deletes = Deletes.AUTO) -> UpsertChanges | None:
+    """What the batch does to an upsert table, over all tasks; None for a table that is appended to."""
     parts = [report.keyed[table] for report in reports if table in report.keyed]
     if not parts:
         return None
-    return KeyedChanges(
+    return UpsertChanges(
         parts[0].base_snapshot_id,
         parts[0].key_ids,
         tuple(part.keys for part in parts),
         inserted=sum(part.inserted for part in parts),
         updated=sum(part.updated for part in parts),
         deleted=sum(part.deleted for part in parts),
-        tombstones=_tombstones([part.tombstones for part in parts if part.tombstones is not None]),
+        tombstones=_deleted_keys([part.tombstones for part in parts if part.tombstones is not None]),
         copy_on_write=deletes is Deletes.COPY_ON_WRITE,
     )
 
 
-def _tombstones(parts: Sequence[Tombstones]) -> Tombstones | None:
+def _deleted_keys(parts: Sequence[DeletedKeysChange]) -> DeletedKeysChange | None:
     """What all tasks say of deleted keys; what was made before the batch each of them says."""
     if not parts:
         return None
@@ -266,25 +266,25 @@ def _adds_up(line: Accounting) -> bool:
 
 def _check_files(scope: BatchScope, reports: list[TaskReport]) -> None:
     """The files of a table hold the rows that tasks counted for it: who counts a row need not be who writes it. Where
-    the table follows its keys, every change that was counted reached a writer, and the files hold its inserted and
+    it is an upsert table, every change that was counted reached a writer, and the files hold its inserted and
     updated keys."""
-    told: Counter[str] = Counter()
+    reported: Counter[str] = Counter()
     held: Counter[str] = Counter()
     arrived: Counter[str] = Counter()
     winners: Counter[str] = Counter()
     found_at: dict[str, set[tuple[object, ...]]] = {}
     for report in reports:
-        told.update(report.rows)
+        reported.update(report.rows)
         held.update({table: sum(file.record_count for file in files) for table, files in report.files.items()})
         for table, part in report.keyed.items():
             arrived[table] += part.changes
             winners[table] += part.inserted + part.updated
             found_at.setdefault(table, set()).add((part.base_snapshot_id, part.key_ids, report.targets[table]))
-    for table in sorted(told.keys() | held.keys() | arrived.keys()):
+    for table in sorted(reported.keys() | held.keys() | arrived.keys()):
         if table not in found_at:
-            _check_equal(scope, table, f"the files for {table} hold", held[table] - told[table], "row")
+            _check_equal(scope, table, f"the files for {table} hold", held[table] - reported[table], "row")
             continue
-        _check_equal(scope, table, f"writers of {table} got", arrived[table] - told[table], "change")
+        _check_equal(scope, table, f"writers of {table} got", arrived[table] - reported[table], "change")
         _check_equal(scope, table, f"the files for {table} hold", held[table] - winners[table], "row")
         # Two bases, or two schemas, would be two answers to which change of a key is the newest.
         _check_equal(
@@ -347,5 +347,5 @@ def record_error(plan: Plan, letter: DeadLetter) -> RecordError:
         place=place,
         remedy="fix the producer, or set errors.policy (or routes.unrouted) to dead_letter or drop; "
         "nothing of the batch was announced",
-        told=f"a record failed at stage {letter.stage} ({place}); the run's own log says what is wrong with it",
+        reported=f"a record failed at stage {letter.stage} ({place}); the run's own log says what is wrong with it",
     )

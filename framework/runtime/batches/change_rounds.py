@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from framework.adapters.registry import less_patient
+from framework.adapters.registry import with_less_time
 from framework.errors import FloeError
 from framework.record.model import TableNeed
 from framework.runtime.tables.registry import TableRegistry
@@ -44,7 +44,7 @@ def change_tables_until_they_hold(
     for again in range(CHANGE_ROUNDS):
         context = context_now(base, tables)
         if again:
-            context = replace(context, registry=less_patient(base.registry, time.monotonic() - began_s))
+            context = replace(context, registry=with_less_time(base.registry, time.monotonic() - began_s))
         needs = run(context)
         if not needs:
             return again
@@ -58,7 +58,7 @@ def change_tables_until_they_hold(
 
 def context_now(base: TaskContext, tables: TableRegistry) -> TaskContext:
     """What tasks are given, with the tables as they are now; the policy says where records for a refused table go."""
-    route = replace(base.plan.route, refused_tables=tables.refused)
+    route = replace(base.plan.route, refused_tables=tables.refused, owned_by_others=tables.owned_by_others)
     return replace(base, plan=replace(base.plan, route=route), tables=known_to_tasks(tables.targets))
 
 

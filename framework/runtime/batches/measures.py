@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from framework.commit.offsets import PartitionFacts, PartitionKey
 from framework.errors import FloeError
 from framework.metrics.definitions import BATCH_BOUNDS_S
-from framework.metrics.figures import Distribution, Phase, Service
+from framework.metrics.figures import Histogram, RunPhase, Service
 from framework.metrics.lag import EndsSeen
 from framework.metrics.progress import Progress
 from framework.metrics.services import service_of
@@ -32,19 +32,20 @@ class RunMeasures:
     def __init__(self) -> None:
         self.job_group = ""
         self.ends = EndsSeen()
-        self.durations = Distribution(BATCH_BOUNDS_S)
+        self.durations = Histogram(BATCH_BOUNDS_S)
         self.announced_batches = 0
         self.failed_batches = 0
+        self.failed_in_a_row = 0
         self.letters: Counter[tuple[str, str]] = Counter()
         self.dropped: Counter[str] = Counter()
         self.retries: Counter[Service] = Counter()
         self.newest_ms: dict[PartitionKey, int] = {}  # of records, by partition
         now_ms = steady_ms()
-        self.progress = Progress(Phase.STARTING, now_ms, now_ms)
-        self._told_s: Mapping[Phase, float] = {}
+        self.progress = Progress(RunPhase.STARTING, now_ms, now_ms)
+        self._reported_s: Mapping[RunPhase, float] = {}
         self._lock = threading.Lock()
 
-    def enter(self, phase: Phase, batch: int | None = None) -> None:
+    def enter(self, phase: RunPhase, batch: int | None = None) -> None:
         """A phase begins; one that goes on has got on."""
         with self._lock:
             if self.progress.phase is phase and batch is None:
@@ -59,8 +60,8 @@ class RunMeasures:
     def phases_ms(self) -> dict[str, int]:
         """By phase how long, since it was asked for this the last time."""
         with self._lock:
-            spent, before = self.progress.seconds_at(steady_ms()), self._told_s
-            self._told_s = spent
+            spent, before = self.progress.seconds_at(steady_ms()), self._reported_s
+            self._reported_s = spent
         found = {phase.value: int((spent[phase] - before.get(phase, 0.0)) * 1000) for phase in spent}
         return {phase: ms for phase, ms in found.items() if ms > 0}
 
@@ -73,6 +74,7 @@ class RunMeasures:
         result = batch.result
         with self._lock:
             self.announced_batches += 1
+            self.failed_in_a_row = 0
             self.durations = self.durations.with_one(batch.seconds)
             self.letters += result.letters
             self.dropped += result.dropped_for
@@ -86,4 +88,5 @@ class RunMeasures:
         """A batch failed, and is tried again or not."""
         with self._lock:
             self.failed_batches += 1
+            self.failed_in_a_row += 1
             self.retries[service_of(error)] += 1

@@ -21,7 +21,7 @@ Ends = Mapping[PartitionKey, int]
 
 
 @dataclass(frozen=True)
-class Turn:
+class BatchDecision:
     """What to do now; for a batch the source offsets at which it ends."""
 
     pace: Pace
@@ -74,7 +74,7 @@ class BatchPacer:
 
     def decide(
         self, positions: Ends, ends: Ends, now_ms: int, last_announce_ms: int, is_draining: bool, is_held: bool
-    ) -> Turn:
+    ) -> BatchDecision:
         """What to do now; a batch counts as begun."""
         backlog = sum(max(0, ends.get(key, at) - at) for key, at in positions.items())
         facts = PaceFacts(
@@ -90,7 +90,7 @@ class BatchPacer:
         )
         pace = decide_pace(self._rules, facts)
         if pace is not Pace.BATCH:
-            return Turn(pace, {})
+            return BatchDecision(pace, {})
         cap = records_in_batch(self._rules, self._before)
         self._last_batch_ms, self._was_cut = now_ms, backlog > cap
-        return Turn(pace, plan_ends(positions, ends, cap))
+        return BatchDecision(pace, plan_ends(positions, ends, cap))

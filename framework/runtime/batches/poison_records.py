@@ -14,27 +14,27 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from framework.commit.offsets import PartitionKey
-from framework.diagnose.log_lines import Level, Line
+from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import FloeError
-from framework.record.blocks.poison_records import NO_CARE, Care
+from framework.record.blocks.poison_records import NO_ISOLATION, Isolation
 from framework.runtime.batches.batch import BatchScope
 from framework.task.failures import is_known
 
 T = TypeVar("T")
-_SQL_APART = Care(is_sql_apart=True)
+_SQL_APART = Isolation(is_sql_apart=True)
 
 
-class Careful:
-    """Of one pipeline; `say` is told what was found."""
+class PoisonIsolation:
+    """Of one pipeline; `say` is called with what was found."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._failed_at: Mapping[PartitionKey, int] | None = None
-        self._care = NO_CARE
+        self._care = NO_ISOLATION
         # Where an expression of `transform.sql` failed once, it fails again in the batches to come.
-        self._usual = NO_CARE
+        self._usual = NO_ISOLATION
 
-    def do(self, scope: BatchScope, write: Callable[[Care], T], look: Callable[[Care], Care | str]) -> T:
+    def do(self, scope: BatchScope, write: Callable[[Isolation], T], look: Callable[[Isolation], Isolation | str]) -> T:
         """What `write` gives for the batch.
 
         Args:
@@ -59,29 +59,29 @@ class Careful:
             text = (
                 f"batch {scope.batch}: its tasks ended twice; looking for records that end them, which may take minutes"
             )
-            self._say(Line(text, Level.WARNING, batch=scope.batch))
+            self._say(LogLine(text, Level.WARNING, batch=scope.batch))
             found = look(self._care)
             if isinstance(found, str):
                 text = f"batch {scope.batch}: found no record that ends its tasks: {found}"
-                self._say(Line(text, Level.WARNING, batch=scope.batch))
+                self._say(LogLine(text, Level.WARNING, batch=scope.batch))
                 raise
             self._care = found
             if found == _SQL_APART:
                 self._usual = found
-            self._tell(scope, found)
+            self._report(scope, found)
         return write(self._care)
 
-    def _tell(self, scope: BatchScope, found: Care) -> None:
-        for record in found.condemned:
+    def _report(self, scope: BatchScope, found: Isolation) -> None:
+        for record in found.poison:
             place = f"{record.topic}-{record.partition} offset {record.offset}"
             text = f"batch {scope.batch}: the record {place} is a dead letter: {record.reason}"
-            self._say(Line(text, Level.WARNING, batch=scope.batch))
+            self._say(LogLine(text, Level.WARNING, batch=scope.batch))
         if found == _SQL_APART:
             text = (
                 f"batch {scope.batch}: transform.sql fails for some of its records, which are dead letters; from here on "
                 "its expressions are evaluated apart from each other"
             )
-            self._say(Line(text, Level.WARNING, batch=scope.batch))
-        elif not found.condemned:
+            self._say(LogLine(text, Level.WARNING, batch=scope.batch))
+        elif not found.poison:
             text = f"batch {scope.batch}: its tasks ended twice; it is tried again in small blocks without compiled modules"
-            self._say(Line(text, Level.WARNING, batch=scope.batch))
+            self._say(LogLine(text, Level.WARNING, batch=scope.batch))

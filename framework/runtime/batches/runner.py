@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from framework.adapters.host.failpoints import reach
+from framework.adapters.host.failpoints import failpoint
 from framework.adapters.iceberg.files import moment
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.commit.watch import Newest
 from framework.diagnose.counted import counted
-from framework.diagnose.log_lines import Line
-from framework.metrics.figures import Phase
+from framework.diagnose.log_lines import LogLine
+from framework.metrics.figures import RunPhase
 from framework.plan.catalogs import used_catalogs
 from framework.plan.model import Plan
 from framework.runtime.batches.announced import AnnouncedTables
@@ -25,10 +25,10 @@ from framework.runtime.batches.announcer import Announcer
 from framework.runtime.batches.batch import summarise
 from framework.runtime.batches.handover import AnnouncedBatch, BatchHandover, OfferedBatch
 from framework.runtime.batches.measures import RunMeasures
-from framework.runtime.batches.poison_records import Careful
+from framework.runtime.batches.poison_records import PoisonIsolation
 from framework.runtime.batches.stage import StageOfBatch
 from framework.runtime.tables.registry import TableRegistry
-from framework.runtime.upsert.heads import KeyedTables
+from framework.runtime.upsert.heads import UpsertHeads
 from framework.task.context import TaskContext
 
 if TYPE_CHECKING:
@@ -68,8 +68,8 @@ class BatchRunner:
         self._announced = announced
         self._newest_announced = newest_announced
         self._handover = handover
-        self._keyed = KeyedTables(plan, catalog, say)
-        self._careful = Careful(say)
+        self._upsert_heads = UpsertHeads(plan, catalog, say)
+        self._isolation = PoisonIsolation(say)
         self._say = say
 
     def process(self, frame: DataFrame, batch_id: int) -> None:
@@ -89,13 +89,15 @@ class BatchRunner:
         started, begun = time.monotonic(), moment()
         scope = batch.scope
         self._measures.job_group = session.sparkContext.getLocalProperty(JOB_GROUP) or ""
-        self._measures.enter(Phase.TABLES)
+        self._measures.enter(RunPhase.TABLES)
         batch.tables_refreshed.result()
-        stage = StageOfBatch(session, scope, self._context(scope), self._tables, self._keyed, self._measures.enter)
-        reports, rewrites = self._careful.do(scope, stage.write, stage.look_for_deadly)
-        self._keyed.keep_indexes(session, reports)
-        self._measures.enter(Phase.ANNOUNCING)
-        reach("files-written")
+        stage = StageOfBatch(
+            session, scope, self._context(scope), self._tables, self._upsert_heads, self._measures.enter
+        )
+        reports, rewrites = self._isolation.do(scope, stage.write, stage.look_for_deadly)
+        self._upsert_heads.keep_indexes(session, reports)
+        self._measures.enter(RunPhase.ANNOUNCING)
+        failpoint("files-written")
         known = self._tables.targets.values()
         before = self._announced.batches_before(reports, self._newest_announced(), known)
         result = summarise(self._plan, scope, reports, batch.totals, before, begun.wall_ms)
@@ -103,7 +105,7 @@ class BatchRunner:
         control_offset = self._announcer.control_offset
         self._announced.remember(scope, result, control_offset)
         done = AnnouncedBatch(scope, result, control_offset, rewrites, time.monotonic() - started)
-        self._say(Line(in_words(done), batch=scope.batch))
+        self._say(LogLine(in_words(done), batch=scope.batch))
         return done
 
     def _context(self, scope: BatchScope) -> TaskContext:

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from framework.commit.offsets import Span
-from framework.record.blocks.poison_records import Care, Condemned
+from framework.commit.offsets import OffsetRange
+from framework.record.blocks.poison_records import Isolation, PoisonRecord
 from framework.record.model import TableNeed, TaskReport
 from framework.record.sql.failure import SQL_FAILED
 from framework.runtime.batches.change_rounds import merged_needs
-from framework.task.context import TaskContext, Work, spans_of
+from framework.task.context import TaskContext, Work, ranges_of
 from framework.task.exchange import exchange
 from framework.task.failures import is_known
 from framework.task.output import REPORT_SCHEMA, remove_files
-from framework.task.reported_failure import telling
+from framework.task.reported_failure import reporting
 from framework.task.stage import make_sending_task, make_task
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def run_stage(
 
     Returns:
         The reports of the tasks that are done; the work of those that must be done again once the tables are changed,
-        which is all of it where tables follow their keys; and what the tables need.
+        which is all of it where tables are upserted; and what the tables need.
     """
     plan = context.plan
     numbers = session.range(0, len(work), 1, max(1, len(work)))
@@ -50,7 +50,7 @@ def run_stage(
     if plan.is_distributed:
         rows = exchange(numbers, make_sending_task(context, work), context).collect()
     else:
-        rows = numbers.mapInArrow(telling(make_task(context, work)), REPORT_SCHEMA).collect()
+        rows = numbers.mapInArrow(reporting(make_task(context, work)), REPORT_SCHEMA).collect()
     reports: list[TaskReport] = [pickle.loads(bytes(row[0])) for row in rows]
     failed = [report for report in reports if report.failure is not None]
     again = [report for report in reports if report.needs]
@@ -61,12 +61,13 @@ def run_stage(
     if failed:
         return failed, [], []
     spans = [
-        [Span(p.slice.topic, p.slice.partition, p.slice.start, p.slice.end) for p in report.slices] for report in again
+        [OffsetRange(p.slice.topic, p.slice.partition, p.slice.start, p.slice.end) for p in report.slices]
+        for report in again
     ]
     return [report for report in reports if not report.needs], spans, merged_needs(report.needs for report in again)
 
 
-def run_probe(session: SparkSession, work: Work, context: TaskContext) -> Care | str:
+def run_probe(session: SparkSession, work: Work, context: TaskContext) -> Isolation | str:
     """How this work is done nevertheless: with the expressions of `transform.sql` apart, or without the records that end
     its tasks. In words why it is none of them, where it is so."""
     plan = context.plan
@@ -74,17 +75,17 @@ def run_probe(session: SparkSession, work: Work, context: TaskContext) -> Care |
     if plan.transform is not None and not is_apart:
         fails = _fails_in_sql(session, work, plan.transform.sql, context)
         if fails:
-            return Care(is_sql_apart=True)
+            return Isolation(is_sql_apart=True)
         is_apart = fails is not None
-    context = replace(context, is_plain=True)
+    context = replace(context, is_uncompiled=True)
     numbers = session.range(0, len(work), 1, max(1, len(work)))
-    rows = numbers.mapInArrow(telling(make_probe(context, work)), REPORT_SCHEMA).collect()
-    found: list[list[Condemned] | str] = [pickle.loads(bytes(row[0])) for row in rows]
+    rows = numbers.mapInArrow(reporting(make_probe(context, work)), REPORT_SCHEMA).collect()
+    found: list[list[PoisonRecord] | str] = [pickle.loads(bytes(row[0])) for row in rows]
     for each in found:
         if isinstance(each, str):
             return each
-    condemned = tuple(record for each in found if not isinstance(each, str) for record in each)
-    return Care(condemned, is_plain=True, is_sql_apart=is_apart)
+    poison = tuple(record for each in found if not isinstance(each, str) for record in each)
+    return Isolation(poison, is_uncompiled=True, is_sql_apart=is_apart)
 
 
 def _fails_in_sql(session: SparkSession, work: Work, sql: str, context: TaskContext) -> bool | None:
@@ -120,8 +121,8 @@ def make_probe(context: TaskContext, work: Work):  # type: ignore[no-untyped-def
     def probe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from framework.task.probe import NotARecord, deadly_records
 
-        for slices in spans_of(batches, context, work):
-            found: list[Condemned] | str
+        for slices in ranges_of(batches, context, work):
+            found: list[PoisonRecord] | str
             try:
                 found = deadly_records(slices, context)
             except NotARecord as error:

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from framework.commit.offsets import cut_tasks
-from framework.metrics.figures import Phase
-from framework.record.blocks.poison_records import NO_CARE, Care
+from framework.metrics.figures import RunPhase
+from framework.record.blocks.poison_records import NO_ISOLATION, Isolation
 from framework.record.model import TableNeed, TaskReport
 from framework.runtime.batches.batch import BatchScope
 from framework.runtime.batches.change_rounds import change_tables_until_they_hold, context_now
 from framework.runtime.tables.registry import TableRegistry
-from framework.runtime.upsert.heads import KeyedTables
+from framework.runtime.upsert.heads import UpsertHeads
 from framework.task.context import TaskContext
 
 if TYPE_CHECKING:
@@ -32,16 +32,16 @@ MIN_RECORDS_PER_TASK = 20_000
 @dataclass(frozen=True)
 class StageOfBatch:
     """A batch, and all that its stage is run with. `base` is what tasks are given but for the tables, which change;
-    `enter` is told whether tasks write, or tables are changed for them."""
+    `enter` is called with whether tasks write, or tables are changed for them."""
 
     session: SparkSession
     scope: BatchScope
     base: TaskContext
     tables: TableRegistry
-    keyed: KeyedTables
-    enter: Callable[[Phase], None] = lambda phase: None
+    keyed: UpsertHeads
+    enter: Callable[[RunPhase], None] = lambda phase: None
 
-    def write(self, care: Care = NO_CARE) -> tuple[list[TaskReport], int]:
+    def write(self, care: Isolation = NO_ISOLATION) -> tuple[list[TaskReport], int]:
         """The reports of all tasks, and how often a part was written again for changed tables.
 
         Raises:
@@ -59,19 +59,19 @@ class StageOfBatch:
             if self.keyed.wait_for_indexes(self.session):
                 keyed = self.keyed.load(context.tables)
             context = replace(context, keyed=keyed)
-            self.enter(Phase.WRITING)
+            self.enter(RunPhase.WRITING)
             done, work, needs = run_stage(self.session, work, context)
-            self.enter(Phase.TABLES)
+            self.enter(RunPhase.TABLES)
             reports.extend(done)
             return needs
 
-        base = replace(self.base, condemned=care.condemned, is_plain=care.is_plain, is_sql_apart=care.is_sql_apart)
+        base = replace(self.base, poison=care.poison, is_uncompiled=care.is_uncompiled, is_sql_apart=care.is_sql_apart)
         rewrites = change_tables_until_they_hold(
             base, self.tables, run, subject=f"batch {self.scope.batch}", report_with="the driver's log"
         )
         return reports, rewrites
 
-    def look_for_deadly(self, care: Care) -> Care | str:
+    def look_for_deadly(self, care: Isolation) -> Isolation | str:
         """How to do a batch whose tasks failed for no known reason: without the records that end them; or why they are
         none's."""
         from framework.runtime.batches.spark_stage import run_probe

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from framework.adapters.host.failpoints import reach
+from framework.adapters.host.failpoints import failpoint
 from framework.adapters.iceberg.commits.commit import Outcome
 from framework.adapters.iceberg.files import moment
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.maintenance.copy_on_write import copies_without
-from framework.commit.file_ages import Moment, stood_still
+from framework.commit.file_ages import ClockReading, stood_still
 from framework.commit.machine.effects import (
     CommitFailed,
     CommitTable,
@@ -32,7 +32,7 @@ from framework.commit.machine.effects import (
 )
 from framework.config.names.table_names import catalog_of
 from framework.diagnose.counted import counted
-from framework.diagnose.log_lines import Level, Line
+from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import FloeError
 from framework.runtime.measures.commits import CommitMeasures
 
@@ -42,14 +42,14 @@ SUBMITTED = 2 * COMMITTERS
 
 
 @dataclass(frozen=True)
-class Request:
+class CatalogRequest:
     """What a pool's thread is given. `term` numbers the ownership that asks; `control_topic_id` is that of its log;
     `asked` is when that was."""
 
     term: int
     effect: LoadTable | CommitTable
     control_topic_id: str
-    asked: Moment = field(default_factory=moment)
+    asked: ClockReading = field(default_factory=moment)
 
     @property
     def catalog(self) -> str:
@@ -57,7 +57,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Answer:
+class CatalogAnswer:
     """What a pool's thread gives back."""
 
     term: int
@@ -73,19 +73,19 @@ class CatalogRequests:
         self,
         catalog: IcebergTables,
         say: Callable[[str], None],
-        told: Callable[[CommitTable, Committed], None] = lambda effect, outcome: None,
+        reported: Callable[[CommitTable, Committed], None] = lambda effect, outcome: None,
     ) -> None:
-        """`told`: hears of each commit that was made; it neither blocks nor raises."""
+        """`reported`: hears of each commit that was made; it neither blocks nor raises."""
         self.measures = CommitMeasures()
         self.in_flight = 0  # of this term, loads that wait for their turn among them
         self._catalog = catalog
         self._say = say
-        self._told = told
+        self._reported = reported
         self._term = 0
         self._pools: dict[str, ThreadPoolExecutor] = {}
-        self._loads: dict[str, deque[Request]] = {}
+        self._loads: dict[str, deque[CatalogRequest]] = {}
         self._submitted: Counter[str] = Counter()
-        self._answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[CatalogAnswer] = queue.SimpleQueue()
 
     def new_term(self) -> None:
         """An ownership has begun or ended: what was asked before must not be answered into the next state."""
@@ -93,7 +93,7 @@ class CatalogRequests:
         self.in_flight = 0
 
     def ask(self, effect: LoadTable | CommitTable, control_topic_id: str) -> None:
-        request = Request(self._term, effect, control_topic_id)
+        request = CatalogRequest(self._term, effect, control_topic_id)
         self.in_flight += 1
         if isinstance(effect, LoadTable):
             self._loads.setdefault(request.catalog, deque()).append(request)
@@ -116,7 +116,7 @@ class CatalogRequests:
         for pool in self._pools.values():
             pool.shutdown(wait=True)
 
-    def _submit(self, request: Request) -> None:
+    def _submit(self, request: CatalogRequest) -> None:
         if request.catalog not in self._pools:
             name = f"commit-{request.catalog}"
             self._pools[request.catalog] = ThreadPoolExecutor(COMMITTERS, thread_name_prefix=name)
@@ -132,7 +132,7 @@ class CatalogRequests:
             if request.term == self._term:
                 self._submit(request)
 
-    def _answer(self, request: Request) -> None:
+    def _answer(self, request: CatalogRequest) -> None:
         """On a thread of the pool. Every outcome becomes an input; none is swallowed."""
         effect = request.effect
         answer: Input
@@ -141,31 +141,31 @@ class CatalogRequests:
             answer = (
                 self._load(effect, request) if isinstance(effect, LoadTable) else self._commit(request.asked, effect)
             )
-        except Exception as error:  # whatever it is, the state must be told, or the table waits for ever
+        except Exception as error:  # whatever it is, the state must be reported, or the table waits for ever
             reason = error.message if isinstance(error, FloeError) else f"{type(error).__name__}: {error}"
             if isinstance(effect, CommitTable):
                 answer = CommitFailed(effect.table, effect.commit_id, reason)
             else:
                 answer = LoadFailed(effect.table, reason)
             commit = effect.commit_id if isinstance(effect, CommitTable) else ""
-            self._say(Line(f"{effect.table}: {reason}", Level.WARNING, table=effect.table, commit=commit))
+            self._say(LogLine(f"{effect.table}: {reason}", Level.WARNING, table=effect.table, commit=commit))
         self.measures.end(request.catalog, request, effect, answer)
-        self._answers.put(Answer(request.term, request.catalog, answer))
+        self._answers.put(CatalogAnswer(request.term, request.catalog, answer))
 
-    def _load(self, effect: LoadTable, request: Request) -> Input:
+    def _load(self, effect: LoadTable, request: CatalogRequest) -> Input:
         view = self._catalog.load_view(effect.table, effect.branch, request.control_topic_id)
         return TableLoaded(view) if view else TableMissing(effect.table, "the table does not exist")
 
-    def _commit(self, asked: Moment, effect: CommitTable) -> Input:
-        reach("before-commit")
+    def _commit(self, asked: ClockReading, effect: CommitTable) -> Input:
+        failpoint("before-commit")
         if stood_still(asked, moment()):  # what was young when it was decided may be gone by now
             effect = replace(effect, examine=tuple(file.path for file in effect.files))
         outcome = self._catalog.commit(effect, copies_without)
-        reach("committed")
+        failpoint("committed")
         level = Level.INFO if isinstance(outcome, Committed) else Level.WARNING
-        self._say(Line(_in_words(effect, outcome), level, table=effect.table, commit=effect.commit_id))
+        self._say(LogLine(_in_words(effect, outcome), level, table=effect.table, commit=effect.commit_id))
         if isinstance(outcome, Committed):
-            self._told(effect, outcome)
+            self._reported(effect, outcome)
         return outcome
 
 

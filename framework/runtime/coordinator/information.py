@@ -1,18 +1,18 @@
-"""What a coordinator tells the control topic: gathered during a turn, and appended at once at its end.
+"""What a coordinator publishes to the control topic: gathered during a turn, and appended at once at its end.
 
 In: information events. Out: records in the log, split where they would be too large. Information never ends a
-coordinator: what the broker refuses for good is said, and told anew by what follows.
+coordinator: what the broker refuses for good is said, and published anew by what follows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from framework.adapters.host.failpoints import reach
+from framework.adapters.host.failpoints import failpoint
 from framework.adapters.kafka.control.log import ControlPublisher
 from framework.commit.events.event_types import ControlEvent
 from framework.commit.events.split import split_information
-from framework.diagnose.log_lines import Level, Line
+from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import FloeError
 from framework.runtime.retry_policy import is_retriable
 
@@ -27,7 +27,7 @@ class Information:
         self._waiting: list[ControlEvent] = []
         self._publisher = ControlPublisher(kafka, control_topic)
 
-    def tell(self, event: ControlEvent) -> None:
+    def enqueue(self, event: ControlEvent) -> None:
         self._waiting += split_information(event)
 
     def publish(self) -> None:
@@ -45,10 +45,10 @@ class Information:
         except FloeError as error:
             if is_retriable(error):
                 raise
-            self._say(Line(f"could not write to the control topic: {error.message}", Level.WARNING))
+            self._say(LogLine(f"could not write to the control topic: {error.message}", Level.WARNING))
             self._publisher.close()
             self._publisher = ControlPublisher(self._kafka, self._control_topic)
-        reach("progress-published")
+        failpoint("progress-published")
 
     def close(self) -> None:
         self._publisher.close()

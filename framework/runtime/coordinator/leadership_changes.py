@@ -1,8 +1,8 @@
 """How often who coordinates has changed lately, as the one that coordinates now knows it for its metrics.
 
 In: the control log: the part before where a new coordinator begins to read, looked through once by a thread of its own,
-and each event that it reads from there on. Out: when the seat was taken, by the rule that `floe status` and the page
-follow, so that all tell the same. What cannot be read counts as calm, and is read again later: nothing waits for it.
+and each event that it reads from there on. Out: when leadership was taken, by the rule that `floe status` and the page
+follow, so that all report the same. What cannot be read counts as calm, and is read again later: nothing waits for it.
 """
 
 from __future__ import annotations
@@ -16,67 +16,71 @@ from collections.abc import Callable, Iterable, Sequence
 from framework.adapters.kafka.control.log import ControlReader
 from framework.commit.events.codec import is_of_type
 from framework.commit.events.event_types import CommitComplete, ControlEvent, CoordinatorAssigned, StateChanged
-from framework.commit.risks import TAKEOVERS_KEPT, Seats, SeatWord, seat_word
+from framework.commit.risks import TAKEOVERS_KEPT, LeadershipClaim, LeadershipHistory, leadership_claim
 
 log = logging.getLogger(__name__)
 
 TAIL = 10_000  # as far back as `floe status` looks
 PAUSES_S = (1.0, 10.0, 60.0, 60.0, 60.0)  # then what came before is too old to count
-_TELLING = tuple(each.__name__ for each in (CoordinatorAssigned, CommitComplete, StateChanged))
+_LEADERSHIP_EVENTS = tuple(each.__name__ for each in (CoordinatorAssigned, CommitComplete, StateChanged))
 
 
-def read_words(kafka: dict[str, str], control_topic: str, first: int, below: int) -> list[SeatWord]:
+def read_claims(kafka: dict[str, str], control_topic: str, first: int, below: int) -> list[LeadershipClaim]:
     """What the log says between two offsets of who coordinates."""
     reader = ControlReader(kafka, control_topic)
     try:
         reader.seek(max(first, reader.start_offset()))
-        raw = (each for each in reader.raw_until(below) if any(is_of_type(each.value, kind) for kind in _TELLING))
-        return [word for each in raw if (word := seat_word(reader.decoded(each).event)) is not None]
+        raw = (
+            each for each in reader.raw_until(below) if any(is_of_type(each.value, kind) for kind in _LEADERSHIP_EVENTS)
+        )
+        return [claim for each in raw if (claim := leadership_claim(reader.decoded(each).event)) is not None]
     finally:
         reader.close()
 
 
-class SeatHistory:
+class RecentLeadership:
     """Of one coordinator. `hear` and `begins` belong to its thread; anybody may look."""
 
-    def __init__(self, read: Callable[[int, int], Sequence[SeatWord]], pauses_s: Iterable[float] = PAUSES_S) -> None:
+    def __init__(
+        self, read: Callable[[int, int], Sequence[LeadershipClaim]], pauses_s: Iterable[float] = PAUSES_S
+    ) -> None:
         self._read = read
         self._pauses_s = tuple(pauses_s)
-        self._seats = Seats()
-        self._held: deque[SeatWord] | None = None  # until what came before is known
+        self._history = LeadershipHistory()
+        self._held: deque[LeadershipClaim] | None = None  # until what came before is known
         self._lock = threading.Lock()
 
     @property
     def takeovers_ms(self) -> tuple[int, ...]:
         with self._lock:
-            seats = self._seats
-            for word in self._held or ():
-                seats = seats.after(word)
-        return seats.takeovers_ms
+            history = self._history
+            for claim in self._held or ():
+                history = history.after(claim)
+        return history.takeovers_ms
 
     def begins(self, log_start: int, begin: int, log_end: int) -> None:
         """It coordinates from now on, and reads on from `begin`."""
         first = max(log_start, min(begin, log_end - TAIL))
-        held: deque[SeatWord] = deque(maxlen=TAKEOVERS_KEPT)
+        held: deque[LeadershipClaim] = deque(maxlen=TAKEOVERS_KEPT)
         with self._lock:
-            self._seats, self._held = Seats(), held
+            self._history, self._held = LeadershipHistory(), held
         if first >= begin:
             self._knows((), held)
             return
-        threading.Thread(target=self._look, args=(first, begin, held), name="seat-history", daemon=True).start()
+        threading.Thread(target=self._look, args=(first, begin, held), name="leadership-history", daemon=True).start()
 
     def hear(self, event: ControlEvent) -> None:
-        word = seat_word(event)
-        if word is None:
+        claim = leadership_claim(event)
+        if claim is None:
             return
         with self._lock:
             if self._held is None:
-                self._seats = self._seats.after(word)
-            elif word.begins or not self._held or self._held[-1].coordinator != word.coordinator:
-                self._held.append(word)
+                self._history = self._history.after(claim)
+            elif claim.begins or not self._held or self._held[-1].coordinator != claim.coordinator:
+                self._held.append(claim)
 
-    def _look(self, first: int, below: int, held: deque[SeatWord]) -> None:
-        words: Sequence[SeatWord] = ()
+    def _look(self, first: int, below: int, held: deque[LeadershipClaim]) -> None:
+        words: Sequence[LeadershipClaim] = ()
         for pause_s in (*self._pauses_s, None):
             try:
                 words = self._read(first, below)
@@ -88,10 +92,10 @@ class SeatHistory:
             time.sleep(pause_s)
         self._knows(words, held)
 
-    def _knows(self, words: Sequence[SeatWord], held: deque[SeatWord]) -> None:
+    def _knows(self, words: Sequence[LeadershipClaim], held: deque[LeadershipClaim]) -> None:
         with self._lock:
             if self._held is not held:
-                return  # it got the seat anew meanwhile
-            for word in (*words, *held):
-                self._seats = self._seats.after(word)
+                return  # it got leadership anew meanwhile
+            for claim in (*words, *held):
+                self._history = self._history.after(claim)
             self._held = None

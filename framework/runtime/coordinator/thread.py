@@ -14,16 +14,16 @@ import uuid
 from collections.abc import Callable, Mapping
 
 from framework.adapters.iceberg.tables import IcebergTables
-from framework.adapters.kafka.control.leadership import CoordinatorSeat
+from framework.adapters.kafka.control.leadership import CoordinatorLeadership
 from framework.commit.events.event_types import TableMeasured
 from framework.commit.machine.model import CoordinatorState, Limits
 from framework.config.values.maintenance import MaintenanceLimits
-from framework.diagnose.log_lines import Level, Line
+from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import FloeError
 from framework.metrics.services import service_of
 from framework.runtime.coordinator.catalog_requests import CatalogRequests
 from framework.runtime.coordinator.information import Information
-from framework.runtime.coordinator.leadership_changes import SeatHistory, read_words
+from framework.runtime.coordinator.leadership_changes import RecentLeadership, read_claims
 from framework.runtime.coordinator.turns import CoordinatorTurns
 from framework.runtime.lineage import LineageTeller
 from framework.runtime.maintenance.background import TableKeeper
@@ -55,7 +55,7 @@ class Coordinator:
         maintenance: MaintenanceLimits | None = None,
         lineage: LineageTeller | None = None,
     ) -> None:
-        """`stalled_after_ms`: a commit that is under way for longer is told as stalled; None: none is. `lineage` is told of
+        """`stalled_after_ms`: a commit that is under way for longer is reported as stalled; None: none is. `lineage` hears of
         what is read and committed."""
         self.name = f"{group}/{uuid.uuid4().hex[:8]}"
         self.error: FloeError | None = None
@@ -70,7 +70,7 @@ class Coordinator:
         self._requests = CatalogRequests(catalog, say, *(() if lineage is None else (lineage.committed,)))
         self._limits = Limits(stalled_ms=stalled_after_ms)
         self._turns: CoordinatorTurns | None = None
-        self._history = SeatHistory(lambda first, below: read_words(kafka, control_topic, first, below))
+        self._history = RecentLeadership(lambda first, below: read_claims(kafka, control_topic, first, below))
         limits = maintenance or MaintenanceLimits(enabled=False)
         self._keeper = TableKeeper(catalog, limits, lambda: Announced(kafka, (control_topic,)), say, self.name)
         self._thread = threading.Thread(target=self._run, name="coordinator", daemon=True)
@@ -107,7 +107,7 @@ class Coordinator:
 
     @property
     def takeovers_ms(self) -> tuple[int, ...]:
-        """When who coordinates changed, as the control log tells it; what it knows while it coordinates itself."""
+        """When who coordinates changed, as the control log reports it; what it knows while it coordinates itself."""
         return self._history.takeovers_ms
 
     @property
@@ -118,7 +118,7 @@ class Coordinator:
 
     @property
     def knows_the_owner(self) -> bool:
-        """Whether the group has told it that it coordinates, or that another one does, and it can hear the group."""
+        """Whether the group has published it that it coordinates, or that another one does, and it can hear the group."""
         turns = self._turns
         return turns is not None and turns.has_joined and self.alive and not self.measures.hangs
 
@@ -131,7 +131,7 @@ class Coordinator:
                     if not is_retriable(error):
                         self.error = error
                         return
-                    self._say(Line(f"degraded: {error.message}; trying again", Level.WARNING))
+                    self._say(LogLine(f"degraded: {error.message}; trying again", Level.WARNING))
                     self._requests.measures.tried_again(service_of(error))
                     self._stopping.wait(REBUILD_AFTER_S)
         except Exception as error:  # a thread that ends without a word would leave announcements waiting for ever
@@ -141,13 +141,13 @@ class Coordinator:
             self._requests.close()
 
     def _serve(self) -> None:
-        """Turns with one seat, until it is to be stopped or to be given up and taken again."""
-        seat = CoordinatorSeat(self._kafka, self._group, self._control_topic, self.name)
+        """Turns with one leadership, until it is to be stopped or to be given up and taken again."""
+        leadership = CoordinatorLeadership(self._kafka, self._group, self._control_topic, self.name)
         information = Information(self._kafka, self._control_topic, self._say)
-        reads_again = self._turns is not None and self._turns.wants_new_seat
+        reads_again = self._turns is not None and self._turns.wants_new_leadership
         turns = self._turns = CoordinatorTurns(
             self.name,
-            seat,
+            leadership,
             self._requests,
             information,
             self._keeper,
@@ -158,12 +158,12 @@ class Coordinator:
             reads_again,
         )
         try:
-            while (not self._stopping.is_set() or self._requests.in_flight) and not turns.wants_new_seat:
+            while (not self._stopping.is_set() or self._requests.in_flight) and not turns.wants_new_leadership:
                 turns.turn()
         finally:
             self._keeper.gap(is_owner=False, is_gap=False)
             # Answers to what was asked until now belong to an ownership that has ended.
             self._requests.new_term()
             self.measures.assigned(owns=False)
-            seat.close()
+            leadership.close()
             information.close()

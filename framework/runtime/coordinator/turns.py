@@ -1,7 +1,7 @@
-"""One serving of a coordinator, turn by turn: what the seat and the catalogs say goes into the pure `step`, its effects
+"""One serving of a coordinator, turn by turn: what leadership and the catalogs say goes into the pure `step`, its effects
 come out.
 
-In: a seat (ownership of the control topic's partition), requests to catalogs, and the information that is told. Out:
+In: leadership (ownership of the control topic's partition), requests to catalogs, and the information that is reported. Out:
 effects that were performed. Decides nothing itself. All of it belongs to the coordinator's thread; the others are
 behind `catalog_requests`.
 """
@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from framework.adapters.host.failpoints import reach
+from framework.adapters.host.failpoints import failpoint
 from framework.adapters.kafka.control.leadership import (
-    CoordinatorSeat,
-    SeatAssigned,
-    SeatEnd,
-    SeatRead,
-    SeatRevoked,
-    SeatUpdate,
+    CoordinatorLeadership,
+    LeadershipAssigned,
+    LeadershipRead,
+    LeadershipRevoked,
+    LeadershipUpdate,
+    LogEndReached,
 )
 from framework.commit.events.event_types import ControlEvent, CoordinatorAssigned, Deployed, TableMeasured
 from framework.commit.machine.effects import (
@@ -33,16 +33,16 @@ from framework.commit.machine.effects import (
     Read,
     ReadAgain,
     Revoked,
-    Stop,
+    StopCoordinator,
     StoreLowWater,
     Tick,
 )
 from framework.commit.machine.step import CoordinatorState, Limits, next_due_ms, step, wants_more
-from framework.diagnose.log_lines import Line
+from framework.diagnose.log_lines import LogLine
 from framework.errors import StateDisagreement
 from framework.runtime.coordinator.catalog_requests import CatalogRequests
 from framework.runtime.coordinator.information import Information
-from framework.runtime.coordinator.leadership_changes import SeatHistory
+from framework.runtime.coordinator.leadership_changes import RecentLeadership
 from framework.runtime.maintenance.background import TableKeeper
 
 IDLE_POLL_S = 0.2
@@ -69,22 +69,22 @@ class CoordinatorTurns:
     def __init__(
         self,
         name: str,
-        seat: CoordinatorSeat,
+        leadership: CoordinatorLeadership,
         requests: CatalogRequests,
         information: Information,
         keeper: TableKeeper,
         say: Callable[[str], None],
         limits: Limits | None = None,
         hearers: Sequence[Callable[[ControlEvent], None]] = (),
-        history: SeatHistory | None = None,
+        history: RecentLeadership | None = None,
         reads_again: bool = False,
     ) -> None:
-        """`hearers` are told of each event that is read; they neither block nor raise. `reads_again`: the seat was given up
+        """`hearers` are notified of each event that is read; they neither block nor raise. `reads_again`: leadership was given up
         by the turns before, to take it again."""
-        self.wants_new_seat = False
+        self.wants_new_leadership = False
         self.state = CoordinatorState(limits=limits or Limits())  # others may look at it; it is never changed in place
         self._name = name
-        self._seat = seat
+        self._leadership = leadership
         self._requests = requests
         self._information = information
         self._keeper = keeper
@@ -100,7 +100,7 @@ class CoordinatorTurns:
 
     @property
     def has_joined(self) -> bool:
-        return self._seat.has_joined
+        return self._leadership.has_joined
 
     def turn(self) -> None:
         """Wait a moment for what happens, and act upon all of it.
@@ -113,7 +113,7 @@ class CoordinatorTurns:
         self._hold_back(not wants_more(self.state))
         # The client may have seen the end before it is asked: not before it was asked the last time.
         self._polled_ms = (self._polled_ms[1], _now_ms())
-        for update in self._seat.poll(self._timeout_s()):
+        for update in self._leadership.poll(self._timeout_s()):
             self._take_in(update)
         for answer in self._requests.answers():
             if isinstance(answer, Committed):
@@ -126,7 +126,7 @@ class CoordinatorTurns:
             self._tick_again_at = ended + max(BUSY_TICK_S, (ended - began) / BUSY_TICK_SHARE)
         for measured in self._keeper.news():
             if self._ownership is not None:
-                self._information.tell(measured)
+                self._information.enqueue(measured)
         self._information.publish()
         is_owner = self._ownership is not None
         is_idle = self._ownership is not None and self._ownership.caught_up and not self._requests.in_flight
@@ -135,11 +135,11 @@ class CoordinatorTurns:
     def _hold_back(self, is_full: bool) -> None:
         """Back-pressure: the log waits in the broker, not in memory, until tables are drained."""
         if is_full or self._is_paused:
-            self._seat.pause(is_full)
+            self._leadership.pause(is_full)
         self._is_paused = is_full
 
-    def _take_in(self, update: SeatUpdate) -> None:
-        if isinstance(update, SeatAssigned):
+    def _take_in(self, update: LeadershipUpdate) -> None:
+        if isinstance(update, LeadershipAssigned):
             self._requests.new_term()
             self._ownership = Ownership()
             self._requests.measures.assigned(owns=True)
@@ -158,19 +158,19 @@ class CoordinatorTurns:
                     update.records_end,
                 )
             )
-            # Told before the log is read: one that ends meanwhile, again and again, is seen as well.
-            self._information.tell(CoordinatorAssigned(self._name, _now_ms(), self._reads_again))
+            # Published before the log is read: one that ends meanwhile, again and again, is seen as well.
+            self._information.enqueue(CoordinatorAssigned(self._name, _now_ms(), self._reads_again))
             self._reads_again = False
             if self._history is not None:
                 begin = self.state.begin
                 self._history.begins(update.log_start, begin, max(begin, update.log_end or begin))
-        elif isinstance(update, SeatRevoked):
+        elif isinstance(update, LeadershipRevoked):
             self._requests.new_term()
             self._ownership = None
             self._requests.measures.assigned(owns=False)
             self._feed(Revoked())
             self._say("no longer coordinates")
-        elif isinstance(update, SeatRead):
+        elif isinstance(update, LeadershipRead):
             if isinstance(update.event, Deployed | TableMeasured):
                 self._keeper.note(update.event)
             if update.event is not None:
@@ -178,7 +178,7 @@ class CoordinatorTurns:
                     hear(update.event)
             after_ms = None if self._ownership is None else self._ownership.ended_ms
             self._feed(Read(update.offset, update.event, update.timestamp_ms, update.leader_epoch, after_ms))
-        elif isinstance(update, SeatEnd) and self._ownership is not None:
+        elif isinstance(update, LogEndReached) and self._ownership is not None:
             self._ownership = Ownership(True, update.position, self._polled_ms[0])
 
     def _timeout_s(self) -> float:
@@ -198,17 +198,17 @@ class CoordinatorTurns:
         if isinstance(effect, LoadTable | CommitTable):
             self._requests.ask(effect, self.state.control_topic_id)
         elif isinstance(effect, Publish):
-            self._information.tell(effect.event)
+            self._information.enqueue(effect.event)
         elif isinstance(effect, StoreLowWater):
-            self._information.publish()  # what is told of the tables is in the log before the mark passes it
-            self._seat.store_low_water(effect.offset, effect.chain_from, effect.leader_epoch, effect.records_end)
-            reach("low-water-stored")
+            self._information.publish()  # what is reported of the tables is in the log before the mark passes it
+            self._leadership.store_low_water(effect.offset, effect.chain_from, effect.leader_epoch, effect.records_end)
+            failpoint("low-water-stored")
         elif isinstance(effect, ReadAgain):
-            # The seat is given up and taken again: whoever gets it begins at the stored low-water mark.
+            # Leadership is given up and taken again: whoever gets it begins at the stored low-water mark.
             text = f"{effect.table} has recovered: reading its announcements from {effect.offset} on"
-            self._say(Line(text, table=effect.table))
-            self.wants_new_seat = True
-        elif isinstance(effect, Stop):
+            self._say(LogLine(text, table=effect.table))
+            self.wants_new_leadership = True
+        elif isinstance(effect, StopCoordinator):
             raise StateDisagreement(effect.message, code=effect.code, remedy=effect.remedy)
 
 

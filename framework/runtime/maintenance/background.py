@@ -1,6 +1,6 @@
 """The coordinator's maintenance: rounds over tables in the gaps of ingestion, on threads of their own.
 
-In: what the coordinator commits, the plans that runs tell, and whether there is a gap now. Out: tables that stay
+In: what the coordinator commits, the plans that runs publish, and whether there is a gap now. Out: tables that stay
 healthy, a line for each round, and how healthy each table then is. A round begins only while this process owns the
 control topic and has nothing in flight; it ends early when that is over. Commits never wait for it: they are
 conditional on the head as ever (invariant 4), and what is rewritten meanwhile is tried again.
@@ -30,11 +30,11 @@ from framework.config.values.maintenance import (
     MaintenancePolicy,
 )
 from framework.diagnose.counted import counted
-from framework.diagnose.log_lines import Level, Line
+from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import FloeError
 from framework.plan.deployed_policies import policy_of
 from framework.runtime.maintenance.orphans import Announced, look, why_not
-from framework.runtime.maintenance.tables import expire_once, tables_told, told_of, why_left_alone
+from framework.runtime.maintenance.tables import describe_maintainer, expire_once, published_tables, why_left_alone
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ NO_PAUSES: Pauses = {}
 
 @dataclass(frozen=True)
 class _OrphanView:
-    """What orphans are told from: the announced files, and where all tables lie. One is shared by the tables of an
+    """What orphans are distinguished from: the announced files, and where all tables lie. One is shared by the tables of an
     hour, since the whole control topic is read for it."""
 
     announced: Announced
@@ -80,10 +80,10 @@ class TableKeeper:
         self._limits = limits if limits.enabled else MaintenanceLimits()
         self._announced = announced
         self._say = say
-        self._told: dict[str, TablesSpec] = {}
+        self._reported: dict[str, TablesSpec] = {}
         self._rounds = Rounds(_now_ms())
         self._orphans_at: dict[str, int] = {}
-        self._left: set[str] = set()  # tables whose other maintainer this process has told of
+        self._left: set[str] = set()  # tables whose other maintainer this process has published of
         self._started_ms = _now_ms()
         self._is_owner = False
         self._pauses: Pauses = NO_PAUSES
@@ -122,9 +122,9 @@ class TableKeeper:
         if isinstance(event, TableMeasured):
             self._keep(event)
             return
-        told = tables_told(event.plan)
-        if told is not None:
-            self._told = {**self._told, event.pipeline: told}
+        reported = published_tables(event.plan)
+        if reported is not None:
+            self._reported = {**self._reported, event.pipeline: reported}
 
     def committed(self, table: str) -> None:
         with self._lock:
@@ -139,7 +139,7 @@ class TableKeeper:
             self._gap.clear()
 
     def news(self) -> Iterator[TableMeasured]:
-        """What was measured since the last question, to be told."""
+        """What was measured since the last question, to be reported."""
         while not self._news.empty():
             yield self._news.get()
 
@@ -164,11 +164,11 @@ class TableKeeper:
             read = self._round(table, allowance) if self._works else 0
         except FloeError as error:
             failed = True
-            self._say(Line(error.message, Level.WARNING, table=table))
+            self._say(LogLine(error.message, Level.WARNING, table=table))
         except Exception as error:  # whatever it is, commits go on, and the table has another round later
             failed = True
             text = f"maintenance of table {table} stopped: {type(error).__name__}: {error}"
-            self._say(Line(text, Level.WARNING, table=table))
+            self._say(LogLine(text, Level.WARNING, table=table))
         try:
             self._measure(table)
         except Exception as error:  # nothing depends on it, and the next round looks again
@@ -183,7 +183,7 @@ class TableKeeper:
         if name is None:
             return
         table = None
-        with contextlib.suppress(Exception):  # whatever it is, the table's first round tells it, and others go on
+        with contextlib.suppress(Exception):  # whatever it is, the table's first round reports it, and others go on
             table = self._care.look(name)
         with self._lock:
             if table is None:
@@ -196,18 +196,18 @@ class TableKeeper:
         table = self._care.look(name)
         if table is None:
             return 0
-        policy = policy_of(name, table.pipelines, self._told)
+        policy = policy_of(name, table.pipelines, self._reported)
         if policy is None or not policy.covers(table.created_by_floe) or self._is_held(name):
             return 0
         if reason := why_left_alone(table, name, self._places()):
             if name not in self._left:
                 self._left.add(name)
-                self._say(Line(f"{name} is not maintained: {reason}", table=name))
+                self._say(LogLine(f"{name} is not maintained: {reason}", table=name))
             return 0
         rewrites = policy.rewrites(table.other is not None)
         if table.other is not None and not rewrites and name not in self._left:
             self._left.add(name)
-            self._say(Line(f"the files of {name} are left to {told_of(table.other)}", table=name))
+            self._say(LogLine(f"the files of {name} are left to {describe_maintainer(table.other)}", table=name))
         done = (
             self._care.compact(name, policy.compaction, False, allowance_bytes, self._paced())
             if allowance_bytes and rewrites
@@ -215,7 +215,7 @@ class TableKeeper:
         )
         if done is not None and done.files_before:
             text = f"compacted {name}: {counted(done.files_before, 'file')} to {done.files_after:,}"
-            self._say(Line(text, table=name))
+            self._say(LogLine(text, table=name))
         if rewrites and self._goes_on():
             self._care.merge_manifests(name, policy.manifests, False)
         expired = removed = 0
@@ -229,7 +229,7 @@ class TableKeeper:
             removed += self._care.remove(name, went.paths)
         if expired:
             text = f"expired {counted(expired, 'snapshot')} of {name}: {counted(removed, 'file')} removed"
-            self._say(Line(text, table=name))
+            self._say(LogLine(text, table=name))
         if (
             policy.orphans.enabled
             and self._goes_on()
@@ -244,7 +244,7 @@ class TableKeeper:
         table = self._care.look(name) if self._goes_on() else None
         if table is None or table.rolled_back:
             return
-        policy = policy_of(name, table.pipelines, self._told)
+        policy = policy_of(name, table.pipelines, self._reported)
         is_kept = self._works and policy is not None and policy.covers(table.created_by_floe)
         if not is_kept and _now_ms() - self._looked_at.get(name, 0) < HOUR_MS:
             return
@@ -274,7 +274,7 @@ class TableKeeper:
                 return
             found = look(name, catalog, view.places[name], view.announced, older_than_ms, True, lambda text: None)
         if found.removed:
-            self._say(Line(f"removed {counted(found.removed, 'orphan')} of {name}", table=name))
+            self._say(LogLine(f"removed {counted(found.removed, 'orphan')} of {name}", table=name))
 
     def _places(self) -> Mapping[str, TablePlace]:
         """Where all tables lie, as of an hour ago at most."""

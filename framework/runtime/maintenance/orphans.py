@@ -49,7 +49,7 @@ class TableOrphans:
 class Announced:
     """The files that announcements of the control topics name, from each log's first record to its end.
 
-    `plans`: by pipeline, the newest plan that a run told there.
+    `plans`: by pipeline, the newest plan that a run published there.
     """
 
     def __init__(self, kafka: dict[str, str], control_topics: Sequence[str]) -> None:
@@ -124,9 +124,9 @@ def clean(
 
 
 def why_not(name: str, known: Mapping[str, TablePlace], control_topic_ids: frozenset[str]) -> str:
-    """Why a table's orphans cannot be told from files in use; "" when they can."""
+    """Why a table's orphans cannot be distinguished from files in use; "" when they can."""
     if others := known[name].filled_from - control_topic_ids:
-        return told_of_topics(others)
+        return describe_topics(others)
     for other, place in known.items():
         roots = [(path_key(mine), path_key(theirs)) for mine in known[name].roots for theirs in place.roots]
         if other != name and any(inside(mine, theirs) for mine, theirs in roots):
@@ -134,7 +134,7 @@ def why_not(name: str, known: Mapping[str, TablePlace], control_topic_ids: froze
     return ""
 
 
-def told_of_topics(others: Iterable[str]) -> str:
+def describe_topics(others: Iterable[str]) -> str:
     return (
         f"control topic {', '.join(sorted(others))} fills it too, and its announcements may name these files: "
         "add that topic with another --control-topic"
@@ -150,7 +150,7 @@ def look(
     delete: bool,
     say: Say,
 ) -> TableOrphans:
-    """The orphans of one table that can be told from files in use; with `delete` they are gone.
+    """The orphans of one table that can be distinguished from files in use; with `delete` they are gone.
 
     Raises:
         FloeError: broker, catalog or store do not answer; nothing more is removed.
@@ -207,6 +207,6 @@ def _judged(
     if references is None or references.table_uuid != before.table_uuid:
         return TableOrphans(name, skipped="it was dropped or replaced in the meantime")
     if others := references.filled_from - announced.control_topic_ids:  # since the place was looked at
-        return TableOrphans(name, skipped=told_of_topics(others))
+        return TableOrphans(name, skipped=describe_topics(others))
     result = sort_out(files, references.paths, keys, now_ms, older_than_ms, references.kept_folder)
     return TableOrphans(name, result.orphans, result.spared)

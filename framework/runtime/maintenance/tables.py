@@ -45,7 +45,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class TableReport:
+class MaintenanceReport:
     """`skipped` says why nothing was done, "" if it was. `manifests` are those of the head before and after. `expired`
     counts snapshots; `kept` says, for those that age and number alone would let go, why they stay; `removed` and
     `orphans` count files. In a dry run all of this is what would be."""
@@ -71,11 +71,11 @@ def maintain(
     say: Say,
     files: Mapping[str, TablesSpec] | None = None,
     goes_on: Callable[[], bool] = lambda: True,
-) -> list[TableReport]:
-    """Maintain every table that floe fills and that a pattern names, by the policies that its pipelines told.
+) -> list[MaintenanceReport]:
+    """Maintain every table that floe fills and that a pattern names, by the policies that its pipelines published.
 
     Args:
-        files: only what these pipelines fill, by what they say, whatever runs told before.
+        files: only what these pipelines fill, by what they say, whatever runs published before.
         goes_on: asked between tables and between groups of files; False ends it, and what is done is done.
 
     Raises:
@@ -85,8 +85,10 @@ def maintain(
     announced = Announced(kafka, control_topics)
     try:
         announced.read_on()
-        told = {name: spec for name, plan in announced.plans.items() if (spec := tables_told(plan)) is not None}
-        told |= files or {}
+        reported = {
+            name: spec for name, plan in announced.plans.items() if (spec := published_tables(plan)) is not None
+        }
+        reported |= files or {}
         places, silent = catalog.places()
         if silent and not places:
             raise next(iter(silent.values()))
@@ -96,23 +98,23 @@ def maintain(
             if place.control_topic_ids and any(name_matches(name, pattern) for pattern in patterns)
         ]
         care = TableCare(catalog)
-        reports = [TableReport(name, skipped=error.message) for name, error in silent.items()]
+        reports = [MaintenanceReport(name, skipped=error.message) for name, error in silent.items()]
 
-        def look_after(numbered: tuple[int, str]) -> TableReport | None:
+        def look_after(numbered: tuple[int, str]) -> MaintenanceReport | None:
             number, name = numbered
             table = care.look(name) if goes_on() else None
             if table is None or (files is not None and table.pipelines.isdisjoint(files)):
                 return None
             say(f"{name} ({number} of {len(wanted)})")
-            policy = policy_of(name, table.pipelines, told)
+            policy = policy_of(name, table.pipelines, reported)
             skipped = why_left_alone(table, name, places) or _refused(table, policy)
             if skipped or policy is None:
-                return TableReport(name, skipped=skipped)
+                return MaintenanceReport(name, skipped=skipped)
             unclear = why_not(name, places, announced.control_topic_ids)
             return maintain_table(name, care, policy, announced, places[name], unclear, dry_run, say, goes_on)
 
-        def skip(numbered: tuple[int, str], error: FloeError) -> TableReport | None:
-            return TableReport(numbered[1], skipped=error.message)
+        def skip(numbered: tuple[int, str], error: FloeError) -> MaintenanceReport | None:
+            return MaintenanceReport(numbered[1], skipped=error.message)
 
         # One table that cannot be loaded keeps nobody from the others.
         found = one_by_one(enumerate(wanted, start=1), look_after, skip)
@@ -121,8 +123,8 @@ def maintain(
         announced.close()
 
 
-def tables_told(plan: Mapping[str, object]) -> TablesSpec | None:
-    """The tables of what a run told of itself."""
+def published_tables(plan: Mapping[str, object]) -> TablesSpec | None:
+    """The tables of what a run published of itself."""
     value = plan.get("plan")
     return maintained_tables(value) if isinstance(value, dict) else None
 
@@ -148,7 +150,7 @@ def why_left_alone(table: MaintainedTable, name: str, places: Mapping[str, Table
     return f"table {twin} is registered with the same metadata, and needs the same files" if twin else ""
 
 
-def told_of(other: OtherMaintainer) -> str:
+def describe_maintainer(other: OtherMaintainer) -> str:
     """The other maintainer of a table, and how floe takes over."""
     return (
         f"{other.name}, which rewrote them {other.rounds} times in the last days; "
@@ -166,11 +168,11 @@ def maintain_table(
     dry_run: bool,
     say: Say,
     goes_on: Callable[[], bool] = lambda: True,
-) -> TableReport:
+) -> MaintenanceReport:
     """One table, everything that its policy says.
 
     Args:
-        unclear: why its orphans cannot be told from files in use; "" when they can.
+        unclear: why its orphans cannot be distinguished from files in use; "" when they can.
         goes_on: asked between groups of files and rounds of expiry.
 
     Raises:
@@ -182,13 +184,13 @@ def maintain_table(
     rewritten = care.compact(name, policy.compaction, dry_run, goes_on=goes_on)
     manifests = care.merge_manifests(name, policy.manifests, dry_run)
     if earlier is None or rewritten is None or manifests is None:
-        return TableReport(name, skipped="it was dropped in the meantime")
+        return MaintenanceReport(name, skipped="it was dropped in the meantime")
     gone: set[str] = set()
     expired, removed, kept, left = 0, 0, {}, 0
     for _ in range(1 if dry_run else MOST_ROUNDS):
         done = expire_once(name, care, policy, dry_run)
         if done is None:
-            return TableReport(name, skipped="it was dropped in the meantime")
+            return MaintenanceReport(name, skipped="it was dropped in the meantime")
         expired, left = expired + len(done.expiry.expired), done.snapshots_left
         gone |= {path_key(path) for path in done.paths}
         kept = _reasons(done)
@@ -210,7 +212,7 @@ def maintain_table(
     else:
         stays = catalog.stored_files(name, place.roots)
     after = Size(table.snapshots if table and not dry_run else left, len(stays), sum(file.size for file in stays))
-    return TableReport(name, before, after, rewritten, manifests, expired, kept, removed, len(orphans))
+    return MaintenanceReport(name, before, after, rewritten, manifests, expired, kept, removed, len(orphans))
 
 
 def expire_once(name: str, care: TableCare, policy: MaintenancePolicy, dry_run: bool) -> Expired | None:
@@ -226,8 +228,10 @@ def expire_once(name: str, care: TableCare, policy: MaintenancePolicy, dry_run: 
         if not found.expired:
             return found
         # A machine that is ahead would let go what readers opened a minute ago: the store's clock is asked as well.
-        told_ms = now_for_orphans_ms(now_ms, care.tables.store_now_ms(name))
-        return asked(policy.expire if told_ms is not None else replace(policy.expire, enabled=False), told_ms or now_ms)
+        reported_ms = now_for_orphans_ms(now_ms, care.tables.store_now_ms(name))
+        return asked(
+            policy.expire if reported_ms is not None else replace(policy.expire, enabled=False), reported_ms or now_ms
+        )
 
     return care.expire(name, decide, dry_run)
 

@@ -1,6 +1,6 @@
-"""What a coordinator measures of its requests to catalogs: how commits ended, how long they took, what is under way.
+"""Measures a coordinator's requests to catalogs: results of commits, their duration, and requests under way.
 
-In: requests as threads of a pool begin and end them. Out: values that whoever looks may take at any time.
+In: the begin and the end of each request, from the threads of a pool. Out: values that any thread may read at any time.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from collections import Counter
 
 from framework.commit.machine.effects import CommitTable, Input, LoadFailed
 from framework.metrics.definitions import COMMIT_BOUNDS_S
-from framework.metrics.figures import Distribution, Service
+from framework.metrics.figures import Histogram, Service
 from framework.metrics.services import outcome_of, service_of_commit
 from framework.runtime.batches.measures import steady_ms
 
-# A turn waits for the broker as long as that where it publishes.
+# A turn that publishes waits for the broker this long.
 HANGS_AFTER_MS = 45_000
 
 
 class CommitMeasures:
-    """Of one coordinator. Every method may be called by any thread."""
+    """The measurements of one coordinator. Any thread may call any method."""
 
     def __init__(self) -> None:
         self.outcomes: Counter[tuple[str, str]] = Counter()
         self.retries: Counter[Service] = Counter()
-        self.durations: dict[str, Distribution] = {}
+        self.durations: dict[str, Histogram] = {}
         self.takeovers = 0
         self.owns: bool | None = None
         self.owner_since_ms: int | None = None
@@ -34,16 +34,16 @@ class CommitMeasures:
         self._lock = threading.Lock()
 
     def turned(self) -> None:
-        """Its loop goes round."""
+        """Note that the coordinator's loop completed a turn."""
         self._turned_ms = steady_ms()
 
     @property
     def hangs(self) -> bool:
-        """Its loop has not gone round for so long that what it knows is old, and the group may have another one."""
+        """Whether the loop has not completed a turn for so long that its state is stale. Another process may lead by now."""
         return steady_ms() - self._turned_ms > HANGS_AFTER_MS
 
     def assigned(self, owns: bool) -> None:
-        """This process coordinates from now on, or does no longer."""
+        """Note that this process has taken coordinator leadership, or lost it."""
         with self._lock:
             self.takeovers += owns
             self.owns = owns
@@ -58,7 +58,7 @@ class CommitMeasures:
             self._under_way[id(request)] = (catalog, steady_ms())
 
     def end(self, catalog: str, request: object, effect: object, answer: Input) -> None:
-        """`effect` is what was asked, `answer` what came of it."""
+        """Note the end of a request. `effect` is the request, `answer` its result."""
         with self._lock:
             _, began_ms = self._under_way.pop(id(request))
             if isinstance(answer, LoadFailed):
@@ -66,7 +66,7 @@ class CommitMeasures:
             if not isinstance(effect, CommitTable):
                 return
             self.outcomes[catalog, outcome_of(answer)] += 1
-            before = self.durations.get(catalog, Distribution(COMMIT_BOUNDS_S))
+            before = self.durations.get(catalog, Histogram(COMMIT_BOUNDS_S))
             self.durations = {**self.durations, catalog: before.with_one((steady_ms() - began_ms) / 1000)}
             service = service_of_commit(answer)
             if service is not None:

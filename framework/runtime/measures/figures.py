@@ -26,7 +26,7 @@ from framework.commit.machine.reporting.health import table_health
 from framework.commit.maintenance.health import needs_of
 from framework.commit.offsets import PartitionKey
 from framework.commit.risks import recent
-from framework.commit.watch import Waiting
+from framework.commit.watch import PipelineBacklog
 from framework.metrics.figures import CoordinatorFigures, PartitionFigures, PipelineFigures, Stall, TableFigures
 from framework.metrics.lag import EndsSeen
 from framework.runtime.batches.measures import RunMeasures
@@ -35,7 +35,7 @@ from framework.runtime.measures.commits import CommitMeasures
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What is known of a run now. `told` is its newest word on its state; `broken` why its chain is, if a coordinator
+    """What is known of a run now. `reported` is its newest word on its state; `broken` why its chain is, if a coordinator
     in this process knows."""
 
     pipeline: str
@@ -43,9 +43,9 @@ class RunFacts:
     positions: Mapping[PartitionKey, int]
     totals: Accounting
     batch: int
-    told: StateChanged | None
+    reported: StateChanged | None
     pause: PauseChanged | None
-    waiting: Waiting
+    waiting: PipelineBacklog
     broken: str = ""
 
 
@@ -60,12 +60,12 @@ def pipeline_figures(
     partitions = partition_figures(facts.positions, measures.ends, measures.newest_ms)
     progress = measures.progress
     stall = progress.stall(steady_ms, stalled_after_ms)
-    has_ended = facts.told is not None and facts.told.state in (Health.STOPPED, Health.FAILED)
+    has_ended = facts.reported is not None and facts.reported.state in (Health.STOPPED, Health.FAILED)
     condition = pipeline_condition(
         PipelineFacts(
             name=facts.pipeline,
             live=() if has_ended else (facts.run,),
-            reports=(facts.told,) if facts.told is not None else (),
+            reports=(facts.reported,) if facts.reported is not None else (),
             lag=sum(each.lag for each in partitions),
             broken=facts.broken,
             missing_topics=(),
@@ -124,7 +124,7 @@ def coordinator_figures(
     takeovers_ms: Sequence[int] = (),
 ) -> CoordinatorFigures:
     """One coordinator, and, while it owns the control topic, the tables that it knows. One that hangs owns nothing: what
-    it knows is old, and its seat is given to another one."""
+    it knows is old, and its leadership is given to another one."""
     owns = measures.owns and not measures.hangs
     figures = CoordinatorFigures(
         control_topic,

@@ -24,10 +24,10 @@ from framework.adapters.secrets import resolve
 from framework.commit.machine.model import PipelineState
 from framework.config.rules.target.monitoring import host_and_port
 from framework.config.spec import TargetSpec
-from framework.metrics.figures import Figures, Phase, PipelineFigures, Service
+from framework.metrics.figures import Figures, PipelineFigures, RunPhase, Service
 from framework.metrics.progress import stalled_condition
-from framework.metrics.samples import Sample, samples
-from framework.observe.live.reader import Looked
+from framework.metrics.samples import MetricSample, samples
+from framework.observe.live.reader import LiveTarget
 from framework.runtime.batches.measures import steady_ms
 from framework.runtime.coordinator.thread import Coordinator
 from framework.runtime.measures.figures import RunFacts, coordinator_figures, pipeline_figures
@@ -45,6 +45,7 @@ PROBE_EVERY_S = 10.0
 DELIVER_EVERY_S = 15.0
 # The run itself looks at its source more often than that, unless a batch is under way.
 LOOK_AGAIN_MS = 5_000
+FAILS_READINESS = 2
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class Monitor:
 
     # ---- what it shows -------------------------------------------------------------------------------------------
 
-    def samples(self) -> tuple[Sample, ...]:
+    def samples(self) -> tuple[MetricSample, ...]:
         """The metrics of this moment."""
         return samples(self.figures(), self._spec.max_tables)
 
@@ -168,7 +169,10 @@ class Monitor:
         for worker in self._workers:
             progress = worker.measures.progress
             is_well = progress.stall(now, self._spec.stalled_after_ms) is None
-            checks[f"pipeline {worker.plan.pipeline}"] = is_well and progress.phase not in (Phase.STARTING, Phase.ENDED)
+            name = worker.plan.pipeline
+            checks[f"pipeline {name}"] = is_well and progress.phase not in (RunPhase.STARTING, RunPhase.ENDED)
+            # One that failed once is tried again; one that fails again and again gets nothing written.
+            checks[f"batch of {name}"] = is_well and worker.measures.failed_in_a_row < FAILS_READINESS
         return checks
 
     def _of(
@@ -178,13 +182,13 @@ class Monitor:
         chain, stand = chains.get(name), worker.announcer.stand
         facts = RunFacts(
             name,
-            worker.standing.run,
+            worker.run_status.run,
             stand.positions,
             stand.totals,
             stand.batch,
-            worker.standing.told,
-            worker.standing.reading_pause(),
-            worker.standing.waiting(),
+            worker.run_status.reported,
+            worker.run_status.reading_pause(),
+            worker.run_status.waiting(),
             (chain.broken or "") if chain is not None else "",
         )
         return pipeline_figures(facts, worker.measures, now_ms, steady, self._spec.stalled_after_ms)
@@ -204,7 +208,7 @@ class Monitor:
                 stall = progress.stall(now, self._spec.stalled_after_ms)
                 if stall is not None:
                     condition = stalled_condition(progress, stall, wall_ms - (now - stall.since_ms))
-                    if worker.standing.stalls(condition):
+                    if worker.run_status.stalls(condition):
                         say_safely(self._say, f"{worker.plan.pipeline}: {condition.reason}")
 
     def _ask_broker(self, looked: Sequence[PipelineSource]) -> None:
@@ -213,7 +217,7 @@ class Monitor:
         now_ms = int(time.time() * 1000)
         for worker, source in zip(self._workers, looked, strict=True):
             measures = worker.measures
-            if measures.progress.phase is not Phase.ENDED and now_ms - measures.ends.looked_ms > LOOK_AGAIN_MS:
+            if measures.progress.phase is not RunPhase.ENDED and now_ms - measures.ends.looked_ms > LOOK_AGAIN_MS:
                 measures.look(source.facts(), worker.announcer.stand.positions)
 
     def _ask_catalog(self) -> None:
@@ -228,7 +232,7 @@ class Monitor:
         parts = host_and_port(self._spec.listen)
         assert parts is not None, "the rules of a target refuse another form"
         token = self._token()
-        server = MetricsServer(*parts, token, registry_of_samples(self.samples), self.checks)
+        server = MetricsServer(*parts, token, registry_of_samples(self.samples), self.checks, self._spec.names)
         self._server_close = server.close
         self._say(f"metrics and health at http://{server.address}/metrics, /healthz and /readyz")
 
@@ -237,8 +241,8 @@ class Monitor:
         assert parts is not None, "the rules of a target refuse another form"
         target = self._connections.target
         for kafka, topic in zip(self._connections.kafka, self._connections.control_topics, strict=True):
-            looked = Looked(target.name, target.prefix, kafka, topic)
-            self._pages.append(Page(looked, *parts, self._token(), self._say))
+            looked = LiveTarget(target.name, target.prefix, kafka, topic)
+            self._pages.append(Page(looked, *parts, self._token(), self._say, self._spec.names))
             self._say(f"the page of {topic} is at http://{self._pages[-1].address}/")
 
     def _token(self) -> str:

@@ -13,10 +13,10 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from framework.errors import FloeError, SetupError
-from framework.observe.live.reader import Looked, OverviewReader
+from framework.observe.live.reader import LiveTarget, OverviewReader
 from framework.overview.values import Overview
-from framework.web.backend import Finding, Refused
-from framework.web.documents import Letters
+from framework.web.backend import Refused, SettingFinding
+from framework.web.documents import DeadLetterPage
 
 if TYPE_CHECKING:
     from framework.web.beside import PageBeside
@@ -28,7 +28,7 @@ NEEDED = ("starlette", "uvicorn")
 ELSEWHERE = "this process only shows; `floe ops` serves that"
 
 
-class ReadOnlyDesk:
+class ReadOnlyBackend:
     """What a page beside a run answers; `reader` is started."""
 
     def __init__(self, reader: OverviewReader) -> None:
@@ -43,20 +43,28 @@ class ReadOnlyDesk:
     def hold(self, pipeline: str, paused: bool, by: str, why: str) -> bool:
         raise Refused(501, ELSEWHERE)
 
-    has_letters = False
+    has_dead_letters = False
 
-    def letters(self, pipeline: str, code: str, limit: int, by: str) -> Letters:
+    def letters(self, pipeline: str, code: str, limit: int, by: str) -> DeadLetterPage:
         raise Refused(501, ELSEWHERE)
 
-    def check(self, plugin: str, settings: Mapping[str, str]) -> tuple[Finding, ...]:
+    def check(self, plugin: str, settings: Mapping[str, str]) -> tuple[SettingFinding, ...]:
         raise Refused(501, ELSEWHERE)
 
 
 class Page:
     """Of one control topic. Listens at once, and answers as soon as the topic is read."""
 
-    def __init__(self, looked: Looked, host: str, port: int, token: str, say: Callable[[str], None]) -> None:
-        """Begin.
+    def __init__(
+        self,
+        looked: LiveTarget,
+        host: str,
+        port: int,
+        token: str,
+        say: Callable[[str], None],
+        names: tuple[str, ...] = (),
+    ) -> None:
+        """Begin. `names`: those that clients may use beside the machine's own.
 
         Raises:
             SetupError: FLOE-E411, what serves it is not installed. FLOE-E036, the address cannot be listened at.
@@ -66,7 +74,7 @@ class Page:
         from framework.web.beside import PageBeside
 
         self._reader = OverviewReader(looked, say)
-        self._served: PageBeside = PageBeside(host, port, token)
+        self._served: PageBeside = PageBeside(host, port, token, names)
         self.address = self._served.address
         self._served.serve(self._begin)
 
@@ -74,11 +82,11 @@ class Page:
         self._served.close()
         self._reader.close()
 
-    def _begin(self) -> ReadOnlyDesk | None:
+    def _begin(self) -> ReadOnlyBackend | None:
         while not self._served.closing.is_set():
             try:
                 self._reader.start()
-                return ReadOnlyDesk(self._reader)
+                return ReadOnlyBackend(self._reader)
             except FloeError as error:  # it is asked again, and the run goes on meanwhile
                 log.info("the page cannot read the control topic yet: %s", error)
                 self._served.closing.wait(AGAIN_AFTER_S)

@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 
 from framework.commit.events.event_types import SourceRange
 from framework.commit.offsets import PartitionFacts, PartitionKey, check_still_readable, find_gaps, first_position
-from framework.diagnose.log_lines import Level, Line
+from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import FloeError
 from framework.plan.model import Plan
 from framework.runtime.batches.announcer import Announcer, Stand
 from framework.runtime.batches.batch import BatchScope, summarise_gaps
 from framework.runtime.batches.handover import AnnouncedBatch
 from framework.runtime.pipeline.begin import Begun
-from framework.runtime.pipeline.pipeline_state import Standing
+from framework.runtime.pipeline.pipeline_state import PipelineRunStatus
 from framework.runtime.pipeline.worker_report import WorkerReport
 from framework.runtime.source import PipelineSource
 
@@ -31,7 +31,7 @@ class BatchChain:
         run_id: str,
         source: PipelineSource,
         announcer: Announcer,
-        standing: Standing,
+        run_status: PipelineRunStatus,
         report: WorkerReport,
         say: Callable[[str], None],
     ) -> None:
@@ -40,7 +40,7 @@ class BatchChain:
         self._run_id = run_id
         self._source = source
         self._announcer = announcer
-        self._standing = standing
+        self._run_status = run_status
         self._report = report
         self._say = say
         self._batch = 0
@@ -89,14 +89,14 @@ class BatchChain:
     def advance(self, batch: AnnouncedBatch) -> None:
         """A batch is announced: the next one starts where it ends."""
         self.positions = dict(batch.scope.ends)
-        self._standing.announced(batch.scope.batch)
+        self._run_status.announced(batch.scope.batch)
         self._report.add(batch.result, batch.control_offset)
 
     def heartbeat(self, is_idle: bool) -> None:
         """Announces that this run is alive, and where it stands. A number of its own says besides that there was
         nothing to read; a run that is held says no such thing. An idle partition's offset would expire: all are
         committed again."""
-        self._announcer.tell_plan_again()
+        self._announcer.republish_plan()
         if is_idle:
             self._batch += 1
         self._claim()
@@ -112,7 +112,7 @@ class BatchChain:
             self.positions.update({key: safe.offset for key, safe in group.items()})
             newest = max(group.values(), key=lambda safe: safe.batch)
             if newest.run == self._run_id:
-                self._standing.awaits(newest.batch)
+                self._run_status.awaits(newest.batch)
             self._report.totals = newest.totals
         # Invariant 2: the number of a batch that was not announced is used again; a number left out breaks the chain.
         self._batch = newest.batch if group else 0
@@ -138,4 +138,4 @@ class BatchChain:
                 f"batch {scope.batch}: records {gap.start:,} to {gap.end - 1:,} of {gap.topic}-{gap.partition} were "
                 "removed by retention before they were read; recorded as lost (on_data_loss: skip_and_record)"
             )
-            self._say(Line(text, Level.WARNING, batch=scope.batch))
+            self._say(LogLine(text, Level.WARNING, batch=scope.batch))

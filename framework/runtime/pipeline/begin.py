@@ -16,7 +16,7 @@ from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY, check_
 from framework.commit.offsets import PartitionKey, SafeOffset, check_announced, decide_start
 from framework.commit.recovery.held import held_ends
 from framework.commit.recovery.rebase import next_cut
-from framework.diagnose.log_lines import Level, Line
+from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import FloeError, OutcomeUnknown, RetriableError
 from framework.plan.model import Plan
 from framework.runtime.batches.announced import AnnouncedTables
@@ -64,7 +64,7 @@ def begin(
             return _begin(plan, control, group, source, announcer, tables, say)
         except (RetriableError, OutcomeUnknown) as error:
             text = f"the run could not begin yet ({error.message}); attempt {attempt} follows"
-            say(Line(text, Level.WARNING))
+            say(LogLine(text, Level.WARNING))
             group = announcer.look_again(error)
     return _begin(plan, control, group, source, announcer, tables, say)
 

@@ -17,7 +17,7 @@ from framework.adapters.kafka.control.leadership import Mark, mark_of
 from framework.adapters.kafka.control.log import ControlReader
 from framework.adapters.kafka.control.topic import check_control_topic
 from framework.commit.events.event_types import ControlEvent, PauseChanged, StopRequested
-from framework.commit.watch import Newest, Waiting, Watch
+from framework.commit.watch import Newest, PipelineBacklog, Watch
 from framework.task.failures import in_words, say_safely
 
 log = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ class ControlWatch:
         with self._lock:
             return self._watch.reading_pause(pipeline)
 
-    def waiting(self, pipeline: str) -> Waiting:
+    def waiting(self, pipeline: str) -> PipelineBacklog:
         with self._lock:
             return self._watch.waiting(pipeline)
 
@@ -117,17 +117,17 @@ class ControlWatch:
 
     def _follow(self) -> None:
         assert self._reader is not None
-        told = False
+        reported = False
         while not self._closing.is_set():
             try:
                 for offset, event in self._reader.poll(POLL_S):
                     self._observe(offset, event)
-                told = False
+                reported = False
             except Exception as error:  # whatever it is: without this thread nobody hears a pause, or a request to stop
-                if not told:
+                if not reported:
                     log.exception("the control topic could not be followed")
                     say_safely(self._say, f"control topic: {in_words(error)}; asking again")
-                told = True
+                reported = True
                 self._closing.wait(AGAIN_AFTER_S)
 
     def _observe(self, offset: int, event: ControlEvent | None) -> None:

@@ -18,7 +18,7 @@ from framework.adapters.host.private_files import private_dir
 from framework.commit.offsets import PartitionKey
 from framework.commit.pacing import Pace
 from framework.errors import FloeError, RetriableError
-from framework.metrics.figures import Phase
+from framework.metrics.figures import RunPhase
 from framework.plan.model import Plan
 from framework.runtime.batches.announcer import Announcer, now_ms
 from framework.runtime.batches.handover import AnnouncedBatch, BatchHandover, OfferedBatch
@@ -26,7 +26,7 @@ from framework.runtime.batches.measures import RunMeasures
 from framework.runtime.batches.pacer import BatchPacer
 from framework.runtime.batches.runner import BatchRunner
 from framework.runtime.pipeline.batch_chain import BatchChain
-from framework.runtime.pipeline.pipeline_state import Standing
+from framework.runtime.pipeline.pipeline_state import PipelineRunStatus
 from framework.runtime.pipeline.worker_report import WorkerReport
 from framework.runtime.tables.refresh import TableRefresh
 from framework.task.failures import LOG_REMEDY, of_batch, said
@@ -45,7 +45,7 @@ class PacedQuery:
         pacer: BatchPacer,
         announcer: Announcer,
         refresh: TableRefresh,
-        standing: Standing,
+        run_status: PipelineRunStatus,
         report: WorkerReport,
         handover: BatchHandover,
         scratch: Path,
@@ -56,7 +56,7 @@ class PacedQuery:
         self._pacer = pacer
         self._announcer = announcer
         self._refresh = refresh
-        self._standing = standing
+        self._run_status = run_status
         self._report = report
         self._handover = handover
         self._scratch = scratch
@@ -126,13 +126,13 @@ class PacedQuery:
 
     def _step(self) -> Pace | None:
         """Look, and decide what to do now; a batch is on offer when this returns. None: a gap was recorded instead."""
-        self._measures.enter(Phase.WAITING)
+        self._measures.enter(RunPhase.WAITING)
         facts = self._chain.look()
         if facts is None:
             return None
         self._measures.look(facts, self._chain.positions)
         ends = self._pacer.see(self._chain.positions, facts)
-        hold = self._standing.hold(self._pacer.has_an_end)
+        hold = self._run_status.hold(self._pacer.has_an_end)
         turn = self._pacer.decide(
             self._chain.positions,
             ends,
@@ -148,7 +148,7 @@ class PacedQuery:
     def _offer(self, batch: OfferedBatch) -> None:
         """Hand a batch over; the tables are looked at again while Spark begins it, and it waits for that, and gets its
         error."""
-        self._measures.enter(Phase.PLANNING, batch.scope.batch)
+        self._measures.enter(RunPhase.PLANNING, batch.scope.batch)
         self._handover.offer(batch)
         self._write_offer(batch.scope.ends)
         try:

@@ -12,23 +12,23 @@ from collections.abc import Callable, Mapping
 
 from framework.commit.events.event_types import Health, PauseChanged, StateChanged, Subject
 from framework.commit.machine.reporting.condition import Condition, commit_hold, reading_hold
-from framework.commit.watch import Newest, Waiting
-from framework.diagnose.log_lines import Level, Line
+from framework.commit.watch import Newest, PipelineBacklog
+from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import DeadlinePassed, FloeError
 from framework.plan.model import Plan
 from framework.runtime.pipeline.control_watch import ControlWatch
-from framework.runtime.pipeline.state_publisher import StateTeller
+from framework.runtime.pipeline.state_publisher import StatePublisher
 from framework.runtime.pipeline.worker_report import WorkerReport
 from framework.runtime.retry_policy import holds_batches
 
-# A commit comes within moments; while it does, nobody is told that the run waits for it.
+# A commit comes within moments; while it does, nobody is notified that the run waits for it.
 SILENT_FOR_S = 30.0
 # A run that is to end waits so long for the commit of one batch.
-COMMIT_PATIENCE_S = 120.0
+COMMIT_TIMEOUT_S = 120.0
 
 
-class Standing:
-    """Of one run of a pipeline. Before `attach` nothing holds it and nothing is told."""
+class PipelineRunStatus:
+    """Of one run of a pipeline. Before `attach` nothing holds it and nothing is reported."""
 
     def __init__(self, plan: Plan, run_id: str, report: WorkerReport, say: Callable[[str], None]) -> None:
         self._plan = plan
@@ -36,9 +36,9 @@ class Standing:
         self._report = report
         self._say = say
         self._watch: ControlWatch | None = None
-        self._teller: StateTeller | None = None
-        self.told: StateChanged | None = None
-        """The newest word on the run's state, whether or not it was due to be told."""
+        self._publisher: StatePublisher | None = None
+        self.reported: StateChanged | None = None
+        """The newest word on the run's state, whether or not it was due to be reported."""
         self._troubled = False  # a batch has failed, and none was announced since
         self._tables: Callable[[], Mapping[str, str]] = dict
         self._announced_batch = 0  # by this run
@@ -48,11 +48,11 @@ class Standing:
         """`troubles` gives the tables that are in trouble by themselves, with the reason of each."""
         self._tables = troubles
 
-    def attach(self, watch: ControlWatch, teller: StateTeller) -> None:
-        """What is asked of the pipeline through the control topic, and where its state is told."""
-        self._watch, self._teller = watch, teller
+    def attach(self, watch: ControlWatch, publisher: StatePublisher) -> None:
+        """What is asked of the pipeline through the control topic, and where its state is reported."""
+        self._watch, self._publisher = watch, publisher
 
-    def tell(
+    def report_state(
         self,
         state: Health,
         reason: str = "",
@@ -62,15 +62,15 @@ class Standing:
         since_ms: int | None = None,
     ) -> None:
         """Tell the control topic; a word that was said already is not said again."""
-        name, now_ms, told = self._plan.pipeline, int(time.time() * 1000), self.told
-        goes_on = told is not None and (told.state, told.code) == (state, code)
-        began_ms = told.since_ms if told is not None and goes_on else now_ms
+        name, now_ms, reported = self._plan.pipeline, int(time.time() * 1000), self.reported
+        goes_on = reported is not None and (reported.state, reported.code) == (state, code)
+        began_ms = reported.since_ms if reported is not None and goes_on else now_ms
         began_ms = began_ms if since_ms is None else since_ms
-        self.told = StateChanged(
+        self.reported = StateChanged(
             Subject.PIPELINE, name, state, reason, remedy, code, failures, began_ms, now_ms, self._run_id
         )
-        if self._teller is not None:
-            self._teller.tell(name, self._run_id, state, reason, remedy, code, failures, since_ms)
+        if self._publisher is not None:
+            self._publisher.report_state(name, self._run_id, state, reason, remedy, code, failures, since_ms)
 
     @property
     def run(self) -> str:
@@ -79,26 +79,31 @@ class Standing:
     def stalls(self, condition: Condition) -> bool:
         """The run makes no progress; returns whether that is news. In the log it is DEGRADED with a code of its own:
         runs and coordinators of earlier versions stop at a state that they do not know."""
-        is_news = self.told is None or (self.told.code, self.told.reason) != (condition.code, condition.reason)
-        self.tell(Health.DEGRADED, condition.reason, condition.remedy, condition.code, since_ms=condition.since_ms)
+        is_news = self.reported is None or (self.reported.code, self.reported.reason) != (
+            condition.code,
+            condition.reason,
+        )
+        self.report_state(
+            Health.DEGRADED, condition.reason, condition.remedy, condition.code, since_ms=condition.since_ms
+        )
         return is_news
 
     def reading_pause(self) -> PauseChanged | None:
         """What a person holds, as the control topic says."""
         return self._watch.reading_pause(self._plan.pipeline) if self._watch is not None else None
 
-    def waiting(self) -> Waiting:
+    def waiting(self) -> PipelineBacklog:
         """What of the pipeline is announced and not known to be in its tables."""
-        return self._watch.waiting(self._plan.pipeline) if self._watch is not None else Waiting()
+        return self._watch.waiting(self._plan.pipeline) if self._watch is not None else PipelineBacklog()
 
     def failed(self, error: FloeError, failures: int, batch: int) -> None:
         """A batch failed, the `failures`-th in a row, and is done again."""
         text = f"batch failed ({error.message}); attempt {failures + 1} follows"
-        self._say(Line(text, Level.WARNING, batch=batch))
-        self._report.state, self._report.reason = "degraded", error.told
+        self._say(LogLine(text, Level.WARNING, batch=batch))
+        self._report.state, self._report.reason = "degraded", error.reported
         self._troubled = True
         state = Health.BLOCKED if holds_batches(error) else Health.DEGRADED
-        self.tell(state, error.told, error.remedy, error.code, failures)
+        self.report_state(state, error.reported, error.remedy, error.code, failures)
 
     def announced(self, batch: int) -> None:
         """A batch of this run was: what troubled the run is over."""
@@ -106,7 +111,7 @@ class Standing:
         self.awaits(batch)
 
     def awaits(self, batch: int) -> None:
-        """The newest batch of this run that is announced; where tables follow their keys, the next one waits for its
+        """The newest batch of this run that is announced; where tables are upserted, the next one waits for its
         commit."""
         self._announced_batch = batch
 
@@ -120,22 +125,24 @@ class Standing:
         """
         hold = self._hold(has_an_end)
         if hold is not None and self._awaited_s() < SILENT_FOR_S:
-            return hold  # between any two batches whose tables follow their keys
+            return hold  # between any two batches whose tables are upserted
         # Figures alone are no news.
         if (hold is not None) != (self._report.state == "held"):
-            self._say(Line(f"reads nothing: {hold.reason}", Level.WARNING) if hold is not None else "reads on")
+            self._say(LogLine(f"reads nothing: {hold.reason}", Level.WARNING) if hold is not None else "reads on")
         if self._troubled:
             return hold
         troubles = self._tables()
         self._report.troubles.update(troubles)
         self._report.state, self._report.reason = ("held", hold.reason) if hold is not None else ("running", "")
         if hold is not None and hold.state is Health.BLOCKED:
-            self.tell(hold.state, hold.reason, hold.remedy, hold.code)
+            self.report_state(hold.state, hold.reason, hold.remedy, hold.code)
         elif hold is None and troubles:
             self._report.state, self._report.reason = "degraded", _in_words(troubles)
-            self.tell(Health.DEGRADED, self._report.reason, "fix the table; floe tries again every minute", "FLOE-R110")
+            self.report_state(
+                Health.DEGRADED, self._report.reason, "fix the table; floe tries again every minute", "FLOE-R110"
+            )
         else:  # a pause stands in the log already; while it lasts the run is well
-            self.tell(Health.RUNNING)
+            self.report_state(Health.RUNNING)
         return hold
 
     def newest_announced(self) -> Mapping[str, Newest]:
@@ -158,7 +165,7 @@ class Standing:
             self._awaits_commit_since_s = None
         elif self._awaits_commit_since_s is None:
             self._awaits_commit_since_s = time.monotonic()
-        if awaited is not None and has_an_end and self._awaited_s() > COMMIT_PATIENCE_S:
+        if awaited is not None and has_an_end and self._awaited_s() > COMMIT_TIMEOUT_S:
             said = f"pipeline {name} cannot catch up: {awaited.reason}"
             raise DeadlinePassed(said, code=awaited.code, place=name, remedy=awaited.remedy)
         if hold is not None and hold.state is Health.BLOCKED:

@@ -1,4 +1,4 @@
-"""Tells the control topic in which state this driver's pipelines are. Information: a word that cannot be said is
+"""Publishes to the control topic in which state this driver's pipelines are. Information: a word that cannot be said is
 dropped.
 
 In: states as the workers find them, as often as they like. Out: `StateChanged` events, when a state changes and, with
@@ -21,24 +21,24 @@ from framework.task.failures import in_words, say_safely
 ANOTHER_STATE_MS = 5_000
 SAME_STATE_MS = 60_000
 PUBLISH_TIMEOUT_S = 10.0
-# What ends a run is always told, and the state that it begins with.
+# What ends a run is always reported, and the state that it begins with.
 _LAST = (Health.STOPPED, Health.FAILED)
 
 
-class StateTeller:
+class StatePublisher:
     """One per control topic and driver."""
 
     def __init__(self, kafka: dict[str, str], control_topic: str, say: Callable[[str], None]) -> None:
         self._kafka = kafka
         self._control_topic = control_topic
         self._say = say
-        self._told: dict[str, StateChanged] = {}
+        self._reported: dict[str, StateChanged] = {}
         self._lock = threading.Lock()
         self._queue: queue.SimpleQueue[StateChanged | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._publish, name="states", daemon=True)
         self._thread.start()
 
-    def tell(
+    def report_state(
         self,
         pipeline: str,
         run: str,
@@ -56,22 +56,22 @@ class StateTeller:
         """
         with self._lock:  # the run's own thread, and the one that looks whether it gets on
             now_ms = int(time.time() * 1000)
-            told = self._told.get(pipeline)
-            same = told is not None and told.state is state
-            if told is not None and STALLED_BATCH in (told.code, code):
-                # A stall is told as DEGRADED with a code of its own; that it begins, ends, or is elsewhere now is news.
-                same = (told.code, told.reason) == (code, reason)
-            if told is not None and state not in _LAST:
-                if same and told.reason == reason:
+            reported = self._reported.get(pipeline)
+            same = reported is not None and reported.state is state
+            if reported is not None and STALLED_BATCH in (reported.code, code):
+                # A stall is reported as DEGRADED with a code of its own; that it begins, ends, or is elsewhere now is news.
+                same = (reported.code, reported.reason) == (code, reason)
+            if reported is not None and state not in _LAST:
+                if same and reported.reason == reason:
                     return
-                if now_ms - told.timestamp_ms < (SAME_STATE_MS if same else ANOTHER_STATE_MS):
+                if now_ms - reported.timestamp_ms < (SAME_STATE_MS if same else ANOTHER_STATE_MS):
                     return
             if since_ms is None:
-                since_ms = told.since_ms if told is not None and same else now_ms
+                since_ms = reported.since_ms if reported is not None and same else now_ms
             event = StateChanged(
                 Subject.PIPELINE, pipeline, state, reason, remedy, code, failures, since_ms, now_ms, run
             )
-            self._told[pipeline] = event
+            self._reported[pipeline] = event
             self._queue.put(event)
 
     def close(self) -> None:
@@ -85,7 +85,7 @@ class StateTeller:
             try:
                 publisher = publisher or ControlPublisher(self._kafka, self._control_topic, PUBLISH_TIMEOUT_S)
                 publisher.publish((event,))
-            except Exception as error:  # whatever it is: the words that follow are told all the same
+            except Exception as error:  # whatever it is: the reports that follow are sent all the same
                 say_safely(
                     self._say,
                     f"the state {event.state.value} of {event.name} could not be announced: {in_words(error)}",

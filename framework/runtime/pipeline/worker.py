@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.control.presence import Presence
 from framework.commit.events.event_types import Deployed
-from framework.diagnose.log_lines import Level, Line
+from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import FloeError
-from framework.metrics.figures import Phase
+from framework.metrics.figures import RunPhase
 from framework.plan.model import Plan
 from framework.runtime.batches.announced import AnnouncedTables
 from framework.runtime.batches.announcer import Announcer
@@ -35,9 +35,9 @@ from framework.runtime.batches.runner import BatchRunner
 from framework.runtime.pipeline.batch_chain import BatchChain
 from framework.runtime.pipeline.begin import begin
 from framework.runtime.pipeline.paced_query import PacedQuery
-from framework.runtime.pipeline.pipeline_state import Standing
+from framework.runtime.pipeline.pipeline_state import PipelineRunStatus
 from framework.runtime.pipeline.worker_report import WorkerReport
-from framework.runtime.retry_policy import Trouble, gives_up, pause_s
+from framework.runtime.retry_policy import ErrorStreak, gives_up, pause_s
 from framework.runtime.source import PipelineSource
 from framework.runtime.tables.refresh import TableRefresh
 from framework.runtime.tables.registry import TableRegistry
@@ -62,7 +62,7 @@ class PipelineWorker:
         self.report = WorkerReport(plan.pipeline)
         self.measures = RunMeasures()
         self.run_id = uuid.uuid4().hex[:12]
-        self.standing = Standing(plan, self.run_id, self.report, say)
+        self.run_status = PipelineRunStatus(plan, self.run_id, self.report, say)
         self._kafka = kafka
         self._registry = registry or {}
         self._catalog = catalog
@@ -72,10 +72,10 @@ class PipelineWorker:
         self._announced: AnnouncedTables
         self.source = PipelineSource(plan, kafka)
         self._tables = TableRegistry(plan, catalog, say)
-        self.standing.follow_tables(lambda: self._tables.troubles)
+        self.run_status.follow_tables(lambda: self._tables.troubles)
         self.announcer = Announcer(plan, kafka, self.source, catalog, self.run_id, say)
         self.announcer.phases_ms = self.measures.phases_ms
-        self.chain = BatchChain(plan, self.run_id, self.source, self.announcer, self.standing, self.report, say)
+        self.chain = BatchChain(plan, self.run_id, self.source, self.announcer, self.run_status, self.report, say)
         self._pacer = BatchPacer(plan)
         self._handover = BatchHandover()
         self._query = PacedQuery(
@@ -84,7 +84,7 @@ class PipelineWorker:
             pacer=self._pacer,
             announcer=self.announcer,
             refresh=TableRefresh(self._tables, say),
-            standing=self.standing,
+            run_status=self.run_status,
             report=self.report,
             handover=self._handover,
             scratch=scratch,
@@ -104,7 +104,7 @@ class PipelineWorker:
         self.source.check_dead_letter_topic()
         control = self.source.ensure_control_topic()
         if control.weakness:
-            self._say(Line(f"warning: {control.weakness}", Level.WARNING))
+            self._say(LogLine(f"warning: {control.weakness}", Level.WARNING))
         group = self.announcer.start()
         self._presence = Presence(self._kafka, self.plan.read.group_id, sorted(self.source.ids), self.run_id)
         begun = begin(self.plan, control, group, self.source, self.announcer, self._tables, self._say)
@@ -112,9 +112,9 @@ class PipelineWorker:
         self._pacer.hold_to(begun.held)
         self._announced = begun.announced
 
-    def tell_plan(self, deployed: Deployed) -> None:
+    def publish_plan(self, deployed: Deployed) -> None:
         """Put on record what this run runs, and again every few hours; call after `prepare`."""
-        self.announcer.tell_plan(deployed)
+        self.announcer.publish_plan(deployed)
 
     def heartbeat(self) -> None:
         """Announce that this run is alive, and where it stands."""
@@ -145,12 +145,12 @@ class PipelineWorker:
             tables=self._tables,
             announcer=self.announcer,
             announced=self._announced,
-            newest_announced=self.standing.newest_announced,
+            newest_announced=self.run_status.newest_announced,
             handover=self._handover,
             say=self._say,
             measures=self.measures,
         )
-        trouble: Trouble | None = None
+        trouble: ErrorStreak | None = None
         error: FloeError | None = None
         while True:
             batches_before = self.report.batches
@@ -162,25 +162,25 @@ class PipelineWorker:
                     self.chain.settle(error)
                 self._query.run(spark, runner)
                 self.report.state = "drained" if self._draining.is_set() else "caught up"
-                self.measures.enter(Phase.ENDED)
+                self.measures.enter(RunPhase.ENDED)
                 return
             except FloeError as raised:
                 error = raised
                 self.measures.failed(error)
-                self.measures.enter(Phase.RETRYING)
+                self.measures.enter(RunPhase.RETRYING)
                 now_s = time.monotonic()
                 if trouble is None or self.report.batches > batches_before:
-                    trouble = Trouble(0, now_s)
-                trouble = Trouble(trouble.failures + 1, trouble.since_s)
+                    trouble = ErrorStreak(0, now_s)
+                trouble = ErrorStreak(trouble.failures + 1, trouble.since_s)
                 if self._draining.is_set() or gives_up(error, trouble, now_s, self._pacer.has_an_end):
-                    self.report.state, self.report.reason = "failed", error.told
-                    self.measures.enter(Phase.ENDED)
+                    self.report.state, self.report.reason = "failed", error.reported
+                    self.measures.enter(RunPhase.ENDED)
                     raise
-                self.standing.failed(error, trouble.failures, self.chain.batch)
+                self.run_status.failed(error, trouble.failures, self.chain.batch)
                 if self._draining.wait(pause_s(trouble.failures, self.plan.announce.trigger_every_ms / 1000)):
                     # Asked to drain while a failed batch waits: what was begun was not finished, and that is said.
                     self.report.state = "failed"
-                    self.measures.enter(Phase.ENDED)
+                    self.measures.enter(RunPhase.ENDED)
                     raise
 
     def drain(self) -> None:

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 
-from framework.metrics.figures import Phase
+from framework.metrics.figures import RunPhase
 from framework.runtime.batches.measures import RunMeasures, steady_ms
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class SparkProgress:
             while not self._closing.wait(max(0.5, quiet_ms / 2000)):
                 for measures in runs():
                     progress = measures.progress
-                    if progress.phase is Phase.WRITING and steady_ms() - progress.progress_ms >= quiet_ms:
+                    if progress.phase is RunPhase.WRITING and steady_ms() - progress.progress_ms >= quiet_ms:
                         self._look(measures)
 
         threading.Thread(target=look_often, name="spark-progress", daemon=True).start()

@@ -154,7 +154,7 @@ def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path
             place=master,
             remedy="check that Java 17 or 21 is installed (`java -version`) and that the target's spark.master is reachable",
         ) from error
-    # PySpark's logger tells every failed query again on the terminal, with pages of Java; the error itself is told by
+    # PySpark's logger prints every failed query again on the terminal, with pages of Java; the error itself is reported by
     # us.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     spark.dataSource.register(FloeDataSource)
@@ -209,7 +209,7 @@ def _quietly(warm_up: Callable[[SparkSession], None], spark: SparkSession) -> No
     try:
         warm_up(spark)
     except Exception as error:
-        # Whatever it is, also a session that was ended meanwhile: the first batch asks for the same, and tells.
+        # Whatever it is, also a session that was ended meanwhile: the first batch asks for the same, and reports it.
         log.info("Spark's workers could not be warmed up: %s", error)
 
 

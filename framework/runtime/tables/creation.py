@@ -11,15 +11,16 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from framework.adapters.host.failpoints import reach
+from framework.adapters.host.failpoints import failpoint
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.commit.machine.progress.recorded import CREATED_PROPERTY, FILLED_FROM_PROPERTY
-from framework.diagnose.log_lines import Line
+from framework.diagnose.log_lines import LogLine
 from framework.errors import FloeError
 from framework.plan.model import Plan
 from framework.record.dead_letters.dead_letter import plan_dead_letter_table
 from framework.record.failure import shown
 from framework.record.model import TableNeed, TableTarget
+from framework.runtime.tables.owner import created_with
 from framework.table.changes import CreateTable, Refusal
 from framework.table.create import plan_create
 
@@ -66,10 +67,11 @@ class TableCreation:
         change = plan_creation(self._plan, need)
         assert not isinstance(change, Refusal)  # `refusal` has asked
         made = (CREATED_PROPERTY, f"{self._plan.pipeline} {int(time.time() * 1000)}")
-        told = ((FILLED_FROM_PROPERTY + control_topic_id, self._plan.pipeline),) if control_topic_id else ()
-        self._catalog.create_table(replace(change, properties=(*change.properties, made, *told)))
-        reach("table-created")
-        self._say(Line(f"created {need.table}", table=need.table))
+        reported = ((FILLED_FROM_PROPERTY + control_topic_id, self._plan.pipeline),) if control_topic_id else ()
+        reported = (*reported, made, created_with(self._plan, need.table))
+        self._catalog.create_table(replace(change, properties=(*change.properties, *reported)))
+        failpoint("table-created")
+        self._say(LogLine(f"created {need.table}", table=need.table))
 
     def _refusal(self, need: TableNeed) -> str:
         plan = self._plan

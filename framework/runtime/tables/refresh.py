@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from framework.config.names.table_names import catalog_of
-from framework.diagnose.log_lines import Level, Line
+from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import FloeError
 from framework.runtime.retry_policy import is_outage
 from framework.runtime.tables.registry import TableRegistry
@@ -20,7 +20,7 @@ from framework.table.refresh import REFRESH_AFTER_S, plan_refresh
 
 
 class TableRefresh:
-    """Of one run. `say` is told when tables are written as they were known."""
+    """Of one run. `say` is called when tables are written as they were known."""
 
     def __init__(self, tables: TableRegistry, say: Callable[[str], None]) -> None:
         self._tables = tables
@@ -61,7 +61,7 @@ class TableRefresh:
             raise next(iter(outages.values()))
         for catalog in sorted(set(outages) - self._written_as_known):
             text = f"{outages[catalog].message}; tables of catalog {catalog} are written as this run knew them"
-            self._say(Line(text, Level.WARNING))
+            self._say(LogLine(text, Level.WARNING))
         self._written_as_known = set(outages)
 
     def during_batch(self, is_done: Callable[[], bool]) -> None:

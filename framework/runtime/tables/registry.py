@@ -2,7 +2,7 @@
 
 In: what tasks found missing (TableNeed). Out: tables created or altered through the catalog, as the pure functions of
 `framework.table` decided. Keeps invariant 4 (a change is made only to the schema it was decided from) and invariant 10:
-what is wrong with one table is told to `runtime.table_troubles`, and stops no other.
+what is wrong with one table is reported to `runtime.table_troubles`, and stops no other.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 
 from framework.adapters.iceberg.tables import IcebergTables
-from framework.commit.machine.progress.recorded import filled_from
+from framework.commit.machine.progress.recorded import FILLED_FROM_PROPERTY, filled_from
 from framework.config.names.table_names import identifier_of, template_glob
-from framework.diagnose.log_lines import Line
+from framework.diagnose.log_lines import LogLine
 from framework.errors import FloeError, TableBlocked
 from framework.plan.catalogs import used_catalogs
 from framework.plan.model import Plan
 from framework.record.model import TableNeed, TableTarget
 from framework.runtime.tables.creation import TableCreation, nobody_foresaw
+from framework.runtime.tables.owner import named_tables, to_record
 from framework.runtime.tables.troubles import TableTroubles
 from framework.table.changes import Refusal
 from framework.table.evolve import plan_evolution
@@ -32,7 +33,7 @@ PRELOAD_AGAIN_S = 2.0
 
 
 class TableRegistry:
-    """Targets of one pipeline's tables, cached; `say` is told of every change that was made. Safe for threads: one of
+    """Targets of one pipeline's tables, cached; `say` is called with every change that was made. Safe for threads: one of
     them loads tables while another has them changed."""
 
     def __init__(self, plan: Plan, catalog: IcebergTables, say: Callable[[str], None]) -> None:
@@ -56,6 +57,11 @@ class TableRegistry:
         """Tables that cannot be written now, with the reason; records for them are dead letters, or what the policy
         says."""
         return self._troubles.refused
+
+    @property
+    def owned_by_others(self) -> tuple[tuple[str, str], ...]:
+        """Tables of other pipelines, with whose they are; records for them are dead letters, or what the policy says."""
+        return self._troubles.owned_by_others
 
     @property
     def troubles(self) -> dict[str, str]:
@@ -131,11 +137,17 @@ class TableRegistry:
         policy = self._plan.write.tables.policy_for(name)
         for _ in range(ATTEMPTS):
             found = self._catalog.load_target(name, policy)
-            # Invariant 12: said before the first file is written, since nobody who removes orphans need know this topic.
-            if found is None or not self.control_topic_id or self.control_topic_id in filled_from(found.properties):
+            if found is None:
                 return found
-            pipeline = self._plan.pipeline
-            if self._catalog.note_filled_from(name, found.table_uuid, self.control_topic_id, pipeline):
+            try:
+                reported = dict(to_record(self._plan, found))
+            except TableBlocked:
+                self._targets.pop(name, None)  # what was written before is committed; nothing is written any more
+                raise
+            # Invariant 12: said before the first file is written, since nobody who removes orphans need know this topic.
+            if self.control_topic_id and self.control_topic_id not in filled_from(found.properties):
+                reported[FILLED_FROM_PROPERTY + self.control_topic_id] = self._plan.pipeline
+            if not reported or self._catalog.note_properties(name, found, reported):
                 return found
         return found
 
@@ -235,7 +247,7 @@ class TableRegistry:
                 return
             if self._catalog.alter_table(change):
                 words = ", ".join(f"{type(c).__name__} {'.'.join(c.path)}" for c in change.changes)
-                self._say(Line(f"altered {need.table}: {words}", table=need.table))
+                self._say(LogLine(f"altered {need.table}: {words}", table=need.table))
             target = None
         raise TableBlocked(
             f"the definition of {need.table} changed {ATTEMPTS} times in a row during the change",
@@ -255,10 +267,7 @@ def reachable_tables(plan: Plan, catalog: IcebergTables) -> tuple[str, ...]:
     """The tables that the plan's rules name, histories and dead letters included, and those of the catalog that a rule with
     a field of the record in its name may reach. The first need not exist."""
     tables = plan.write.tables
-    names = [tables.full_name(rule.table) for rule in plan.route.rules if "{" not in rule.table]
-    names += [tables.full_name(history.table) for history in tables.histories]
-    if plan.write.dead_letter_table:
-        names.append(plan.write.dead_letter_table)
+    names = list(named_tables(plan))
     patterns = [template_glob(rule.table) for rule in plan.route.rules if "{" in rule.table]
     namespaces = {pattern.rsplit(".", 1)[0] for pattern in patterns}
     everywhere = any("*" in namespace for namespace in namespaces)

@@ -16,12 +16,14 @@ from collections.abc import Callable, Collection, Mapping
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.iceberg.upsert.target import blocked
 from framework.config.names.table_names import catalog_of
-from framework.diagnose.log_lines import Level, Line
+from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import FloeError, TableBlocked
 from framework.plan.model import Plan
 from framework.record.model import TableTarget
 from framework.runtime.retry_policy import is_outage
-from framework.table.trouble import Failed, Verdict, frozen, judge, needs_probes
+from framework.runtime.tables.owner import claim_of
+from framework.table.owner import OWNED
+from framework.table.trouble import Failed, FailureVerdict, frozen, judge, needs_probes
 
 REFUSED_FOR_S = 60.0
 # Of the tables that are known, so many are loaded to see whether the store can be read.
@@ -39,6 +41,7 @@ class TableTroubles:
         self._say = say
         self._lock = threading.Lock()
         self._refused: dict[str, tuple[float, str]] = {}
+        self._foreign: set[str] = set()  # of those refused: tables of other pipelines
         self._frozen: dict[str, tuple[float, str]] = {}
         self._as_known: dict[str, str] = {}
         self._failing: dict[tuple[str, bool], float] = {}  # since when each load, or each change, of a table fails
@@ -51,6 +54,12 @@ class TableTroubles:
         """Tables that no record may be written to now, and why."""
         with self._lock:
             return tuple((name, reason) for name, (_, reason) in sorted(self._refused.items()))
+
+    @property
+    def owned_by_others(self) -> tuple[tuple[str, str], ...]:
+        """Of the refused tables those of other pipelines."""
+        with self._lock:
+            return tuple((name, why) for name, (_, why) in sorted(self._refused.items()) if name in self._foreign)
 
     @property
     def reasons(self) -> dict[str, str]:
@@ -78,8 +87,13 @@ class TableTroubles:
             self._refused = {name: each for name, each in self._refused.items() if each[0] > since}
             self._frozen = {name: each for name, each in self._frozen.items() if each[0] > since}
 
-    def refuse(self, table: str, reason: str, done: str = "no record is written to") -> None:
+    def refuse(
+        self, table: str, reason: str, done: str = "no record is written to", *, is_foreign: bool = False
+    ) -> None:
         """Records for the table are dead letters, or what the policy says, for a while.
+
+        Args:
+            is_foreign: it is a table of another pipeline.
 
         Raises:
             TableBlocked: it is the dead-letter table, or replayed alone.
@@ -87,7 +101,8 @@ class TableTroubles:
         self._check_dispensable(table, reason)
         with self._lock:
             self._refused[table] = (time.monotonic(), reason)
-        self._tell(table, f"{done} {table}: {reason}")
+            (self._foreign.add if is_foreign else self._foreign.discard)(table)
+        self._report(table, f"{done} {table}: {reason}")
 
     def freeze(self, table: str, reason: str) -> None:
         """Records that ask for a change of the table are dead letters, or what the policy says, for a while.
@@ -98,7 +113,7 @@ class TableTroubles:
         self._check_dispensable(table, reason)
         with self._lock:
             self._frozen[table] = (time.monotonic(), reason)
-        self._tell(table, f"{table} is not changed: {reason}")
+        self._report(table, f"{table} is not changed: {reason}")
 
     def is_frozen(self, table: str) -> bool:
         with self._lock:
@@ -128,7 +143,7 @@ class TableTroubles:
 
         Raises:
             FloeError: an outage of a catalog or its store, or what is no matter of a table at all.
-            TableBlocked: FLOE-R144, it is the trouble of a table that follows its keys: the pipeline holds.
+            TableBlocked: FLOE-R144, it is the trouble of an upsert table: the pipeline holds.
         """
         self.is_undecided = False
         for catalog in sorted({catalog_of(name) for name in failed}):
@@ -160,12 +175,14 @@ class TableTroubles:
         self.is_undecided = sound
         for name, verdict in judge(failed, sound, sound).items():
             error = own[name]
-            if verdict in (Verdict.OUTAGE, Verdict.WAIT):
+            if verdict in (FailureVerdict.OUTAGE, FailureVerdict.WAIT):
                 outage = outage or error
-            elif verdict is Verdict.AS_KNOWN:
+            elif verdict is FailureVerdict.AS_KNOWN:
                 with self._lock:
                     self._as_known[name] = error.message
-                self._tell(name, f"{name} is written as this run knew it: {error.message}")
+                self._report(name, f"{name} is written as this run knew it: {error.message}")
+            elif error.code == OWNED and not self._holds_claim(name):
+                self.refuse(name, error.message, is_foreign=True)
             elif self._plan.write.tables.holds_pipeline(name):
                 # A change that became a dead letter could not be made up for: others of its key go on.
                 holding = holding or blocked(name, error.message, error.remedy)
@@ -175,6 +192,11 @@ class TableTroubles:
                 self.refuse(name, error.message)
         if (error_of_all := outage or holding) is not None:
             raise error_of_all
+
+    def _holds_claim(self, name: str) -> bool:
+        """Whether the file itself asks for the other pipeline's table, and every change of it would be lost. Where a
+        record names the table, the pipeline goes on without that record."""
+        return self._plan.write.tables.holds_pipeline(name) and claim_of(self._plan, name).is_named
 
     def _answers(
         self, catalog: str, failed: Collection[str], loaded: Collection[str], known: Mapping[str, TableTarget]
@@ -214,9 +236,9 @@ class TableTroubles:
                 remedy="fix the table, or name another one in errors.dead_letter_table; nothing of the batch was announced",
             )
 
-    def _tell(self, table: str, text: str) -> None:
+    def _report(self, table: str, text: str) -> None:
         with self._lock:
             if self._said.get(table) == text:
                 return
             self._said[table] = text
-        self._say(Line(text, Level.WARNING, table=table))
+        self._say(LogLine(text, Level.WARNING, table=table))

@@ -17,14 +17,14 @@ import pyarrow as pa
 from pyiceberg.io import FileIO
 
 from framework.adapters.file_io import file_io
-from framework.adapters.iceberg.upsert.deleted_keys import UnusableTombstones, merge_tombstones
+from framework.adapters.iceberg.upsert.deleted_keys import UnusableDeletedKeys, merge_deleted_keys
 from framework.adapters.iceberg.upsert.index_file import remove_left_over, remove_run
 from framework.adapters.iceberg.upsert.order import RowOrder, lost
-from framework.adapters.iceberg.upsert.target import KeyedTarget
+from framework.adapters.iceberg.upsert.target import UpsertTarget
 from framework.adapters.secrets import first_line
 from framework.adapters.value_bytes import plain_type
 from framework.commit.deleted_keys import expired, groups_to_merge, root_of
-from framework.commit.events.event_types import TombstoneFile
+from framework.commit.events.event_types import DeletedKeysFile
 from framework.config.names.table_names import catalog_of
 from framework.errors import FloeError
 from framework.table.model import TableTarget
@@ -39,7 +39,7 @@ class _Made:
     """Of one table: what was made of the files that it names, until it names others."""
 
     of: tuple[str, ...]
-    added: tuple[TombstoneFile, ...]
+    added: tuple[DeletedKeysFile, ...]
     removed: tuple[str, ...]
 
 
@@ -52,7 +52,7 @@ class RememberedDeletes:
     _made: dict[str, _Made] = field(default_factory=dict)
     _swept: set[str] = field(default_factory=set)
 
-    def ready(self, target: TableTarget, keyed: KeyedTarget) -> KeyedTarget:
+    def ready(self, target: TableTarget, keyed: UpsertTarget) -> UpsertTarget:
         """The table with what tasks need to compare a batch with its rows and its deleted keys.
 
         Raises:
@@ -96,8 +96,8 @@ class RememberedDeletes:
             remove_left_over(io, root, order.known)
 
 
-def _check(io: FileIO, table: str, files: tuple[TombstoneFile, ...]) -> None:
-    def size(file: TombstoneFile) -> int | None:
+def _check(io: FileIO, table: str, files: tuple[DeletedKeysFile, ...]) -> None:
+    def size(file: DeletedKeysFile) -> int | None:
         try:
             return len(io.new_input(file.path))
         except FileNotFoundError:
@@ -126,8 +126,8 @@ def _make(io: FileIO, root: str, target: TableTarget, order: RowOrder, before_ms
     added, removed = [], [file.path for file in gone]
     for group in groups_to_merge(kept):
         try:
-            one = merge_tombstones(io, root, group, order_type(target, order.field_id), before_ms)
-        except UnusableTombstones as error:
+            one = merge_deleted_keys(io, root, group, order_type(target, order.field_id), before_ms)
+        except UnusableDeletedKeys as error:
             raise lost(target.name, str(error)) from error
         except Exception as error:  # each store has exceptions of its own
             _LOG.warning("files of deleted keys in %s are not merged for now: %s", root, error)

@@ -1,7 +1,7 @@
-"""Where the live rows of a pipeline's keyed tables are, looked at anew for each batch: its changes are found against
+"""Where the live rows of a pipeline's upsert tables are, looked at anew for each batch: its changes are found against
 that head.
 
-In: the tables as tasks are about to be given them. Out: by name a `KeyedTarget` for each that follows its keys: one
+In: the tables as tasks are about to be given them. Out: by name a `UpsertTarget` for each upsert table: one
 call of its catalog, and its manifests where the head has moved. Tables that are appended to cost nothing. Raises where
 rows of a table cannot be replaced by key, before anything is read: the pipeline holds, since a change that is left out
 cannot be made up for.
@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from framework.adapters.iceberg.tables import IcebergTables
-from framework.adapters.iceberg.upsert.target import KeyedTarget, blocked
+from framework.adapters.iceberg.upsert.target import UpsertTarget, blocked
 from framework.plan.model import Plan
 from framework.record.model import TaskReport
 from framework.runtime.upsert.deleted_keys import RememberedDeletes
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 LOADERS = 4
 
 
-class KeyedTables:
+class UpsertHeads:
     """Of one run of a pipeline; what was read of a table is kept until its head moves."""
 
     def __init__(
@@ -41,15 +41,19 @@ class KeyedTables:
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self.indexes = KeyIndexes(lambda name: catalog.io_properties([name])[name])
-        self._unique = UniqueKeys(lambda name: catalog.io_properties([name])[name], say)
+        self._unique = UniqueKeys(
+            lambda name: catalog.io_properties([name])[name],
+            say,
+            lambda target: catalog.writers_beside(target, plan.pipeline),
+        )
         self._deletes = RememberedDeletes(lambda name: catalog.io_properties([name])[name], now_ms)
         self._plan = plan
         self._catalog = catalog
-        self._known: dict[str, KeyedTarget] = {}
-        self._loaded: list[tuple[TableTarget, KeyedTarget]] = []
+        self._known: dict[str, UpsertTarget] = {}
+        self._loaded: list[tuple[TableTarget, UpsertTarget]] = []
 
-    def load(self, targets: Mapping[str, TableTarget]) -> dict[str, KeyedTarget]:
-        """The keyed ones among these tables, at their heads now.
+    def load(self, targets: Mapping[str, TableTarget]) -> dict[str, UpsertTarget]:
+        """The upsert tables among these tables, at their heads now.
 
         Raises:
             TableBlocked: FLOE-R144, rows of one of them cannot be replaced by key.
@@ -65,7 +69,9 @@ class KeyedTables:
         }
         _check_distinct(keyed)
         with ThreadPoolExecutor(LOADERS) as pool:
-            found = pool.map(lambda each: self._catalog.load_keyed(each, self._known.get(each.name)), keyed.values())
+            found = pool.map(
+                lambda each: self._catalog.load_upsert_target(each, self._known.get(each.name)), keyed.values()
+            )
             self._known = dict(zip(keyed, found, strict=True))
         for name, each in self._known.items():
             self._unique.check(keyed[name], each)
@@ -80,7 +86,7 @@ class KeyedTables:
         """Have those first indexes made that save the next batch time; True where `load` gives more than before."""
         return self.indexes.wait_for_first(session, self._loaded)
 
-    def _indexed(self, target: TableTarget, found: KeyedTarget) -> KeyedTarget:
+    def _indexed(self, target: TableTarget, found: UpsertTarget) -> UpsertTarget:
         index = self.indexes.of(target, found)
         return found if index is None else replace(found, index=index)
 

@@ -20,7 +20,7 @@ from pyiceberg.io import FileIO
 
 from framework.adapters.file_io import file_io
 from framework.adapters.iceberg.upsert.index_file import read_index, remove_left_over, remove_run, root_of, write_index
-from framework.adapters.iceberg.upsert.target import KeyedTarget
+from framework.adapters.iceberg.upsert.target import UpsertTarget
 from framework.adapters.value_bytes import plain_type
 from framework.config.names.table_names import catalog_of
 from framework.config.spec import KeyIndexUse
@@ -48,7 +48,7 @@ class _Index:
     key: str
     runs: dict[str, KeyRun]
     io: FileIO
-    patience_s: float
+    retry_for_s: float
     job: Future[list[Made]] | None = None
     lost: set[str] = field(default_factory=set)
 
@@ -69,7 +69,7 @@ class KeyIndexes:
         self._do_work = work
         self._known: dict[str, _Index] = {}
 
-    def of(self, target: TableTarget, keyed: KeyedTarget) -> KeyIndex | None:
+    def of(self, target: TableTarget, keyed: UpsertTarget) -> KeyIndex | None:
         """What tasks search the table's keys by; None where it is too small for an index, or is to have none."""
         use = target.policy.write.key_index
         rows = sum(file.record_count for file in keyed.files.by_path.values())
@@ -93,7 +93,7 @@ class KeyIndexes:
                 if part.run is not None:
                     known.runs[part.run.path] = part.run
 
-    def keep_up(self, session: SparkSession, target: TableTarget, keyed: KeyedTarget) -> None:
+    def keep_up(self, session: SparkSession, target: TableTarget, keyed: UpsertTarget) -> None:
         """Start what is to be done for the table's index, beside whatever else runs."""
         known = self._known.get(target.table_uuid)
         if known is None or keyed.index is None or known.job is not None:
@@ -114,7 +114,7 @@ class KeyIndexes:
         )
         known.job = _beside(lambda: self._do_work(session, table, steps))
 
-    def wait_for_first(self, session: SparkSession, loaded: Iterable[tuple[TableTarget, KeyedTarget]]) -> bool:
+    def wait_for_first(self, session: SparkSession, loaded: Iterable[tuple[TableTarget, UpsertTarget]]) -> bool:
         """Where a batch is done sooner with indexes that are not there yet, have them made, all at once; True where one
         is there now."""
         awaited: list[tuple[_Index, Future[list[Made]]]] = []
@@ -123,20 +123,20 @@ class KeyIndexes:
             if known is None or keyed.index is None:
                 continue
             if not key_index.is_worth_waiting(_live_rows(keyed), list(known.runs.values())):
-                known.patience_s = self._first_wait_s
+                known.retry_for_s = self._first_wait_s
                 continue
             self.keep_up(session, target, keyed)
-            if known.job is not None and known.patience_s > 0:
+            if known.job is not None and known.retry_for_s > 0:
                 awaited.append((known, known.job))
         if not awaited:
             return False
         begun = time.monotonic()
-        done = wait([job for _, job in awaited], max(known.patience_s for known, _ in awaited)).done
+        done = wait([job for _, job in awaited], max(known.retry_for_s for known, _ in awaited)).done
         for known, _ in awaited:
-            known.patience_s -= time.monotonic() - begun
+            known.retry_for_s -= time.monotonic() - begun
         return bool(done)
 
-    def _load(self, target: TableTarget, keyed: KeyedTarget) -> _Index:
+    def _load(self, target: TableTarget, keyed: UpsertTarget) -> _Index:
         io = file_io(self._io_properties(catalog_of(target.name)), target.location)
         root = root_of(target.location)
         runs = read_index(io, root, _key_of(keyed))
@@ -160,7 +160,7 @@ class KeyIndexes:
                 known.runs.pop(run.path, None)
                 remove_run(known.io, run.path)
 
-    def _drop_useless(self, known: _Index, keyed: KeyedTarget) -> None:
+    def _drop_useless(self, known: _Index, keyed: UpsertTarget) -> None:
         """The batch before this one is committed, or will never be: whatever is not live now is gone."""
         live = _live_rows(keyed)
         kept = {run.path: run for run in key_index.useful(live, list(known.runs.values()))}
@@ -175,11 +175,11 @@ class KeyIndexes:
             _LOG.warning("the key index in %s is not recorded for now: %s", known.root, error)
 
 
-def _key_of(keyed: KeyedTarget) -> str:
+def _key_of(keyed: UpsertTarget) -> str:
     return keyed.columns.of(keyed.key_ids).meaning
 
 
-def _live_rows(keyed: KeyedTarget) -> dict[str, int]:
+def _live_rows(keyed: UpsertTarget) -> dict[str, int]:
     return {path: file.record_count for path, file in keyed.files.by_path.items()}
 
 

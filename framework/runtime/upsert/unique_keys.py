@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from framework.adapters.file_io import file_io
 from framework.adapters.iceberg.project_by_id import NotProjected
 from framework.adapters.iceberg.upsert.duplicate_keys import double_keys
-from framework.adapters.iceberg.upsert.target import KeyedTarget, blocked
+from framework.adapters.iceberg.upsert.target import UpsertTarget, blocked
 from framework.adapters.secrets import first_line
 from framework.adapters.value_bytes import plain_type
 from framework.config.names.table_names import catalog_of
 from framework.diagnose.counted import counted
-from framework.diagnose.log_lines import Line
+from framework.diagnose.log_lines import LogLine
 from framework.errors import FloeError
 from framework.table.model import TableTarget
 from framework.table.schema.arrow import arrow_schema, parse_schema
@@ -26,14 +26,20 @@ from framework.table.schema.arrow import arrow_schema, parse_schema
 class UniqueKeys:
     """Of one run of a pipeline."""
 
-    def __init__(self, io_properties: Callable[[str], Mapping[str, str]], say: Callable[[str], None]) -> None:
-        """`io_properties` gives by catalog what its FileIO is made with."""
+    def __init__(
+        self,
+        io_properties: Callable[[str], Mapping[str, str]],
+        say: Callable[[str], None],
+        writers_beside: Callable[[TableTarget], tuple[str, ...]],
+    ) -> None:
+        """`io_properties` gives by catalog what its FileIO is made with, `writers_beside` who else wrote to a table."""
+        self._writers_beside = writers_beside
         self._io_properties = io_properties
         self._say = say
         # By table, the key that it was asked for, while no batch by it is committed yet.
         self._asked: dict[str, tuple[int, ...]] = {}
 
-    def check(self, target: TableTarget, keyed: KeyedTarget) -> None:
+    def check(self, target: TableTarget, keyed: UpsertTarget) -> None:
         """Look through the table, unless that was done before.
 
         Raises:
@@ -57,7 +63,7 @@ class UniqueKeys:
                     files,
                     keyed.columns.of(keyed.key_ids),
                     kinds,
-                    lambda text: self._say(Line(f"{target.name}: {text}", table=target.name)),
+                    lambda text: self._say(LogLine(f"{target.name}: {text}", table=target.name)),
                 )
             except NotProjected as error:
                 raise blocked(
@@ -75,10 +81,15 @@ class UniqueKeys:
                 ) from error
             if found:
                 names = ", ".join(target.policy.write.key)
+                others = self._writers_beside(target)
                 raise blocked(
                     target.name,
-                    f"{counted(found, 'key')} of {names} {'has' if found == 1 else 'have'} several rows",
+                    f"{counted(found, 'key')} of {names} {'has' if found == 1 else 'have'} several rows{_written_by(others)}",
                     f"delete all rows but one of each: SELECT {names}, count(*) FROM {target.name} GROUP BY {names} "
                     "HAVING count(*) > 1 finds them; or take a key that is unique",
                 )
         self._asked[target.table_uuid] = keyed.key_ids
+
+
+def _written_by(others: tuple[str, ...]) -> str:
+    return f", after rows by {', '.join(others)}" if others else ""

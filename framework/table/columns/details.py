@@ -2,7 +2,7 @@
 
 In: details by dotted path (lists and maps add nothing to a path) and a new table's fields. Out: the same fields with
 comments and nullability. A field that part of the records lacks is required by none; only top-level fields are ever
-required, since a nested one could not be told from its missing parent later.
+required, since a nested one could not be distinguished from its missing parent later.
 """
 
 from __future__ import annotations

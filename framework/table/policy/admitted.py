@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
-from framework.config.spec import Case, TablePolicy, TablesSpec
+from framework.config.spec import NameCase, TablePolicy, TablesSpec
 from framework.table.model import ObservedType
 from framework.table.schema.types import known_part
 
@@ -70,9 +70,9 @@ def _admitted(kind: ObservedType, path: tuple[str, ...], policy: TablePolicy) ->
     return kind if included else None
 
 
-def _matches(path: tuple[str, ...], globs: tuple[str, ...], case: Case) -> bool:
+def _matches(path: tuple[str, ...], globs: tuple[str, ...], case: NameCase) -> bool:
     """Whether a glob matches the path or one above it."""
-    return bool(globs) and _matches_any(".".join(path), globs, case is Case.INSENSITIVE)
+    return bool(globs) and _matches_any(".".join(path), globs, case is NameCase.INSENSITIVE)
 
 
 @lru_cache(maxsize=4096)

@@ -22,7 +22,7 @@ class Act(Enum):
 
 
 @dataclass(frozen=True)
-class Answer:
+class PolicyAnswer:
     """
     Attributes:
         errors: of a record that is an error, what the table's own policy makes of it; None leaves that to
@@ -36,4 +36,4 @@ class Answer:
 
 
 # There is nothing around the value that could be left out with it.
-NOTHING_TO_LEAVE_OUT = Answer(Act.REFUSE)
+NOTHING_TO_LEAVE_OUT = PolicyAnswer(Act.REFUSE)

@@ -1,6 +1,6 @@
 """The policy by which a record that deletes is read: its key as a row's key is, and nothing else of it.
 
-In: the policy of a table that follows its keys. Out: the policy of its key columns alone. Whatever else the record has
+In: the policy of an upsert table. Out: the policy of its key columns alone. Whatever else the record has
 is left out without asking, so that a delete never changes a table and never lacks a column.
 """
 

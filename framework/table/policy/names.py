@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
 from framework.config.names.column_names import SUFFIX, TOP, SiblingNames, prefixes_inside, prefixes_of
-from framework.config.spec import Case, TablePolicy
+from framework.config.spec import NameCase, TablePolicy
 from framework.table.model import ObservedType
 from framework.table.policy.admitted import admitted_fields
 from framework.table.policy.answers import Act
@@ -22,7 +22,7 @@ from framework.table.schema.types import merge_observed
 
 
 @dataclass
-class Named:
+class ColumnCandidates:
     """Fields that may become columns.
 
     Attributes:
@@ -38,7 +38,7 @@ class Named:
     why: str = ""
 
 
-NOTHING = Named()
+NOTHING = ColumnCandidates()
 
 
 def named(
@@ -47,7 +47,7 @@ def named(
     policy: TablePolicy,
     partition_fields: Iterable[str] = (),
     declared: bool = False,
-) -> Named:
+) -> ColumnCandidates:
     """What of the fields may become columns (`evolve.include`, `exclude`), and under which names.
 
     Args:
@@ -57,7 +57,7 @@ def named(
     """
     naming = _Naming(policy, frozenset(partition_fields), declared)
     columns, kept, refused = naming.struct(list(fields.items()), present, TOP, ())
-    return Named(dict(columns), dict(kept), dict(refused), naming.path, naming.why)
+    return ColumnCandidates(dict(columns), dict(kept), dict(refused), naming.path, naming.why)
 
 
 def with_column_names(
@@ -78,7 +78,7 @@ def with_column_names(
         siblings.add(name)
         kind = _with_names_inside(each.field_type, policy, prefixes_of(prefixes, name))
         made = NestedField(each.field_id, name, kind, required=each.required, doc=each.doc)
-        found.setdefault(_fold(name, policy.case is Case.INSENSITIVE), made)
+        found.setdefault(_fold(name, policy.case is NameCase.INSENSITIVE), made)
     return list(found.values())
 
 
@@ -147,7 +147,7 @@ class _Naming:
 
     def __post_init__(self) -> None:
         self._act = TableRules(self.policy).unusable_name().act
-        self._insensitive = self.policy.case is Case.INSENSITIVE
+        self._insensitive = self.policy.case is NameCase.INSENSITIVE
 
     def struct(
         self, fields: _Fields, present: IcebergType | None, prefixes: tuple[str, ...], path: tuple[str, ...]

@@ -13,10 +13,10 @@ from functools import cached_property
 
 from framework.config.spec import EmptyValues, EvolveMode, TablePolicy
 from framework.table.model import TableTarget
-from framework.table.policy.answers import Act, Answer
+from framework.table.policy.answers import Act, PolicyAnswer
 from framework.table.policy.words import Aspect, meaning, word
 
-_ANSWERS = {act: Answer(act) for act in Act}
+_ANSWERS = {act: PolicyAnswer(act) for act in Act}
 
 
 @dataclass(frozen=True)
@@ -26,20 +26,20 @@ class TableRules:
     policy: TablePolicy
     frozen: str = ""
 
-    def missing_table(self) -> Answer:
+    def missing_table(self) -> PolicyAnswer:
         """CHANGE: make the table; LEAVE_OUT: drop the record, if it has no other table; or REFUSE."""
         return self._missing_table
 
-    def missing_column(self) -> Answer:
+    def missing_column(self) -> PolicyAnswer:
         """CHANGE: add the column; LEAVE_OUT: the value; or REFUSE."""
         return self._missing_column
 
-    def missing_metadata_column(self) -> Answer:
+    def missing_metadata_column(self) -> PolicyAnswer:
         """CHANGE: add the column that floe fills itself; or LEAVE_OUT: no record is to blame for it."""
         found = self.missing_column()
         return found if found.act is Act.CHANGE else _ANSWERS[Act.LEAVE_OUT]
 
-    def unfit_value(self, can_widen: bool, can_move: bool) -> Answer:
+    def unfit_value(self, can_widen: bool, can_move: bool) -> PolicyAnswer:
         """CHANGE: widen the column; BESIDE: move the value to a column beside it; LEAVE_OUT: the value; or REFUSE.
 
         Args:
@@ -49,7 +49,7 @@ class TableRules:
         adds = Act.CHANGE in meaning(self.policy.evolve, Aspect.COLUMNS).acts
         return self._answer(Aspect.DATA_TYPE, can_widen, can_move and adds)
 
-    def missing_value(self, can_relax: bool) -> Answer:
+    def missing_value(self, can_relax: bool) -> PolicyAnswer:
         """CHANGE: make the column optional; LEAVE_OUT: the nearest optional value around it; or REFUSE.
 
         Args:
@@ -57,11 +57,11 @@ class TableRules:
         """
         return self._answer(Aspect.NULLABILITY, can_relax)
 
-    def unusable_name(self) -> Answer:
+    def unusable_name(self) -> PolicyAnswer:
         """CHANGE: the column of a field whose name no column can have is named otherwise; LEAVE_OUT: the value; REFUSE; or
         BESIDE: any name will do."""
         acts, errors = meaning(self.policy.evolve, Aspect.NAMES).acts, meaning(self.policy.evolve, Aspect.NAMES).errors
-        return Answer(acts[0], errors) if errors else _ANSWERS[acts[0]]
+        return PolicyAnswer(acts[0], errors) if errors else _ANSWERS[acts[0]]
 
     @cached_property
     def leaves_empty_out(self) -> bool:
@@ -78,23 +78,23 @@ class TableRules:
     # These two are asked for each record that is judged alone.
 
     @cached_property
-    def _missing_table(self) -> Answer:
+    def _missing_table(self) -> PolicyAnswer:
         found = self._answer(Aspect.TABLES, can_change=True)
         return _ANSWERS[Act.REFUSE] if found.act is Act.CHANGE and not may_create(self.policy) else found
 
     @cached_property
-    def _missing_column(self) -> Answer:
+    def _missing_column(self) -> PolicyAnswer:
         return self._answer(Aspect.COLUMNS, can_change=True)
 
-    def _answer(self, aspect: Aspect, can_change: bool, can_move: bool = False) -> Answer:
+    def _answer(self, aspect: Aspect, can_change: bool, can_move: bool = False) -> PolicyAnswer:
         said = meaning(self.policy.evolve, aspect)
         for act in said.acts:
             if act is Act.CHANGE and can_change:
-                return Answer(Act.REFUSE, frozen=self.frozen) if self.frozen else _ANSWERS[act]
+                return PolicyAnswer(Act.REFUSE, frozen=self.frozen) if self.frozen else _ANSWERS[act]
             if act is Act.BESIDE and can_move:
                 return _ANSWERS[act]
             if act is Act.REFUSE:
-                return Answer(act, said.errors)
+                return PolicyAnswer(act, said.errors)
             if act is Act.LEAVE_OUT:
                 return _ANSWERS[act]
         return self._answer(Aspect.OTHERWISE, can_change=False)

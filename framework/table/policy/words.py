@@ -1,7 +1,7 @@
 """What each word of `evolve:` means, for each aspect of a table.
 
 In: the words of one table. Out: the acts that an aspect's word allows, in the order in which they are tried. A new word
-is taught here: no other module tells words apart.
+is taught here: no other module distinguishes words.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from pyiceberg.types import (
     TimeType,
 )
 
-from framework.config.spec import Case, Deletes
+from framework.config.spec import Deletes, NameCase
 from framework.table.changes import Refusal
 from framework.table.model import TableTarget
 from framework.table.schema.arrow import parse_schema
@@ -68,7 +68,7 @@ def key_of(table: TableTarget) -> TableKey | Refusal:
     schema = parse_schema(table.schema_json)
     fields = []
     for column in write.key:
-        field = _column(schema, column, table.policy.case is Case.INSENSITIVE)
+        field = _column(schema, column, table.policy.case is NameCase.INSENSITIVE)
         if field is None:
             return Refusal(table.name, (column,), f"the table has no column {column}, which is in its key", "FLOE-T111")
         if not field.field_type.is_primitive or isinstance(field.field_type, FloatType | DoubleType):
@@ -77,7 +77,7 @@ def key_of(table: TableTarget) -> TableKey | Refusal:
         fields.append(field)
     if write.order_field is None:
         return TableKey(tuple(fields))
-    order = _column(schema, write.order_field, table.policy.case is Case.INSENSITIVE)
+    order = _column(schema, write.order_field, table.policy.case is NameCase.INSENSITIVE)
     if order is None:
         reason = f"the table has no column {write.order_field}, which says which record is newer"
         return Refusal(table.name, (write.order_field,), reason, "FLOE-T114")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from framework.commit.events.event_types import Tombstones
+from framework.commit.events.event_types import DeletedKeysChange
 from framework.record.arrays import Ints
 from framework.task.upsert.newest import Flags
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
 
     from framework.adapters.iceberg.project_by_id import TableColumns
-    from framework.adapters.iceberg.upsert.lookup import Found
+    from framework.adapters.iceberg.upsert.lookup import KeyMatches
     from framework.adapters.iceberg.upsert.order import RowOrder
     from framework.adapters.iceberg.upsert.search import Hits
     from framework.adapters.key_hash import KeyHashes
 
 
 def newer_than_table(
-    io: FileIO, by: RowOrder, column: TableColumns, found: Found, hashes: KeyHashes, order: pa.ChunkedArray
+    io: FileIO, by: RowOrder, column: TableColumns, found: KeyMatches, hashes: KeyHashes, order: pa.ChunkedArray
 ) -> Ints:
     """The rows of those keys whose change no live row and no deleted key is newer than, ascending.
 
@@ -55,13 +55,15 @@ def hits_of(hits: Hits, kept: Ints) -> Hits:
     return Hits(keys, hits.files[is_kept], hits.positions[is_kept], hits.row_ids[is_kept])
 
 
-def remember(io: FileIO, by: RowOrder, hashes: KeyHashes, order: pa.ChunkedArray, is_delete: Flags) -> Tombstones:
+def remember(
+    io: FileIO, by: RowOrder, hashes: KeyHashes, order: pa.ChunkedArray, is_delete: Flags
+) -> DeletedKeysChange:
     """What the table is to remember of this task's deletes: of keys that had a live row and of those that had none.
 
     Raises:
         OSError: the file cannot be written; each store has exceptions of its own.
     """
-    from framework.adapters.iceberg.upsert.deleted_keys import DeletedKeys, write_tombstones
+    from framework.adapters.iceberg.upsert.deleted_keys import DeletedKeys, write_deleted_keys
     from framework.adapters.value_bytes import plain
 
     rows = np.flatnonzero(is_delete).astype(np.int64)
@@ -70,5 +72,5 @@ def remember(io: FileIO, by: RowOrder, hashes: KeyHashes, order: pa.ChunkedArray
         deleted = DeletedKeys(
             hashes.take(rows), plain(order).take(pa.array(rows)), np.full(len(rows), by.now_ms, np.int64)
         )
-        added = (*added, write_tombstones(io, by.root, deleted))
-    return Tombstones(by.field_id, by.known, added, by.removed)
+        added = (*added, write_deleted_keys(io, by.root, deleted))
+    return DeletedKeysChange(by.field_id, by.known, added, by.removed)

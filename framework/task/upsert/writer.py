@@ -1,4 +1,4 @@
-"""Changes of tables that follow their keys, written by the one task that has all changes of a key.
+"""Changes of upsert tables, written by the one task that has all changes of a key.
 
 In: changes as tasks sent them, and the live files of each table's base snapshot. Out: the newest row of each key in
 data files, with the id of the row that it replaces (invariant 16), and a file of the keys with where their live rows
@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from framework.adapters.host.failpoints import meet_rows
 from framework.adapters.waiting_pieces import Piece, WaitingPieces
 from framework.record.arrays import Ints
-from framework.record.model import KeyedPart, TableTarget
+from framework.record.model import TableTarget, UpsertPart
 from framework.table.upsert import key_index
 from framework.task.context import TaskContext
 from framework.task.upsert.newest import Flags, Positions, count, newest_by_hash, order_of, row_ids
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
 
     from framework.adapters.iceberg.private.live_files import LiveFile
-    from framework.adapters.iceberg.upsert.target import KeyedTarget
+    from framework.adapters.iceberg.upsert.target import UpsertTarget
     from framework.adapters.key_hash import KeyHashes
     from framework.adapters.parquet.files import TableWriter
     from framework.table.upsert.key_index import KeyRun
@@ -68,7 +68,7 @@ class _Changes:
     positions: list[pa.Table] = field(default_factory=list)
 
 
-class _Run:
+class _IndexRun:
     """Of one table: the entries of its key index for the files that the task writes."""
 
     def __init__(self, io: FileIO, root: str, hashes: KeyHashes, order: Ints, ids: pa.Array) -> None:
@@ -103,7 +103,7 @@ class _Run:
             return None
 
 
-class KeyedWriter:
+class UpsertWriter:
     """Of one task. Rows go to `writer`, whose files are the task's; the files of keys are this writer's own."""
 
     def __init__(self, context: TaskContext, writer: TableWriter) -> None:
@@ -111,7 +111,7 @@ class KeyedWriter:
         self._writer = writer
         self._changes: dict[str, _Changes] = {}
         self._waiting = WaitingPieces()
-        self._runs: dict[str, _Run] = {}
+        self._runs: dict[str, _IndexRun] = {}
 
     def add(self, table: str, change: str, rows: pa.Buffer) -> int:
         """Take a piece of changes: an Arrow stream of rows, or of keys to delete, with their positions. Gives how many."""
@@ -130,7 +130,7 @@ class KeyedWriter:
         changes.positions.append(positions)
         return len(positions)
 
-    def finish(self) -> dict[str, KeyedPart]:
+    def finish(self) -> dict[str, UpsertPart]:
         """Find the winners and their live rows, and write; by table what was made of its changes.
 
         Raises:
@@ -142,7 +142,7 @@ class KeyedWriter:
         self._waiting.close()
         return parts
 
-    def with_runs(self, parts: Mapping[str, KeyedPart]) -> dict[str, KeyedPart]:
+    def with_runs(self, parts: Mapping[str, UpsertPart]) -> dict[str, UpsertPart]:
         """The same, with what the tables' key indexes need of the files; call when the writer is done.
 
         Raises:
@@ -153,9 +153,9 @@ class KeyedWriter:
             for table, part in parts.items()
         }
 
-    def _finish(self, table: str, changes: _Changes) -> KeyedPart:
+    def _finish(self, table: str, changes: _Changes) -> UpsertPart:
         from framework.adapters.file_io import file_io
-        from framework.adapters.iceberg.upsert.deleted_keys import UnusableTombstones
+        from framework.adapters.iceberg.upsert.deleted_keys import UnusableDeletedKeys
         from framework.adapters.iceberg.upsert.keys_file import write_keys
         from framework.adapters.iceberg.upsert.lookup import look_up
         from framework.adapters.iceberg.upsert.order import lost
@@ -183,14 +183,14 @@ class KeyedWriter:
         if base.order is not None and values is not None:
             try:
                 kept = newer_than_table(io, base.order, base.columns.of((base.order.field_id,)), found, hashes, values)
-            except UnusableTombstones as error:
+            except UnusableDeletedKeys as error:
                 raise lost(table, str(error)) from error
             winners, hashes, order = winners[kept], hashes.take(kept), order_of(kept, order)
             values, keys, hits = values.take(pa.array(kept)), keys.take(pa.array(kept)), hits_of(hits, kept)
         ids = row_ids(len(keys), hits.keys, hits.row_ids)
 
         if base.index is not None:
-            self._runs[table] = _Run(io, base.index.root, hashes, order, ids)
+            self._runs[table] = _IndexRun(io, base.index.root, hashes, order, ids)
             self._writer.follow(table, _mark_of(target), self._runs[table].add)
         is_winner, is_delete = self._write_rows(target, base, changes.pieces, winners, ids)
         is_live = np.zeros(len(keys), np.bool_)
@@ -203,7 +203,7 @@ class KeyedWriter:
         path = layout.locations.new_data_location(name)
         keys = keys.cast(pa.schema([layout.arrow.field(place) for place in _places(target, base.key_ids)]))
         written = write_keys(io, path, keys, hits, [file.path for file in found.searched])
-        return KeyedPart(
+        return UpsertPart(
             base.snapshot_id,
             base.key_ids,
             written,
@@ -219,7 +219,7 @@ class KeyedWriter:
     def _write_rows(
         self,
         target: TableTarget,
-        base: KeyedTarget,
+        base: UpsertTarget,
         pieces: list[tuple[Piece, bool]],
         winners: Ints,
         ids: pa.Array,
@@ -259,7 +259,7 @@ class KeyedWriter:
             yield pa.ipc.open_stream(self._waiting.take(piece)).read_all(), deletes
 
 
-def files_to_search(base: KeyedTarget, target: TableTarget, keys: pa.Table) -> list[LiveFile]:
+def files_to_search(base: UpsertTarget, target: TableTarget, keys: pa.Table) -> list[LiveFile]:
     """The live files that may hold one of the keys: where the key decides the partition, those of the keys' partitions,
     and those that another spec partitions; else all of them."""
     from pyiceberg.partitioning import PartitionSpec
@@ -310,7 +310,7 @@ def _key_names(target: TableTarget, key_ids: Sequence[int]) -> list[str]:
 
 
 def _mark_of(target: TableTarget) -> str:
-    """The name of the column that tells which winner a row is."""
+    """The name of the column that says which winner a row is."""
     from framework.table.schema.arrow import parse_schema, unused_name
 
     return unused_name(parse_schema(target.schema_json), _WINNER)

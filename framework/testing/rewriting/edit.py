@@ -26,7 +26,7 @@ class Edit:
     span: Span
 
 
-class Places:
+class NodePlaces:
     """Where the nodes of a tree are in the text that they were read from."""
 
     def __init__(self, text: str) -> None:

@@ -9,14 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework.config.tree import Entry, Mapping, Node, Sequence, find, plain
-from framework.testing.compare import Comparison, column_types, letter_facts, match_letters, match_rows, stop_facts
-from framework.testing.execute import Outcome, TableOutcome
-from framework.testing.rewriting.edit import Edit, Places
+from framework.testing.compare import (
+    Comparison,
+    column_types,
+    dead_letter_facts,
+    match_dead_letters,
+    match_rows,
+    stop_facts,
+)
+from framework.testing.execute import CaseOutcome, TableOutcome
+from framework.testing.rewriting.edit import Edit, NodePlaces
 from framework.testing.suite import CaseReport
 from framework.testing.values import Plain, rows_of
 
 
-def edits(report: CaseReport, places: Places) -> Iterator[Edit]:
+def edits(report: CaseReport, places: NodePlaces) -> Iterator[Edit]:
     """The edits that make a case pass that does not."""
     expect, outcome = report.case.expect, report.outcome
     if outcome.stop is not None or "stops" in expect.keys:
@@ -32,14 +39,14 @@ def edits(report: CaseReport, places: Places) -> Iterator[Edit]:
             yield places.replace(node, count)
 
 
-def whole(outcome: Outcome) -> dict[str, Plain]:
+def whole(outcome: CaseOutcome) -> dict[str, Plain]:
     """All that came, as an expectation from nothing."""
     if outcome.stop is not None:
         facts = stop_facts(outcome.stop)
         return {"stops": {name: facts[name] for name in ("code", "topic", "partition", "offset") if name in facts}}
     expect: dict[str, Plain] = {"tables": _fresh_tables(outcome, None)}
     if outcome.dead_letters:
-        expect["dead_letters"] = [_letter(facts, None) for facts in map(letter_facts, outcome.dead_letters)]
+        expect["dead_letters"] = [_letter(facts, None) for facts in map(dead_letter_facts, outcome.dead_letters)]
     if outcome.dropped:
         expect["dropped"] = outcome.dropped
     if outcome.filtered:
@@ -50,7 +57,7 @@ def whole(outcome: Outcome) -> dict[str, Plain]:
 # ---- tables --------------------------------------------------------------------------------------------------------
 
 
-def _tables(entry: Entry, tables: Mapping, comparison: Comparison, places: Places) -> Iterator[Edit]:
+def _tables(entry: Entry, tables: Mapping, comparison: Comparison, places: NodePlaces) -> Iterator[Edit]:
     outcome = comparison.outcome
     reached = {name for name, table in outcome.tables.items() if table.rows is not None}
     named = {one.key for one in tables.entries if not one.key.startswith("x-")}
@@ -62,7 +69,7 @@ def _tables(entry: Entry, tables: Mapping, comparison: Comparison, places: Place
             yield from _table(one.key, one.value, comparison, places)
 
 
-def _table(name: str, expected: Mapping, comparison: Comparison, places: Places) -> Iterator[Edit]:
+def _table(name: str, expected: Mapping, comparison: Comparison, places: NodePlaces) -> Iterator[Edit]:
     actual = comparison.outcome.tables[name]
     fresh = _fresh_table(expected, actual)
     schema, partition = expected.entry("schema"), expected.entry("partition_by")
@@ -89,7 +96,7 @@ def _table(name: str, expected: Mapping, comparison: Comparison, places: Places)
         yield places.replace_entry(entry, fresh["rows"])
 
 
-def _fresh_tables(outcome: Outcome, expected: Mapping | None) -> dict[str, Plain]:
+def _fresh_tables(outcome: CaseOutcome, expected: Mapping | None) -> dict[str, Plain]:
     tables = {}
     for name, table in outcome.tables.items():
         known = expected.get(name) if expected else None
@@ -163,14 +170,14 @@ def _nameable(value: Plain) -> Plain:
 # ---- dead letters --------------------------------------------------------------------------------------------------
 
 
-def _letters(expect: Mapping, entry: Entry | None, outcome: Outcome, places: Places) -> Iterator[Edit]:
-    facts = [letter_facts(letter) for letter in outcome.dead_letters]
+def _letters(expect: Mapping, entry: Entry | None, outcome: CaseOutcome, places: NodePlaces) -> Iterator[Edit]:
+    facts = [dead_letter_facts(letter) for letter in outcome.dead_letters]
     if entry is None:
         if facts:
             yield places.add_entry(expect, "dead_letters", [_letter(one, None) for one in facts])
         return
     matching, nodes = (
-        match_letters(entry.value, outcome),
+        match_dead_letters(entry.value, outcome),
         entry.value.items if isinstance(entry.value, Sequence) else (),
     )
     if matching.is_complete:

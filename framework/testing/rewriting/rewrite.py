@@ -15,7 +15,7 @@ from framework.config.tree import plain
 from framework.errors import ConfigError
 from framework.testing.recorded import Taken, as_input, checked
 from framework.testing.rewriting import expectation
-from framework.testing.rewriting.edit import Edit, Places, apply
+from framework.testing.rewriting.edit import Edit, NodePlaces, apply
 from framework.testing.rewriting.emit import block, flow
 from framework.testing.suite import FileReport, run_file
 from framework.testing.values import Plain
@@ -25,7 +25,7 @@ Run = Callable[[LoadResult], FileReport]
 
 
 @dataclass(frozen=True)
-class Rewritten:
+class RewrittenTests:
     """The new text, its report, and the names of the tests that were written."""
 
     text: str
@@ -33,14 +33,14 @@ class Rewritten:
     cases: tuple[str, ...]
 
 
-def fixed(result: LoadResult, report: FileReport, load: Load, run: Run = run_file) -> Rewritten:
+def fixed(result: LoadResult, report: FileReport, load: Load, run: Run = run_file) -> RewrittenTests:
     """The file with the expectations of its failing tests as what came.
 
     Raises:
         ConfigError: FLOE-R402, the places of the tests are not certain; nothing is to be written.
     """
     text = _source_text(result)
-    places = Places(text)
+    places = NodePlaces(text)
     failing = [case for case in report.cases if not case.passed]
     edits: list[Edit] = []
     for case in failing:
@@ -53,7 +53,9 @@ def fixed(result: LoadResult, report: FileReport, load: Load, run: Run = run_fil
     return _checked(result, apply(text, edits), [case.case.name for case in failing], load, run)
 
 
-def recorded(result: LoadResult, records: Sequence[Taken], name: str, load: Load, run: Run = run_file) -> Rewritten:
+def recorded(
+    result: LoadResult, records: Sequence[Taken], name: str, load: Load, run: Run = run_file
+) -> RewrittenTests:
     """The file with one more test of these records, whose expectation is what came of them.
 
     Raises:
@@ -90,7 +92,7 @@ def _source_text(result: LoadResult) -> str:
     return source.text
 
 
-def _checked(result: LoadResult, text: str, names: Sequence[str], load: Load, run: Run) -> Rewritten:
+def _checked(result: LoadResult, text: str, names: Sequence[str], load: Load, run: Run) -> RewrittenTests:
     """What is about to be written must load, say the same but for the expectations of these tests, and pass."""
     loaded = load(text)
     report = run(loaded)
@@ -101,7 +103,7 @@ def _checked(result: LoadResult, text: str, names: Sequence[str], load: Load, ru
     )
     if report.is_wrong or not same or len(after) < len(before) or not passing.issuperset(names):
         raise _refused("the actual results cannot be written in place", result.file)
-    return Rewritten(text, report, tuple(names))
+    return RewrittenTests(text, report, tuple(names))
 
 
 def _rest(result: LoadResult) -> Plain:
@@ -126,7 +128,7 @@ def _with_case(result: LoadResult, text: str, case: str) -> str:
     tests = result.tree.entry("tests") if result.tree else None
     if tests is None:
         return f"{text.rstrip()}\n\ntests:\n  {case.replace(chr(10), chr(10) + '  ')}\n"
-    places = Places(text)
+    places = NodePlaces(text)
     if tests.value.span.file != result.file or not isinstance(tests.value, Items) or not places.is_block(tests.value):
         raise _refused("`tests` is not a list over several lines of this file", tests.key_span.start)
     return apply(text, [places.add_item(tests.value, case)])

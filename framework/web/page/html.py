@@ -1,7 +1,7 @@
 """The page that people look at, part by part: what is in trouble first, then pipelines, tables and acts.
 
 In: an `Overview`, and which page is looked at. Out: HTML by the part's id, the same text as long as nothing has changed:
-ages are told as moments, and the browser counts them. Invariant: whatever comes from others is made visible by `shown`
+ages are reported as moments, and the browser counts them. Invariant: whatever comes from others is made visible by `shown`
 and escaped by the template's engine; nothing else is marked as safe but the plots.
 """
 
@@ -37,7 +37,7 @@ _TARGETED = re.compile(r" (?:-t|--target)\b|^floe explain\b")
 
 
 @dataclass(frozen=True)
-class Looked:
+class PageView:
     """Which page: the first one, or that of a pipeline or a table; and which tables the first one lists."""
 
     kind: str = "first"
@@ -48,12 +48,12 @@ class Looked:
 
 
 @dataclass(frozen=True)
-class Part:
+class PagePart:
     html: str
     digest: str
 
 
-def looked_at(url: str) -> Looked | None:
+def looked_at(url: str) -> PageView | None:
     """The page of a path with its query; None where there is none."""
     try:
         parts = urlsplit(url)
@@ -63,19 +63,19 @@ def looked_at(url: str) -> Looked | None:
     path = unquote(parts.path)
     for kind, start in (("pipeline", "/pipelines/"), ("table", "/tables/")):
         if path.startswith(start) and len(path) > len(start):
-            return Looked(kind, path[len(start) :])
+            return PageView(kind, path[len(start) :])
     if path != "/":
         return None
     number = query.get("page", ["1"])[0]
     state = query.get("state", [""])[0]
-    return Looked(
+    return PageView(
         text=query.get("q", [""])[0][:MOST_TEXT],
         state=state if state in Health.__members__ else "",
         number=int(number) if re.fullmatch(r"[1-9][0-9]{0,4}", number) else 1,
     )
 
 
-def parts(found: Overview, looked: Looked) -> dict[str, Part]:
+def parts(found: Overview, looked: PageView) -> dict[str, PagePart]:
     """The parts of a page."""
     if looked.kind == "first":
         texts = _first(found, looked)
@@ -85,18 +85,18 @@ def parts(found: Overview, looked: Looked) -> dict[str, Part]:
         texts = _table(found, looked.name)
     whole = {"head": _render("head.html", found=found), **texts}
     return {
-        name: Part(text, hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16])
+        name: PagePart(text, hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16])
         for name, text in whole.items()
     }
 
 
 def shell(
-    looked: Looked,
-    made: Mapping[str, Part],
+    looked: PageView,
+    made: Mapping[str, PagePart],
     title: str,
     needs_token: bool,
     assets: Mapping[str, str],
-    has_letters: bool = False,
+    has_dead_letters: bool = False,
 ) -> str:
     """The whole document; without parts it holds nothing of anybody's data. `has_letters`: a pipeline's page offers its
     dead letters, which are asked for with a token of their own."""
@@ -105,7 +105,7 @@ def shell(
         (name, Markup(made[name].html) if name in made else None, made[name].digest if name in made else "")
         for name in names
     ]
-    letters = looked.name if has_letters and looked.kind == "pipeline" else ""
+    letters = looked.name if has_dead_letters and looked.kind == "pipeline" else ""
     return _render(
         "page.html",
         parts=ready,
@@ -117,7 +117,7 @@ def shell(
     )
 
 
-def _first(found: Overview, looked: Looked) -> dict[str, str]:
+def _first(found: Overview, looked: PageView) -> dict[str, str]:
     chosen = [
         each
         for each in _urgent(found.tables)
@@ -155,12 +155,12 @@ def _headline(found: Overview) -> str:
         return "The broker cannot be asked"
     pipelines = sum(each.condition.state in IN_TROUBLE or each.at_risk is not None for each in found.pipelines)
     tables = sum(each.condition.state in IN_TROUBLE for each in found.tables)
-    seats = sum(each.kind == "coordinator" for each in found.troubles)
-    told = [counted(count, word) for count, word in ((pipelines, "pipeline"), (tables, "table")) if count]
-    told += ["the coordinator"] * seats
-    if not told:
+    coordinators = sum(each.kind == "coordinator" for each in found.troubles)
+    reported = [counted(count, word) for count, word in ((pipelines, "pipeline"), (tables, "table")) if count]
+    reported += ["the coordinator"] * coordinators
+    if not reported:
         return "Nothing is in trouble"
-    return f"{' and '.join(told)} {'is' if pipelines + tables + seats == 1 else 'are'} in trouble"
+    return f"{' and '.join(reported)} {'is' if pipelines + tables + coordinators == 1 else 'are'} in trouble"
 
 
 def _pipeline(found: Overview, name: str) -> dict[str, str]:
@@ -244,8 +244,8 @@ def _coded(text: str, is_ours: bool = True) -> Markup:
 
 def _commands(condition: Condition, target: str) -> list[str]:
     """The commands of a remedy, to be copied: those of floe for this target, which the sentence does not know. What is
-    told in the control log becomes none, whoever wrote it: its code says what to ask."""
-    if condition.is_told:
+    reported in the control log becomes none, whoever wrote it: its code says what to ask."""
+    if condition.is_reported:
         return [f"floe explain {condition.code}"] if condition.code in CODES else []
     found = [each for each in _CODE.findall(condition.remedy) if is_command(each)]
     return [

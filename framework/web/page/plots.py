@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from markupsafe import Markup
 
 from framework.overview.fold import MINUTES
-from framework.overview.values import Minute, Outcome, TimelineEntry
+from framework.overview.values import AnnouncementOutcome, Minute, TimelineEntry
 
 WIDTH, HEIGHT = 600, 72
 STEP = WIDTH / MINUTES
 _BAR = Markup(
-    '<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"><title>{told}</title></rect>'
+    '<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"><title>{reported}</title></rect>'
 )
 _PLOT = Markup(
     '<svg class="plot" viewBox="0 0 {width} {height}" preserveAspectRatio="none" role="img" aria-label="{label}">'
@@ -26,8 +26,8 @@ _LANES = Markup(
     '<line class="axis" x1="0" y1="26" x2="{width}" y2="26"/><line class="axis" x1="0" y1="62" x2="{width}" y2="62"/>'
     "{marks}</svg>"
 )
-_DOT = Markup('<circle class="{kind}" cx="{x:.1f}" cy="26" r="6"><title>{told}</title></circle>')
-_TICK = Markup('<path class="{kind}" d="M {x:.1f} 54 l 7 8 l -7 8 l -7 -8 z"><title>{told}</title></path>')
+_DOT = Markup('<circle class="{kind}" cx="{x:.1f}" cy="26" r="6"><title>{reported}</title></circle>')
+_TICK = Markup('<path class="{kind}" d="M {x:.1f} 54 l 7 8 l -7 8 l -7 -8 z"><title>{reported}</title></path>')
 
 
 def bars(minutes: Sequence[Minute], minute: int, value: Callable[[Minute], int], kind: str, unit: str) -> Markup:
@@ -40,8 +40,10 @@ def bars(minutes: Sequence[Minute], minute: int, value: Callable[[Minute], int],
             height = max(2.0, (HEIGHT - 4) * count / most)
             x = (at - (minute - MINUTES + 1)) * STEP
             ago = minute - at
-            told = f"{count:,} {unit}, {f'{ago} min ago' if ago else 'this minute'}"
-            marks += _BAR.format(kind=kind, x=x + 1, y=HEIGHT - height, width=STEP - 2, height=height, told=told)
+            reported = f"{count:,} {unit}, {f'{ago} min ago' if ago else 'this minute'}"
+            marks += _BAR.format(
+                kind=kind, x=x + 1, y=HEIGHT - height, width=STEP - 2, height=height, reported=reported
+            )
     label = f"{unit} in each of the last 60 minutes: {sum(found.values()):,} in all, at most {most:,} in one"
     return _PLOT.format(width=WIDTH, height=HEIGHT, label=label, marks=marks)
 
@@ -52,14 +54,14 @@ def lanes(timeline: Sequence[TimelineEntry]) -> Markup:
     step = WIDTH / (len(ordered) + 1)
     marks = Markup("")
     for number, entry in enumerate(ordered, 1):
-        told = f"{entry.outcome.value}: {entry.rows:,} rows, control offset {entry.offset:,}"
-        shape = _TICK if entry.outcome is Outcome.SNAPSHOT else _DOT
-        marks += shape.format(kind=kind_of(entry.outcome), x=number * step, told=told)
-    counts = {outcome: sum(entry.outcome is outcome for entry in ordered) for outcome in Outcome}
+        reported = f"{entry.outcome.value}: {entry.rows:,} rows, control offset {entry.offset:,}"
+        shape = _TICK if entry.outcome is AnnouncementOutcome.SNAPSHOT else _DOT
+        marks += shape.format(kind=kind_of(entry.outcome), x=number * step, reported=reported)
+    counts = {outcome: sum(entry.outcome is outcome for entry in ordered) for outcome in AnnouncementOutcome}
     label = ", ".join(f"{count} {outcome.value}" for outcome, count in counts.items() if count) or "nothing"
     return _LANES.format(width=WIDTH, label=f"announcements and commits: {label}", marks=marks)
 
 
-def kind_of(outcome: Outcome) -> str:
+def kind_of(outcome: AnnouncementOutcome) -> str:
     """The class of its mark."""
     return outcome.value.replace(" ", "-")

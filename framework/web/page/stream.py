@@ -1,6 +1,6 @@
-"""Tells all who look when something has changed, from one look a second however many they are.
+"""Notifies all who look when something has changed, from one look a second however many they are.
 
-In: a `Desk`. Out: server-sent events with the parts of a page that changed. The overview is asked for by one task, and
+In: a `Backend`. Out: server-sent events with the parts of a page that changed. The overview is asked for by one task, and
 only while somebody looks; what is rendered for a version is rendered once.
 """
 
@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 from anyio import to_thread
 
-from framework.web.backend import Desk, Refused
-from framework.web.page.html import Part
+from framework.web.backend import Backend, Refused
+from framework.web.page.html import PagePart
 
 LOOK_EVERY_S = 1.0
 STILL_HERE_S = 15.0
@@ -24,15 +24,15 @@ MOST_VIEWERS = 200
 class Hub:
     """Lives in the server's event loop."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
         self._version = -1
         self._viewers = 0
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def events(
-        self, make: Callable[[], Mapping[str, Part]], may_read: Callable[[], bool]
+        self, make: Callable[[], Mapping[str, PagePart]], may_read: Callable[[], bool]
     ) -> AsyncIterator[bytes]:
         """The parts that changed, each time some have, as long as the reader reads and may."""
         if self._viewers >= MOST_VIEWERS:
@@ -40,7 +40,7 @@ class Hub:
         return self._events(make, may_read)
 
     async def _events(
-        self, make: Callable[[], Mapping[str, Part]], may_read: Callable[[], bool]
+        self, make: Callable[[], Mapping[str, PagePart]], may_read: Callable[[], bool]
     ) -> AsyncIterator[bytes]:
         self._viewers += 1
         if self._task is None:
@@ -50,7 +50,7 @@ class Hub:
             while may_read():
                 version = self._version
                 found = await to_thread.run_sync(make)
-                if not may_read():  # no more since it was asked: what was read meanwhile is not told
+                if not may_read():  # no more since it was asked: what was read meanwhile is not reported
                     return
                 new = {name: part for name, part in found.items() if sent.get(name) != part.digest}
                 if new:
@@ -75,7 +75,7 @@ class Hub:
 
     async def _look(self) -> None:
         while True:
-            found = (await to_thread.run_sync(self._desk.view)).version
+            found = (await to_thread.run_sync(self._backend.view)).version
             if found != self._version:
                 self._version = found
                 self._changed.set()

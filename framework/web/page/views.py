@@ -1,6 +1,6 @@
 """Routes of what people look at: the document, its events, its two assets.
 
-In: a `Desk` and who may. Out: routes. With tokens the document holds no data: a browser cannot bring a token when it is
+In: a `Backend` and who may. Out: routes. With tokens the document holds no data: a browser cannot bring a token when it is
 led to an address, so that the page's own script asks for the events with it.
 """
 
@@ -17,30 +17,30 @@ from starlette.routing import Route
 from framework.web.access.access import Access, Role
 from framework.web.access.guard import allowed
 from framework.web.answers import Kept
-from framework.web.backend import Desk, Refused
-from framework.web.page.html import HERE, Looked, Part, looked_at, parts, shell
+from framework.web.backend import Backend, Refused
+from framework.web.page.html import HERE, PagePart, PageView, looked_at, parts, shell
 from framework.web.page.stream import Hub
 
 KINDS = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _FOR_EVER = "public, max-age=31536000, immutable"
 
 
-def page_routes(desk: Desk, access: Access) -> list[Route]:
+def page_routes(backend: Backend, access: Access) -> list[Route]:
     """The first page, those of pipelines and tables, their events and assets."""
-    hub, kept = Hub(desk), Kept()
+    hub, kept = Hub(backend), Kept()
     files = {name: (HERE / "static" / name).read_bytes() for name in KINDS}
     assets = {name: f"/static/{name}?v={hashlib.sha256(text).hexdigest()[:12]}" for name, text in files.items()}
 
-    def made(looked: Looked) -> Mapping[str, Part]:
-        view = desk.view()
-        found: Mapping[str, Part] = kept.get(looked, view.version, lambda: parts(view, looked))
+    def made(looked: PageView) -> Mapping[str, PagePart]:
+        view = backend.view()
+        found: Mapping[str, PagePart] = kept.get(looked, view.version, lambda: parts(view, looked))
         return found
 
-    def document(looked: Looked, has_data: bool) -> Response:
+    def document(looked: PageView, has_data: bool) -> Response:
         found = made(looked) if has_data else {}
-        title = looked.name or (desk.view().target if has_data else "")
+        title = looked.name or (backend.view().target if has_data else "")
         has_tokens = access.tokens is not None
-        text = shell(looked, found, title, has_tokens, assets, has_tokens and desk.has_letters)
+        text = shell(looked, found, title, has_tokens, assets, has_tokens and backend.has_dead_letters)
         return Response(text.encode("utf-8", "replace"), media_type="text/html")
 
     async def page(request: Request) -> Response:

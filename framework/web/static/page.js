@@ -81,7 +81,7 @@ async function follow() {
       if (!(await listen())) return;
       pause = 500;
     } catch (error) {
-      // told below
+      // reported below
     }
     live(false, "not live: the server does not answer");
     await wait(pause + Math.random() * 500);

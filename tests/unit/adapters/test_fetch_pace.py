@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from framework.adapters.kafka import fetch
-from framework.adapters.kafka.fetch import SliceFetcher
+from framework.adapters.kafka.fetch import RangeFetcher
 from framework.adapters.kafka.reader import Polled
 from framework.errors import RetriableError
-from framework.record.model import Slice
+from framework.record.model import TaskRange
 
 
 class Clock:
@@ -34,13 +34,13 @@ class Broker:
         self.at += 1
         return Polled(1, 1, self.at, (), self.at)
 
-    def position(self, piece: Slice) -> int:
+    def position(self, piece: TaskRange) -> int:
         return self.at
 
-    def ask_for_leader(self, piece: Slice) -> None:
+    def ask_for_leader(self, piece: TaskRange) -> None:
         """Nobody else leads."""
 
-    def take(self, piece: Slice) -> int:
+    def take(self, piece: TaskRange) -> int:
         return self.at
 
 
@@ -53,13 +53,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def blocks(clock: Clock, silent_s: float, work_s: float, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Each block is worked on for so long; the time limit is 60 s."""
-    fetcher = SliceFetcher({}, 60.0)
+    fetcher = RangeFetcher({}, 60.0)
     monkeypatch.setattr(fetcher, "_check_topic_id", lambda *_: None)
     monkeypatch.setattr(fetcher, "_stalled", lambda *_: RetriableError("no records came", code="FLOE-R123"))
     found: list[Any] = []
     reader: Any = Broker(clock, 5, silent_s)
     connection: Any = None
-    for block in fetcher._blocks(connection, reader, Slice("t", "id", 0, 0, 5), 1):
+    for block in fetcher._blocks(connection, reader, TaskRange("t", "id", 0, 0, 5), 1):
         found.append(block)
         clock.now += work_s
     return found

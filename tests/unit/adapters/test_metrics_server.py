@@ -15,10 +15,10 @@ from framework.adapters.telemetry.metrics_registry import registry_of_samples
 from framework.adapters.telemetry.metrics_server import MetricsServer
 from framework.errors import SetupError
 from framework.metrics.definitions import TAKEOVERS
-from framework.metrics.samples import Sample
+from framework.metrics.samples import MetricSample
 
 TOKEN = "a-token-of-this-test"
-REGISTRY = registry_of_samples(lambda: (Sample(TAKEOVERS, ("control",), 3.0),))
+REGISTRY = registry_of_samples(lambda: (MetricSample(TAKEOVERS, ("control",), 3.0),))
 CHECKS: dict[str, bool] = {}
 
 

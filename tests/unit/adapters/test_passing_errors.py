@@ -154,16 +154,16 @@ def test_what_passes_ends_no_run(code: int) -> None:
     """It is an error that is tried again, or a broker that does not answer, which is waited for."""
     error = KafkaError(code)
     assert is_passing(error)
-    told = setup_error(error, {"bootstrap.servers": "broker:9092"}, ClientLog(), "reading")
-    assert isinstance(told, RetriableError) or (isinstance(told, SetupError) and told.code == "FLOE-E101")
+    reported = setup_error(error, {"bootstrap.servers": "broker:9092"}, ClientLog(), "reading")
+    assert isinstance(reported, RetriableError) or (isinstance(reported, SetupError) and reported.code == "FLOE-E101")
 
 
 def test_what_lasts_is_told_as_such() -> None:
     """A request that the broker does not take is no passing trouble."""
-    told = setup_error(
+    reported = setup_error(
         KafkaError(KafkaError.INVALID_CONFIG), {"bootstrap.servers": "broker:9092"}, ClientLog(), "asking"
     )
-    assert isinstance(told, FloeError)
-    assert not isinstance(told, RetriableError)
-    assert told.code == "FLOE-R121"
+    assert isinstance(reported, FloeError)
+    assert not isinstance(reported, RetriableError)
+    assert reported.code == "FLOE-R121"
     assert STALE <= PASSING

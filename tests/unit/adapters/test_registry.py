@@ -10,7 +10,7 @@ from threading import Timer
 import pytest
 from google.protobuf import descriptor_pb2
 
-from framework.adapters.registry import Registry, less_patient, patience_of, registry_of
+from framework.adapters.registry import Registry, registry_of, retry_for_s_of, with_less_time
 from framework.errors import RetriableError, SetupError
 from framework.record.formats.wire import UnknownSchema, WriterSchema
 from testbed.format_samples import serialized
@@ -114,9 +114,9 @@ def test_no_answer_is_an_error_that_may_be_tried_again(server: RegistryServer) -
     ref, _ = server.register("orders-value", INT)
     registry = client(server)
     server.state.status = 503
-    with pytest.raises(RetriableError, match="503") as told:
+    with pytest.raises(RetriableError, match="503") as reported:
         registry.schemas([ref])
-    assert told.value.code == "FLOE-R141"
+    assert reported.value.code == "FLOE-R141"
     server.stop()
     with pytest.raises(RetriableError, match="no connection"):
         registry.schemas([ref])
@@ -139,10 +139,10 @@ def test_refusals_stop_and_tell_no_secret() -> None:
         ref, _ = server.register("orders-value", INT)
         right = client(server, **{"basic.auth.user.info": "floe:swordfish"})
         assert right.schemas([ref]) == {ref: WriterSchema("AVRO", INT)}
-        with pytest.raises(SetupError) as told:
+        with pytest.raises(SetupError) as reported:
             client(server, **{"basic.auth.user.info": "floe:wrong-one"}).schemas([ref])
-        assert told.value.code == "FLOE-E112"
-        assert "wrong-one" not in str(told.value)
+        assert reported.value.code == "FLOE-E112"
+        assert "wrong-one" not in str(reported.value)
         server.state.status = 404
         with pytest.raises(SetupError, match="is that of a schema registry"):
             right.schemas([ref + 1])
@@ -161,14 +161,14 @@ def test_a_batch_that_is_tried_again_spends_its_patience_once(server: RegistrySe
     """What a batch has waited counts in whichever process its next try runs, and schemas that are known stay known."""
     settings = {"url": server.url, "unknown.schema.patience.ms": "600"}
     known, _ = server.register("orders-value", INT)
-    patient, tired = registry_of(settings), registry_of(less_patient(settings, 0.7))
+    patient, tired = registry_of(settings), registry_of(with_less_time(settings, 0.7))
     assert patient is tired, "one registry a process, however patient"
     began = time.monotonic()
     assert isinstance(tired.schemas([7])[7], UnknownSchema)
     assert time.monotonic() - began < 0.5
-    assert less_patient({}, 1.0) == {}
-    assert patience_of(less_patient(settings, 0.2)) == pytest.approx(0.4)
+    assert with_less_time({}, 1.0) == {}
+    assert retry_for_s_of(with_less_time(settings, 0.2)) == pytest.approx(0.4)
     registry_of(settings).schemas([known])
     asked = len(server.state.requests)
-    registry_of(less_patient(settings, 1)).schemas([known])
+    registry_of(with_less_time(settings, 1)).schemas([known])
     assert len(server.state.requests) == asked

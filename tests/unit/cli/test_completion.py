@@ -82,7 +82,7 @@ def test_help_is_grouped_by_task() -> None:
     titles = [line[:-1] for line in shown.splitlines() if line.endswith(":") and not line.startswith(" ")]
     verbs = [line.split()[0] for line in shown.splitlines() if line[:2] == "  " and line[2:3].islower()]
 
-    assert titles == ["Options", *GROUPS] == ["Options", "Write", "Check", "Run", "Watch", "Mend"]
+    assert titles == ["Options", *GROUPS] == ["Options", "Write", "Check", "Run", "Watch", "Repair"]
     assert [verb for verb in verbs if verb in VERBS] == list(VERBS)
     assert sum(map(len, GROUPS.values())) == len(VERBS)
     assert max(map(len, shown.splitlines())) <= 100

@@ -218,7 +218,7 @@ def test_a_difference_is_shown_for_those_who_use_the_template(floe: Floe, librar
     before = Path("pipelines/orders.yaml").read_text()
 
     code, said = floe("diff", "pipelines", "--template", "acme:landing@2", "--exit-code")
-    told = json.loads(floe("diff", "pipelines", "--template", "acme:landing@2", "--json")[1])
+    reported = json.loads(floe("diff", "pipelines", "--template", "acme:landing@2", "--json")[1])
 
     assert floe("diff", "--template", "acme:landing@2", "--exit-code") == (code, said)
     assert floe("diff")[0] == 2
@@ -227,7 +227,7 @@ def test_a_difference_is_shown_for_those_who_use_the_template(floe: Floe, librar
     assert (
         "acme:landing is used by 2 of 2 pipelines: 1 would change, 0 would not load, 1 would stay as they are" in said
     )
-    assert [(each["pipeline"], each["after"]["version"], bool(each["changes"])) for each in told["pipelines"]] == [
+    assert [(each["pipeline"], each["after"]["version"], bool(each["changes"])) for each in reported["pipelines"]] == [
         ("orders", "2.0.0", True),
         ("refunds", "2.0.0", False),
     ]
@@ -278,10 +278,10 @@ def test_links_and_submodules_of_a_repository_are_passed_over(floe: Floe, librar
 )
 def test_arguments_that_are_no_library_are_refused(floe: Floe, arguments: tuple[str, ...], said: str) -> None:
     """git is not asked for what is no name, no allowed address or no tag."""
-    code, told = floe("templates", "lock", *arguments)
+    code, reported = floe("templates", "lock", *arguments)
 
     assert code == 2
-    assert said in told
+    assert said in reported
 
 
 def test_what_cannot_be_fetched_is_told(floe: Floe, library: Repository) -> None:

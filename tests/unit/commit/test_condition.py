@@ -92,7 +92,9 @@ def test_since_when_is_said() -> None:
 def test_what_a_run_said_at_its_end_is_what_to_do() -> None:
     """The remedy of a run that failed is shown, not a general one; where it said none, the general one is."""
     failed = replace(LIVE, live=(), reports=(report(Health.FAILED),))
-    assert pipeline_condition(failed) == Condition(Health.FAILED, "503", "wait", "FLOE-R324", 6_000, 3, is_told=True)
+    assert pipeline_condition(failed) == Condition(
+        Health.FAILED, "503", "wait", "FLOE-R324", 6_000, 3, is_reported=True
+    )
     assert pipeline_condition(replace(LIVE, broken="a gap")).code == "FLOE-R105"
     silent = replace(LIVE, live=(), reports=(replace(report(Health.FAILED), remedy=""),))
     assert pipeline_condition(silent).remedy == "`floe run` goes on from the safe offsets"

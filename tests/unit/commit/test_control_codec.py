@@ -110,8 +110,8 @@ def test_a_commit_complete_is_told_whatever_it_holds(
     assert all(len(encode(piece)) <= limit for piece in pieces)
     bare = replace(event, blocked={}, blocked_pipelines={}, chain={}, valid_through_ms={}, paused=(), request_id="")
     alone = {name for name, link in event.chain.items() if len(encode(replace(bare, chain={name: link}))) <= limit}
-    told = {name: link for piece in pieces for name, link in piece.chain.items()}
-    assert told == {name: link for name, link in event.chain.items() if name in alone} or told == event.chain
+    reported = {name: link for piece in pieces for name, link in piece.chain.items()}
+    assert reported == {name: link for name, link in event.chain.items() if name in alone} or reported == event.chain
     assert {n: at for piece in pieces for n, at in piece.valid_through_ms.items()} == event.valid_through_ms
     held = [pause for piece in pieces for pause in piece.paused]
     assert held == [p for p in event.paused if len(encode(replace(bare, paused=(p,)))) <= limit] or held == list(
@@ -123,9 +123,9 @@ def test_a_commit_complete_is_told_whatever_it_holds(
 @pytest.mark.parametrize("reason", ["x" * 700_000, "a file's name \udce9 of another encoding"])
 def test_no_words_of_an_error_end_a_coordinator(reason: str) -> None:
     """Reasons that are too long, or that UTF-8 cannot hold, are told as far as they can be."""
-    told = StateChanged(Subject.TABLE, "shop.t", Health.BLOCKED, reason, "", "", 0, 0, 0, "c")
+    reported = StateChanged(Subject.TABLE, "shop.t", Health.BLOCKED, reason, "", "", 0, 0, 0, "c")
     complete_event = CommitComplete("c", 1, 0, "q", blocked={"shop.t": reason}, blocked_pipelines={"p": reason})
-    for event in (told, complete_event):
+    for event in (reported, complete_event):
         (piece,) = split_information(event)
         assert len(encode(piece)) <= MAX_EVENT_BYTES
 
@@ -278,16 +278,16 @@ def test_a_reader_that_cannot_take_rows_away_stops_at_an_announcement_that_does(
     assert value["version"] == own
     for other in {1, 2, 3} - {own}:
         value["version"] = other
-        with pytest.raises(FloeError) as told:
+        with pytest.raises(FloeError) as reported:
             decode(json.dumps(value).encode())
-        assert told.value.code == "FLOE-R202"
+        assert reported.value.code == "FLOE-R202"
 
 
 def test_a_stall_never_stands_in_the_log_by_its_own_name() -> None:
     """Readers of earlier versions stop at a state that they do not know, so STALLED is no word of an event: neither the
     published schema nor the reader has it."""
-    told = StateChanged(Subject.TABLE, "shop.t", Health.DEGRADED, "", "", "FLOE-R151", 0, 0, 0, "c")
-    text = encode(told).decode()
+    reported = StateChanged(Subject.TABLE, "shop.t", Health.DEGRADED, "", "", "FLOE-R151", 0, 0, 0, "c")
+    text = encode(reported).decode()
     assert "STALLED" not in (Path(__file__).parents[3] / "schemas" / "control-event.v1.schema.json").read_text()
     with pytest.raises(FloeError, match="must be one of"):
         decode(text.replace("DEGRADED", "STALLED").encode())

@@ -25,6 +25,7 @@ from framework.commit.machine.effects import (
     CommitTable,
     Committed,
     Effect,
+    ExaminedTable,
     Input,
     LoadFailed,
     LoadTable,
@@ -32,15 +33,14 @@ from framework.commit.machine.effects import (
     Publish,
     Read,
     Revoked,
-    Stop,
+    StopCoordinator,
     StoreLowWater,
     TableLoaded,
     TableMissing,
     TableProgress,
-    TableView,
     Tick,
 )
-from framework.commit.machine.model import Phase
+from framework.commit.machine.model import TablePhase
 from framework.commit.machine.reporting.health import table_health
 from framework.commit.machine.step import (
     CoordinatorState,
@@ -71,7 +71,7 @@ class Seat:
         assert (self.state, effects) == again, "a state can be stepped twice with one outcome"
         tables = self.state.tables.values()
         assert self.state.pending_files == sum(table.pending_files for table in tables), "sums are those of the tables"
-        assert self.state.committing == sum(table.phase is Phase.COMMITTING for table in tables)
+        assert self.state.committing == sum(table.phase is TablePhase.COMMITTING for table in tables)
         return effects
 
     def read(self, *events: ControlEvent | None) -> tuple[Effect, ...]:
@@ -93,7 +93,7 @@ class Seat:
         return self.feed(Committed(effect.table, effect.commit_id, after, snapshot_id, self.now))
 
 
-def after_commit(effect: CommitTable, snapshot_id: int = 7) -> TableView:
+def after_commit(effect: CommitTable, snapshot_id: int = 7) -> ExaminedTable:
     return replace(
         effect.view,
         snapshot_id=snapshot_id,
@@ -223,7 +223,7 @@ def test_a_conflict_loads_the_table_and_decides_again() -> None:
 
 def test_a_failed_commit_is_decided_again_after_a_growing_pause() -> None:
     """Failures pause one table with back-off; the outcome is read from the table before anything else (invariant 7)."""
-    seat = Seat(Limits(retry_first_ms=1_000, retry_most_ms=4_000, failed_after=3, tell_ms=1 << 40))
+    seat = Seat(Limits(retry_first_ms=1_000, retry_most_ms=4_000, failed_after=3, report_ms=1 << 40))
     seat.read(written("a", 1, interval_ms=180_000), complete("a", 1))
     effects = seat.load() + seat.tick()
     pauses = []
@@ -260,7 +260,7 @@ def pauses_between_looks(seat: Seat, answer: LoadFailed | TableMissing) -> list[
 def test_a_failing_table_is_tried_twice_an_interval(interval_ms: int, longest_ms: int) -> None:
     """However long an outage lasts, a table waits no longer than half its interval for the next attempt, and a minute
     at most: so it is committed again within two intervals after the end of the outage."""
-    seat = Seat(Limits(tell_ms=1 << 40))  # no timer of its own for what is told
+    seat = Seat(Limits(report_ms=1 << 40))  # no timer of its own for what is told
     seat.read(written("a", 1, interval_ms=interval_ms), complete("a", 1))
     (commit,) = commits(seat.load() + seat.tick())
     seat.feed(CommitFailed("db.t", commit.commit_id, "503"))
@@ -275,7 +275,7 @@ def test_a_blocked_table_is_examined_twice_an_interval(interval_ms: int, longest
     """A table that is said to be missing, as catalogs say while their storage is away, is examined again after 5 s, and
     later after half its interval, a minute at most: of 10 s and more, it is committed again within two after it is
     back."""
-    seat = Seat(Limits(tell_ms=1 << 40))
+    seat = Seat(Limits(report_ms=1 << 40))
     seat.read(written("a", 1, interval_ms=interval_ms), complete("a", 1))
     seat.feed(TableMissing("db.t", "no such table"))
     pauses = pauses_between_looks(seat, TableMissing("db.t", "no such table"))
@@ -662,7 +662,7 @@ def test_a_position_that_cannot_be_trusted_stops_the_coordinator(assigned: Assig
     """Invariants 6 and 11: a log that starts above the low-water mark, or an offset of another topic, is refused."""
     state, effects = step(CoordinatorState(), assigned, 0)
     (stop,) = effects
-    assert isinstance(stop, Stop)
+    assert isinstance(stop, StopCoordinator)
     assert word in stop.message
     assert stop.remedy
     assert step(state, Read(10, written("a", 1)), 0) == (state, ())
@@ -676,7 +676,7 @@ def test_without_a_position_a_log_that_lost_its_beginning_needs_proof() -> None:
     effects += seat.load() + seat.tick(60_000, caught_up=False)
     assert commits(effects) == []
     (stop,) = seat.tick()
-    assert isinstance(stop, Stop)
+    assert isinstance(stop, StopCoordinator)
 
 
 def test_without_a_position_a_commit_complete_proves_the_missing_beginning() -> None:
@@ -793,7 +793,7 @@ def test_a_repeat_is_still_a_repeat_for_the_next_coordinator() -> None:
     assert cycle.chain_from(seat.state) == 1
 
 
-def told(effects: tuple[Effect, ...]) -> list[tuple[Health, int, str]]:
+def reported(effects: tuple[Effect, ...]) -> list[tuple[Health, int, str]]:
     """(state, failures, reason) of what is told of tables."""
     events = [e.event for e in effects if isinstance(e, Publish) and isinstance(e.event, StateChanged)]
     return [(event.state, event.failures, event.reason) for event in events]
@@ -808,12 +808,12 @@ def test_a_tables_trouble_is_told_when_it_begins_changes_and_ends() -> None:
     for _ in range(12):
         (commit,) = commits(effects)
         effects = seat.feed(CommitFailed("db.t", commit.commit_id, "503")) + seat.tick() + seat.tick(100_000)
-        said += told(effects)
+        said += reported(effects)
         effects = seat.load()
     assert said == [(Health.DEGRADED, 1, "503"), (Health.FAILED, 10, "503")]
     (commit,) = commits(effects)
-    assert told(seat.commit(commit) + seat.tick()) == [(Health.RUNNING, 0, "")]
-    assert told(seat.tick(1_000_000)) == []
+    assert reported(seat.commit(commit) + seat.tick()) == [(Health.RUNNING, 0, "")]
+    assert reported(seat.tick(1_000_000)) == []
 
 
 def stalls_told(effects: tuple[Effect, ...]) -> list[tuple[Health, str, int]]:
@@ -829,13 +829,13 @@ def test_a_commit_that_gets_no_answer_is_told_once_the_time_is_up_and_over_with_
     seat.read(written("a", 1), complete("a", 1))
     (commit,) = commits(seat.load() + seat.tick())
     began = seat.now
-    assert told(seat.tick(59_000)) == []
+    assert reported(seat.tick(59_000)) == []
     assert next_due_ms(seat.state) == began + 60_000
     assert stalls_told(seat.tick(1_000)) == [(Health.DEGRADED, "FLOE-R151", began)]
     assert table_health(seat.state, seat.state.tables["db.t"])[0] is Health.STALLED
-    assert told(seat.tick(1_000_000)) == []
+    assert reported(seat.tick(1_000_000)) == []
     assert next_due_ms(seat.state) is None
-    assert told(seat.commit(commit) + seat.tick(10_000)) == [(Health.RUNNING, 0, "")]
+    assert reported(seat.commit(commit) + seat.tick(10_000)) == [(Health.RUNNING, 0, "")]
 
 
 def test_a_commit_that_stalls_after_another_has_failed_is_told_as_a_stall() -> None:
@@ -857,7 +857,7 @@ def test_without_a_limit_no_commit_stalls() -> None:
     seat.read(written("a", 1), complete("a", 1))
     assert len(commits(seat.load() + seat.tick())) == 1
     assert next_due_ms(seat.state) is None
-    assert told(seat.tick(10**9)) == []
+    assert reported(seat.tick(10**9)) == []
 
 
 def test_a_table_that_flaps_is_told_at_a_bounded_rate() -> None:
@@ -870,14 +870,14 @@ def test_a_table_that_flaps_is_told_at_a_bounded_rate() -> None:
         effects += seat.load() if batch == 1 else ()
         (commit,) = commits(effects + seat.tick())
         effects = seat.feed(CommitFailed("db.t", commit.commit_id, "503")) + seat.tick() + seat.tick(200)
-        said += len(told(effects))
+        said += len(reported(effects))
         (commit,) = commits(seat.load(progress=progress) + seat.tick())
         progress = commit.progress
         effects = seat.commit(commit) + seat.tick()
-        said += len(told(effects))
+        said += len(reported(effects))
     assert said <= 2 + (100 * 200) // 10_000
     assert next_due_ms(seat.state) is not None
-    said_last = told(seat.tick(10_000))
+    said_last = reported(seat.tick(10_000))
     assert said_last in ([], [(Health.RUNNING, 0, "")])
 
 
@@ -891,8 +891,8 @@ def test_since_when_a_table_is_in_trouble_outlives_the_coordinator() -> None:
     successor = Seat()
     successor.read(written("a", 1), complete("a", 1), event)
     successor.load(schema_id=1, unusable_schema_ids=frozenset({0}))
-    assert told(successor.tick()) == []
-    assert told(successor.tick(5_000) + successor.load() + successor.tick(60_000)) == [(Health.RUNNING, 0, "")]
+    assert reported(successor.tick()) == []
+    assert reported(successor.tick(5_000) + successor.load() + successor.tick(60_000)) == [(Health.RUNNING, 0, "")]
 
 
 def pause(paused: bool = True, pattern: str = "db.*", holds: Holds = Holds.COMMITS) -> PauseChanged:

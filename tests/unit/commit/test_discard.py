@@ -68,9 +68,9 @@ def test_announcements_whose_files_are_gone_are_given_up_with_what_to_read_again
 def test_the_rest_of_a_batch_whose_first_part_was_given_up_comes_in() -> None:
     """Also with a coordinator that begins behind the part that was given up: nobody waits for it any more."""
     parts = [written("a", 1, part=n, parts=2) for n in range(2)]
-    told = {"rows": {"a": 10}, "reason": "gone", "timestamp_ms": 0}
-    today = Discarded("db.t", 0, 1, 1, 1, table_uuids=("uuid-db.t",), batches={"a": (1, 1)}, **told)
-    earlier = Discarded("db.t", 0, 1, 1, 1, **told)  # as it was written before it named batches
+    reported = {"rows": {"a": 10}, "reason": "gone", "timestamp_ms": 0}
+    today = Discarded("db.t", 0, 1, 1, 1, table_uuids=("uuid-db.t",), batches={"a": (1, 1)}, **reported)
+    earlier = Discarded("db.t", 0, 1, 1, 1, **reported)  # as it was written before it named batches
     for low_water, given_up in itertools.product((None, 1), (today, earlier)):
         seat = Seat(low_water=low_water)
         seat.read(*parts, complete("a", 1), given_up)

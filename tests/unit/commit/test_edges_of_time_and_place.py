@@ -12,7 +12,7 @@ from framework.commit.machine.effects import (
     FilesGone,
     PipelineProgress,
     Read,
-    Stop,
+    StopCoordinator,
     TableLoaded,
     TableProgress,
     Tick,
@@ -69,11 +69,11 @@ def test_files_that_may_be_old_are_looked_for_before_they_are_added(old: Ages, a
     seat = Seat()
     seat.now = 2_000_000_000_000
     for batch, age in ((1, old), (2, Ages(ahead_ms=ahead_ms))):
-        told_ms = seat.now - (age.waited_ms or 0) + age.ahead_ms
-        begun_ms = None if age.took_ms is None else told_ms - age.took_ms
+        reported_ms = seat.now - (age.waited_ms or 0) + age.ahead_ms
+        begun_ms = None if age.took_ms is None else reported_ms - age.took_ms
         after_ms = None if age.waited_ms is None else seat.now - age.waited_ms
         for event in (replace(written("a", batch), begun_ms=begun_ms), complete("a", batch)):
-            seat.feed(Read(seat.offset, event, told_ms, None, after_ms))
+            seat.feed(Read(seat.offset, event, reported_ms, None, after_ms))
             seat.offset += 1
     seat.tick()
     (effect,) = commits(seat.load())
@@ -95,7 +95,7 @@ def test_a_mark_that_the_log_does_not_hold_stops_the_coordinator(
     """The stored low-water mark lies above the log's end, or the broker says that the log was cut off below it."""
     assigned = Assigned("c", TOPIC_ID, 0, 10, TOPIC_ID, 10, log_end, truncated, 1)
     state, effects = step(CoordinatorState(), assigned, 0)
-    assert [e.code for e in effects if isinstance(e, Stop)] == (["FLOE-R117"] if stops else [])
+    assert [e.code for e in effects if isinstance(e, StopCoordinator)] == (["FLOE-R117"] if stops else [])
     assert (state.stopped is not None) == stops
 
 
@@ -121,12 +121,12 @@ def test_a_run_that_says_where_it_stands_does_not_say_that_it_has_read_all() -> 
     seat.read(replace(busy, ranges=(*spans, *late), tables=()))
     assert seat.state.pipelines["a"].valid_through_ms == 900
     ends = tuple(replace(r, start=r.end, max_timestamp_ms=None) for r in (*spans, *late))
-    standing = Heartbeat("a", "r2", 1, ends, busy.totals)
-    seat.read(standing)
+    run_status = Heartbeat("a", "r2", 1, ends, busy.totals)
+    seat.read(run_status)
     assert seat.state.pipelines["a"].valid_through_ms == 900
     assert seat.state.pipelines["a"].link is not None
     assert seat.state.pipelines["a"].link.run == "r2"
-    seat.read(replace(standing, batch=2))
+    seat.read(replace(run_status, batch=2))
     assert seat.state.pipelines["a"].valid_through_ms == 5_000
 
 

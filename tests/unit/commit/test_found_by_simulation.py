@@ -8,7 +8,7 @@ from framework.commit.events.event_types import Accounting, SourceRange
 from framework.commit.offset_ranges import OffsetRanges
 from framework.commit.offsets import PartitionFacts
 from framework.commit.recovery.missing import Gap, gaps_from, gaps_of, gaps_text
-from framework.commit.recovery.settle_offsets import Origin, PartitionPlaces, Places, settle
+from framework.commit.recovery.settle_offsets import OffsetsOrigin, PartitionPlaces, PipelineOffsets, settle
 from framework.commit.recovery.table_replay import comes_by_itself, plan_replay
 from framework.errors import DataLossError, StateDisagreement
 from tests.protocol.build import written
@@ -45,16 +45,16 @@ def test_what_comes_by_itself_is_not_replayed() -> None:
     assert plan_replay("db.t", "p", (), named, 0, facts, True, coming).gaps == (named,)
 
 
-def places(*partitions: PartitionPlaces) -> Places:
-    return Places("p", "c", "control", "control-id", 3, 0, Accounting(), "", partitions)
+def places(*partitions: PartitionPlaces) -> PipelineOffsets:
+    return PipelineOffsets("p", "c", "control", "control-id", 3, 0, Accounting(), "", partitions)
 
 
 def test_records_that_only_the_group_knows_are_not_lost_in_silence() -> None:
     """Where retention removed the chain and no table holds any, the group's offset says what would be skipped."""
     one = PartitionPlaces("t", 0, "id", 0, 9, 2, "id")
     with pytest.raises(DataLossError):
-        settle(places(one), Origin.GIVEN, {("t", 0): 5})
-    assert settle(places(one), Origin.GIVEN, {("t", 0): 5}, True).lost == 3
+        settle(places(one), OffsetsOrigin.GIVEN, {("t", 0): 5})
+    assert settle(places(one), OffsetsOrigin.GIVEN, {("t", 0): 5}, True).lost == 3
 
 
 def test_what_tables_hold_beyond_the_log_is_counted_as_repeated() -> None:
@@ -62,5 +62,5 @@ def test_what_tables_hold_beyond_the_log_is_counted_as_repeated() -> None:
     ahead = PartitionPlaces("t", 0, "id", 0, 9, 1, "id", 1, "id", {"db.t": 6})
     moved = PartitionPlaces("t", 1, "id", 0, 9, 4, "id", 4, "id", {"db.t": 4})
     with pytest.raises(StateDisagreement, match="a second time"):
-        settle(places(ahead, moved), Origin.GIVEN, {("t", 1): 5}, allow_loss=True)
-    assert settle(places(ahead, moved), Origin.LOG, {}).repeated == 0
+        settle(places(ahead, moved), OffsetsOrigin.GIVEN, {("t", 1): 5}, allow_loss=True)
+    assert settle(places(ahead, moved), OffsetsOrigin.LOG, {}).repeated == 0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from framework.commit.events.event_types import DataWritten, KeyedChanges, KeysFile
+from framework.commit.events.event_types import DataWritten, KeysFile, UpsertChanges
 from tests.protocol.build import complete, written
 from tests.unit.commit.test_coordinator_step import Seat, commits, paths
 
 
 def keyed(event: DataWritten, keys: str = "keys") -> DataWritten:
-    return replace(event, keyed=KeyedChanges(5, (1,), (KeysFile(f"{keys}-{event.pipeline}-{event.batch}", 3, 10),)))
+    return replace(event, keyed=UpsertChanges(5, (1,), (KeysFile(f"{keys}-{event.pipeline}-{event.batch}", 3, 10),)))
 
 
 def test_each_batch_has_a_commit_to_itself() -> None:

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from framework.adapters.iceberg.files import path_key
-from framework.commit.file_ages import DAY_MS, SAFETY_AGE_MS, YOUNG_MS, Moment, may_be_gone, now_for_orphans_ms
+from framework.commit.file_ages import DAY_MS, SAFETY_AGE_MS, YOUNG_MS, ClockReading, may_be_gone, now_for_orphans_ms
 from framework.commit.recovery import path_keys
 from framework.commit.recovery.orphans import StoredFile, inside, sort_out
 from framework.commit.recovery.path_keys import PathKeys
@@ -80,9 +80,9 @@ def test_no_clock_and_no_sleep_lets_a_missing_file_be_committed(
     """A file is begun at 0, announced after `took`, seen after `waited` and committed `slept` later without a look if it
     seems young; somebody who does not know the log looks for orphans after `looked`. All clocks are off. What was not
     looked for is there: nothing young for the store is removed, and nothing old is added unseen."""
-    told, committed = took, took + waited + slept
+    reported, committed = took, took + waited + slept
     unseen = slept < YOUNG_MS and not may_be_gone(
-        took + waited + coordinator, told + coordinator, told + driver, driver, YOUNG_MS
+        took + waited + coordinator, reported + coordinator, reported + driver, driver, YOUNG_MS
     )
     file = StoredFile("file://x", "/t/data/0.parquet", 1, store)
     now_ms = now_for_orphans_ms(looked + coordinator, looked + store)
@@ -95,8 +95,8 @@ def test_no_clock_and_no_sleep_lets_a_missing_file_be_committed(
 @given(spans, spans, skews)
 def test_a_moment_is_as_long_ago_as_any_clock_says(slept: int, awake: int, set_to: int) -> None:
     """A clock that is set, forth or back, hides no sleep."""
-    then = Moment(10**12, 5_000)
-    now = Moment(10**12 + slept + awake + set_to, 5_000 + slept + awake)
+    then = ClockReading(10**12, 5_000)
+    now = ClockReading(10**12 + slept + awake + set_to, 5_000 + slept + awake)
     assert then.elapsed_ms(now) >= slept + awake
 
 
@@ -115,9 +115,9 @@ def test_what_was_announced_stays_known(rounds: list[frozenset[str]], others: fr
         known = PathKeys()
         for found in rounds:
             known.add(found)
-        told = frozenset[str]().union(*rounds)
-        assert all(key in known for key in told)
-        assert not any(key in known for key in others - told)
+        reported = frozenset[str]().union(*rounds)
+        assert all(key in known for key in reported)
+        assert not any(key in known for key in others - reported)
 
 
 def test_names_take_a_few_bytes_each_however_long_they_are() -> None:

@@ -18,7 +18,7 @@ from framework.commit.pacing import (
     decide_pace,
     records_in_batch,
 )
-from framework.config.spec import Distribution
+from framework.config.spec import DistributionMode
 from framework.plan.model import Transform
 from framework.plan.pace import pace_rules
 from testbed.record_samples import plan, policy
@@ -123,7 +123,7 @@ def test_the_bound_on_bytes_is_that_of_all_tasks() -> None:
     """Only for plans whose rows cross the exchange."""
     usual = plan()
     assert pace_rules(usual).most_sent_bytes is None
-    hashed = plan(defaults=replace(policy(), distribution=Distribution.HASH))
+    hashed = plan(defaults=replace(policy(), distribution=DistributionMode.HASH))
     assert pace_rules(hashed).most_sent_bytes == hashed.read.slices * SENT_BYTES_PER_TASK
 
 
@@ -131,7 +131,7 @@ def test_batches_do_not_grow_where_tasks_hold_their_rows() -> None:
     """A plan with SQL, with a distributed table, or with dead letters in the announcing transaction keeps its batches'
     size."""
     usual = plan()
-    hashed = replace(policy(), distribution=Distribution.HASH)
+    hashed = replace(policy(), distribution=DistributionMode.HASH)
     assert usual.may_grow_batches
     assert not replace(usual, transform=Transform("SELECT * FROM records")).may_grow_batches
     assert not plan(overrides=[("ns.t", hashed)]).may_grow_batches

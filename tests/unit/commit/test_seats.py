@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.commit.events.event_types import CommitComplete, CoordinatorAssigned
-from framework.commit.risks import Seats, SeatWord, recent
-from framework.runtime.coordinator.leadership_changes import SeatHistory
+from framework.commit.risks import LeadershipClaim, LeadershipHistory, recent
+from framework.runtime.coordinator.leadership_changes import RecentLeadership
 
 NAMES = ["a", "b", "c"]
 
 
-def folded(*words: SeatWord) -> tuple[int, ...]:
-    seats = Seats()
+def folded(*words: LeadershipClaim) -> tuple[int, ...]:
+    seats = LeadershipHistory()
     for word in words:
         seats = seats.after(word)
     return seats.takeovers_ms
@@ -32,29 +32,29 @@ def test_each_assignment_but_the_first_is_a_takeover_whatever_is_told_in_between
     """Of coordinators that tell when they begin, every beginning after the first counts once: silent ones, one that
     gets the seat again, and with late words of others in between."""
     begun: set[str] = set()
-    words: list[SeatWord] = []
+    words: list[LeadershipClaim] = []
     for number, (who, late) in enumerate(turns):
-        words.append(SeatWord(who, 10 * number, begins=True))
+        words.append(LeadershipClaim(who, 10 * number, begins=True))
         begun.add(who)
-        words += [SeatWord(each, 10 * number + 1) for each in late if each in begun]
+        words += [LeadershipClaim(each, 10 * number + 1) for each in late if each in begun]
     assert folded(*words) == tuple(10 * number for number in range(1, len(turns)))
 
 
 def test_those_of_older_versions_count_when_another_one_speaks() -> None:
     """Without a word at its beginning, a coordinator counts when it says something behind another one; what one said
     before that, by its time, says nothing new."""
-    a, b = SeatWord("a", 10), SeatWord("b", 20)
+    a, b = LeadershipClaim("a", 10), LeadershipClaim("b", 20)
     assert folded(a, replace(a, at_ms=15), b, replace(b, at_ms=25)) == (20,)
     assert folded(a, b, a) == (20,)
     assert folded(a, b, replace(a, at_ms=30)) == (20, 30)
-    assert folded(SeatWord("", 5), a) == ()
+    assert folded(LeadershipClaim("", 5), a) == ()
 
 
 def test_one_that_reads_again_by_itself_is_no_takeover() -> None:
     """A coordinator that gives the seat up to read a part of the log again, and gets it, changes nothing; if another one
     had it meanwhile, it does."""
-    again = SeatWord("a", 20, begins=True, reads_again=True)
-    a, b = SeatWord("a", 10, begins=True), SeatWord("b", 15, begins=True)
+    again = LeadershipClaim("a", 20, begins=True, reads_again=True)
+    a, b = LeadershipClaim("a", 10, begins=True), LeadershipClaim("b", 15, begins=True)
     assert folded(a, again) == ()
     assert folded(a, b, again) == (15, 20)
 
@@ -69,12 +69,12 @@ def test_the_owner_knows_what_came_before_it_began_to_read() -> None:
     before what it has heard meanwhile."""
     may_read = threading.Event()
 
-    def read(first: int, below: int) -> list[SeatWord]:
+    def read(first: int, below: int) -> list[LeadershipClaim]:
         assert (first, below) == (7, 20)
         may_read.wait(10)
-        return [SeatWord(name, at, begins=True) for name, at in (("a", 1), ("b", 2))]
+        return [LeadershipClaim(name, at, begins=True) for name, at in (("a", 1), ("b", 2))]
 
-    history = SeatHistory(read)
+    history = RecentLeadership(read)
     history.begins(7, 20, 30)
     for _ in range(500):
         history.hear(CommitComplete("a", 0, 1))
@@ -90,14 +90,14 @@ def test_a_look_that_fails_hides_nothing_and_is_tried_again(failures: int, takeo
     """What is heard counts meanwhile; what came before counts once it can be read, and not if that never succeeds."""
     may_read, asked = threading.Event(), []
 
-    def fails(first: int, below: int) -> list[SeatWord]:
+    def fails(first: int, below: int) -> list[LeadershipClaim]:
         may_read.wait(10)
         asked.append(first)
         if len(asked) <= failures:
             raise OSError
-        return [SeatWord("a", 1, begins=True)]
+        return [LeadershipClaim("a", 1, begins=True)]
 
-    history = SeatHistory(fails, pauses_s=(0.0, 0.0))
+    history = RecentLeadership(fails, pauses_s=(0.0, 0.0))
     history.begins(7, 20, 30)
     for name, at_ms in (("c", 3), ("d", 4)):
         history.hear(CoordinatorAssigned(name, at_ms))
@@ -109,5 +109,5 @@ def test_a_look_that_fails_hides_nothing_and_is_tried_again(failures: int, takeo
 
 def _join() -> None:
     for thread in threading.enumerate():
-        if thread.name == "seat-history":
+        if thread.name == "leadership-history":
             thread.join(10)

@@ -13,29 +13,29 @@ from framework.commit.deleted_keys import (
     FAN_OUT,
     FORGET,
     MOST_KEYS,
-    SUMMARY_TOMBSTONES,
+    SUMMARY_DELETED_KEYS,
     Remembered,
     after_commit,
+    deleted_keys_summary,
     expired,
     groups_to_merge,
     mark_of,
     parse,
     text_of,
-    tombstones_summary,
 )
-from framework.commit.events.event_types import KeyedChanges, TombstoneFile, Tombstones
+from framework.commit.events.event_types import DeletedKeysChange, DeletedKeysFile, UpsertChanges
 from framework.errors import StateDisagreement
 from tests.protocol.strategies import tombstone_files
 
 
-def file(name: str, keys: int = 1, newest_ms: int = 0) -> TombstoneFile:
-    return TombstoneFile(name, keys, 100, newest_ms)
+def file(name: str, keys: int = 1, newest_ms: int = 0) -> DeletedKeysFile:
+    return DeletedKeysFile(name, keys, 100, newest_ms)
 
 
-def batch(known: str = "", added: str = "", removed: str = "", order_id: int = 3) -> KeyedChanges:
+def batch(known: str = "", added: str = "", removed: str = "", order_id: int = 3) -> UpsertChanges:
     """Of files that have names of one letter."""
-    return KeyedChanges(
-        1, (2, 1), (), tombstones=Tombstones(order_id, tuple(known), tuple(map(file, added)), tuple(removed))
+    return UpsertChanges(
+        1, (2, 1), (), tombstones=DeletedKeysChange(order_id, tuple(known), tuple(map(file, added)), tuple(removed))
     )
 
 
@@ -77,7 +77,7 @@ def test_a_commit_adds_and_removes_files() -> None:
     ],
 )
 def test_a_batch_that_was_compared_with_something_else_is_refused(
-    text: str | None, change: KeyedChanges, words: str
+    text: str | None, change: UpsertChanges, words: str
 ) -> None:
     """What it would have lost to may be among what is missing."""
     with pytest.raises(StateDisagreement, match=words):
@@ -88,19 +88,21 @@ def test_what_was_given_up_begins_anew() -> None:
     """Also for a batch that was compared with what a person gave up meanwhile."""
     assert parse(f" {FORGET}\n") is None
     assert after_commit(FORGET, [batch("ab", "c")]) == replace(HELD, files=(file("c"),))
-    assert tombstones_summary(FORGET, []) == {}
+    assert deleted_keys_summary(FORGET, []) == {}
 
 
 def test_each_snapshot_has_a_mark_of_what_is_remembered() -> None:
     """Also of a commit without deletes; it is another one for other files and for fewer."""
     held = replace(HELD, files=(*HELD.files, file("c")))
-    assert tombstones_summary(TEXT, []) == {SUMMARY_TOMBSTONES: mark_of(HELD)}
-    assert tombstones_summary(TEXT, [batch("ab", "c")]) == {SUMMARY_TOMBSTONES: mark_of(held)}
-    assert tombstones_summary(None, []) == tombstones_summary("damaged", []) == {}
+    assert deleted_keys_summary(TEXT, []) == {SUMMARY_DELETED_KEYS: mark_of(HELD)}
+    assert deleted_keys_summary(TEXT, [batch("ab", "c")]) == {SUMMARY_DELETED_KEYS: mark_of(held)}
+    assert deleted_keys_summary(None, []) == deleted_keys_summary("damaged", []) == {}
     assert (
-        tombstones_summary(None, [], "2 x") == tombstones_summary("damaged", [], "2 x") == {SUMMARY_TOMBSTONES: "2 x"}
+        deleted_keys_summary(None, [], "2 x")
+        == deleted_keys_summary("damaged", [], "2 x")
+        == {SUMMARY_DELETED_KEYS: "2 x"}
     )
-    assert tombstones_summary(FORGET, [], "2 x") == {}
+    assert deleted_keys_summary(FORGET, [], "2 x") == {}
     others = [replace(HELD, files=files) for files in ((), (file("a"),), (file("a"), file("x")))]
     assert len({mark_of(each) for each in (HELD, held, *others)}) == 5
 

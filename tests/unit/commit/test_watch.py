@@ -10,7 +10,7 @@ from framework.commit.events.event_types import (
     PauseChanged,
     StopRequested,
 )
-from framework.commit.watch import Waiting, Watch, hold_reason
+from framework.commit.watch import PipelineBacklog, Watch, hold_reason
 from tests.protocol.build import complete, heartbeat, offsets_set, written
 
 
@@ -48,14 +48,14 @@ def test_what_waits_is_counted_by_batch_and_ends_with_commits_or_the_low_water_m
     """Batches, bytes and files of one pipeline; a commit takes what is below its control offset, of every pipeline."""
     events = (written("a", 1), written("a", 1, "db.u", files=2), complete("a", 1), written("b", 1), written("a", 2))
     seen = watch(*events)
-    assert seen.waiting("a") == Waiting(2, 400, 4, 2, "db.t")
+    assert seen.waiting("a") == PipelineBacklog(2, 400, 4, 2, "db.t")
     seen.observe(5, committed("db.t", 4))
-    assert seen.waiting("a") == Waiting(2, 300, 3, 2, "db.u")
-    assert seen.waiting("b") == Waiting()
+    assert seen.waiting("a") == PipelineBacklog(2, 300, 3, 2, "db.u")
+    assert seen.waiting("b") == PipelineBacklog()
     seen.observe(6, CommitComplete("c", 3, 0))
-    assert seen.waiting("a") == Waiting(1, 100, 1, 1, "db.t")
+    assert seen.waiting("a") == PipelineBacklog(1, 100, 1, 1, "db.t")
     seen.everything_is_in(7)
-    assert seen.waiting("a") == Waiting()
+    assert seen.waiting("a") == PipelineBacklog()
 
 
 def test_what_repeats_a_batch_is_not_the_newest_that_a_table_must_hold() -> None:
@@ -64,18 +64,18 @@ def test_what_repeats_a_batch_is_not_the_newest_that_a_table_must_hold() -> None
     end = complete("a", 2)
     again = written("a", 2, "db.u")
     assert set(watch(written("a", 2), end, again).newest("a")) == {"uuid-db.t"}
-    told = CommitComplete("c", 0, 0, chain={"a": heartbeat("a", 2, 0)})
-    assert watch(told, again).newest("a") == {}
-    assert watch(told, offsets_set("a", 3, 0), written("a", 4, "db.u")).newest("a")["uuid-db.u"].batch == 4
+    reported = CommitComplete("c", 0, 0, chain={"a": heartbeat("a", 2, 0)})
+    assert watch(reported, again).newest("a") == {}
+    assert watch(reported, offsets_set("a", 3, 0), written("a", 4, "db.u")).newest("a")["uuid-db.u"].batch == 4
 
 
 def test_a_pipeline_is_held_at_its_limits_and_says_why() -> None:
     """Neither more batches nor more bytes than the limits wait."""
-    assert hold_reason(Waiting(9, 99, 1, 1, "db.t"), 10, 100) is None
-    for over in (Waiting(10, 0, 5, 2, "db.t"), Waiting(1, 100, 5, 2, "db.t")):
+    assert hold_reason(PipelineBacklog(9, 99, 1, 1, "db.t"), 10, 100) is None
+    for over in (PipelineBacklog(10, 0, 5, 2, "db.t"), PipelineBacklog(1, 100, 5, 2, "db.t")):
         reason = hold_reason(over, 10, 100)
         assert reason is not None
         assert "db.t" in reason
-    assert hold_reason(Waiting(10, 3 << 30, 5, 2, "db.t"), 10, 6 << 30) == (
+    assert hold_reason(PipelineBacklog(10, 3 << 30, 5, 2, "db.t"), 10, 6 << 30) == (
         "10 batches with 3.0 GiB in 5 files wait for 2 tables, the oldest for db.t; the limits are 10 batches and 6.0 GiB"
     )

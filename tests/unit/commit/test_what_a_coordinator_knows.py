@@ -16,7 +16,7 @@ from framework.commit.machine.effects import (
     CommitTable,
     Effect,
     PipelineProgress,
-    Stop,
+    StopCoordinator,
     TableMissing,
     TableProgress,
 )
@@ -114,7 +114,7 @@ def test_what_was_not_kept_in_memory_ends_with_the_recorded_progress(recorded: i
 
 def test_pauses_after_conflicts_begin_short_and_double() -> None:
     """The fourth conflict in a row waits a moment, each further one twice as long, up to a bound."""
-    limits = Limits(conflict_patience=3, conflict_first_ms=100, conflict_most_ms=400)
+    limits = Limits(immediate_conflict_retries=3, conflict_first_ms=100, conflict_most_ms=400)
     seat = Seat(limits)
     seat.read(written("a", 1, interval_ms=180_000), complete("a", 1))
     effects = seat.load() + seat.tick()
@@ -157,7 +157,7 @@ def test_the_report_says_what_is_known() -> None:
     seat.read(written("a", 3), complete("a", 3))
     assert (snapshot(seat.state).pipelines["a"].state, snapshot(seat.state).pipelines["b"].state) == ("blocked", "ok")
     stopped, (stop,) = step(CoordinatorState(), Assigned("c", TOPIC_ID, 9, 5, TOPIC_ID), 0)
-    assert isinstance(stop, Stop)
+    assert isinstance(stop, StopCoordinator)
     assert (snapshot(stopped).state, snapshot(stopped).reason) == ("stopped", stop.message)
     assert snapshot(CoordinatorState()).state == "waiting"
 
@@ -226,8 +226,12 @@ def test_the_interval_counts_from_a_predecessors_commit() -> None:
     files."""
     for told_first in (True, False):
         seat = Seat()
-        told = CommitToTable("db.t", "uuid-db.t", 1, "c0", 0, 1, 1, seat.now - 400)
-        events = [told, written("a", 1), complete("a", 1)] if told_first else [written("a", 1), told, complete("a", 1)]
+        reported = CommitToTable("db.t", "uuid-db.t", 1, "c0", 0, 1, 1, seat.now - 400)
+        events = (
+            [reported, written("a", 1), complete("a", 1)]
+            if told_first
+            else [written("a", 1), reported, complete("a", 1)]
+        )
         seat.read(*events)
         seat.load()
         assert commits(seat.tick()) == []
@@ -255,9 +259,9 @@ def test_a_cycle_tells_the_chains_that_moved() -> None:
     (first,) = committing(seat, "db.t")
     seat.commit(first)
     (second,) = committing(seat, "db.u")
-    (told,) = published(seat.commit(second), CommitComplete)
-    assert isinstance(told, CommitComplete)
-    assert set(told.chain) == {"to-db.u"}
+    (reported,) = published(seat.commit(second), CommitComplete)
+    assert isinstance(reported, CommitComplete)
+    assert set(reported.chain) == {"to-db.u"}
     seat.read(offsets_set("to-db.t", 2, STEP))
     link = seat.state.pipelines["to-db.t"].link
     assert link is not None

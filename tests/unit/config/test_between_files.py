@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import random
+from fnmatch import fnmatchcase
+
 import pytest
 
 from framework.config.load import load_pipelines
+from framework.config.names.common_names import common_name, of_glob
 from tests.unit.config.in_memory import world
 
 FILE = """apiVersion: floe/v1
@@ -113,3 +118,57 @@ def test_templates_that_lead_elsewhere_are_right(other: str) -> None:
     own = pipeline("own", "shop.customers", UPSERT)
 
     assert codes(own, other, code="FLOE-C462") == [[], []]
+
+
+@BOTH_ORDERS
+@pytest.mark.parametrize(
+    ("appends", "upserts"),
+    [
+        (pipeline("own", "shop.{type}s"), pipeline("other", "shop.{kind}", UPSERT)),
+        (pipeline("own", "shop.{type}_events"), pipeline("other", "shop.order{kind}s", UPSERT)),
+        (pipeline("own", "shop.{type}", allowed="shop.eu_*"), pipeline("other", "shop.{kind}_x", UPSERT)),
+        (
+            pipeline("own", "shop.{type}"),
+            pipeline("other", "shop.{kind}") + "  overrides: [{match: shop.cust*, write: {mode: upsert, key: [id]}}]\n",
+        ),
+    ],
+    ids=["one ends in s", "beginning and end", "inside of what is allowed", "by an override"],
+)
+def test_templates_that_may_meet_in_an_upsert_table_are_refused(appends: str, upserts: str, first: bool) -> None:
+    """In either order of the files, at the one that appends; the message names a table that both can make."""
+    if "overrides" in upserts:
+        upserts = upserts.replace("tables: {defaults: {write: {mode: append}}}\n", "tables:\n")
+    texts = (appends, upserts) if first else (upserts, appends)
+
+    assert codes(*texts, code="FLOE-C462") == ([["FLOE-C462"], []] if first else [[], ["FLOE-C462"]])
+
+
+@pytest.mark.parametrize(
+    ("appends", "upserts"),
+    [
+        (pipeline("own", "shop.{type}s"), pipeline("other", "shop.{kind}_t", UPSERT)),
+        (
+            pipeline("own", "shop.{type}", allowed="shop.eu_*"),
+            pipeline("other", "shop.{kind}", UPSERT, allowed="shop.us*"),
+        ),
+        (pipeline("own", "shop.{type}"), pipeline("other", "shop.{kind}")),
+        (pipeline("own", "shop.{type}", UPSERT), pipeline("other", "shop.{kind}", UPSERT)),
+    ],
+    ids=["other ends", "apart by what is allowed", "both append", "both upsert"],
+)
+def test_templates_that_cannot_meet_are_right(appends: str, upserts: str) -> None:
+    """Two that upsert are left to the tables, which record their owners: they may read different records."""
+    assert codes(appends, upserts, code="FLOE-C462") == [[], []]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_common_name_is_one_of_all_patterns(seed: int) -> None:
+    """What is found matches each pattern, and where nothing is found no short name does."""
+    pick = random.Random(seed)
+    globs = ["".join(pick.choice("ab*?.") for _ in range(pick.randrange(1, 6))) for _ in range(3)]
+    name = common_name([of_glob(glob) for glob in globs])
+    if name is not None:
+        assert all(fnmatchcase(name, glob) for glob in globs)
+    else:
+        names = ("".join(each) for size in range(6) for each in itertools.product("ab.x", repeat=size))
+        assert not any(all(fnmatchcase(each, glob) for glob in globs) for each in names)

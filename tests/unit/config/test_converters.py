@@ -58,8 +58,8 @@ def test_each_setting_has_a_home_or_is_named(base: dict[str, str], option: str) 
     key = f"value.converter.{option}"
     imported = import_connector("one", {**base, key: DOCUMENTED.get(option, "1")}, allow_partial=True)
 
-    told = {note.key for note in imported.notes} | set(imported.target_keys) | {todo.key for todo in imported.todos}
-    assert key in told
+    reported = {note.key for note in imported.notes} | set(imported.target_keys) | {todo.key for todo in imported.todos}
+    assert key in reported
     assert "hidden" not in str(imported)
 
 
@@ -190,7 +190,7 @@ def test_what_only_connect_allows_is_refused_by_its_name(
 
 
 @pytest.mark.parametrize(
-    ("field", "told"),
+    ("field", "reported"),
     [
         ({"type": ["null", "int"], "default": None}, None),
         ({"type": ["null", "int"], "default": 7}, "default where the record has null"),
@@ -204,7 +204,9 @@ def test_what_only_connect_allows_is_refused_by_its_name(
         ({"type": ["null", "shop.Order"]}, "holds itself"),
     ],
 )
-def test_a_field_of_avro_that_the_sink_writes_otherwise_is_named(field: dict[str, object], told: str | None) -> None:
+def test_a_field_of_avro_that_the_sink_writes_otherwise_is_named(
+    field: dict[str, object], reported: str | None
+) -> None:
     """What Connect makes of a field by its type, its attributes or its default is refused with the field's path."""
     schema = {
         "type": "record",
@@ -214,10 +216,10 @@ def test_a_field_of_avro_that_the_sink_writes_otherwise_is_named(field: dict[str
 
     found = difference(schema)
 
-    assert (found is None) is (told is None)
-    if found is not None and told is not None:
+    assert (found is None) is (reported is None)
+    if found is not None and reported is not None:
         assert found[0] == "f"
-        assert told in found[1]
+        assert reported in found[1]
 
 
 @pytest.mark.parametrize(

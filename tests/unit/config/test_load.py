@@ -8,13 +8,13 @@ import pytest
 
 from framework.config.load import load_pipelines
 from framework.config.spec import (
-    Case,
-    Condition,
     ErrorPolicy,
     EvolveMode,
     FieldHint,
+    NameCase,
     PartitionFieldSpec,
     PipelineSpec,
+    RouteCondition,
     RouteMode,
     SecretRef,
     TablePolicy,
@@ -81,7 +81,7 @@ trigger: {every: 2m}
         FieldHint("price", "decimal(10, 2)"),
     )
     assert spec.source.metadata_columns == ("topic", "timestamp")
-    assert spec.routes.rules[0].when == Condition(field="type", equals=5)
+    assert spec.routes.rules[0].when == RouteCondition(field="type", equals=5)
     assert spec.routes.max_new_tables_per_hour == 7
     defaults = spec.tables.defaults
     assert defaults.create.partition_by == (PartitionFieldSpec("at", "day"), PartitionFieldSpec("price", "bucket", 16))
@@ -89,7 +89,7 @@ trigger: {every: 2m}
     assert (defaults.commit.interval_ms, defaults.commit.max_bytes, defaults.commit.max_rows) == (90_000, 1 << 30, 5)
     override = spec.tables.policy_for("vip.p_eu")
     assert (override.commit.interval_ms, override.commit.max_bytes) == (500, 1 << 30)
-    assert (override.evolve.columns, override.case) == (EvolveMode.FREEZE, Case.SENSITIVE)
+    assert (override.evolve.columns, override.case) == (EvolveMode.FREEZE, NameCase.SENSITIVE)
     assert override.create == defaults.create
     assert spec.errors.policy is ErrorPolicy.FAIL
     assert spec.trigger_every_ms == 120_000

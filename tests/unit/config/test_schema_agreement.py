@@ -225,7 +225,9 @@ def test_schema_defaults_are_those_of_the_spec() -> None:
         "connection": "main",
         "starting_offsets": kafka.starting_offsets,
         "on_data_loss": kafka.on_data_loss,
+        "max_record_bytes": "32MiB",
     }
+    assert kafka.max_record_bytes == 32 * 1024**2
     assert defaults(top["commit"]) == {
         "control_topic": PipelineSpec.control_topic,
         "max_waiting_batches": PipelineSpec.max_waiting_batches,

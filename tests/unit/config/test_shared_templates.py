@@ -34,21 +34,21 @@ def used(text: str, parameters: str, **files: str) -> LoadResult:
 
 def places(result: LoadResult) -> list[tuple[str, str]]:
     """Where each finding is told, as the text there, and the file and line of the template below it."""
-    told = []
+    reported = []
     for finding in result.diagnostics:
         assert finding.span is not None
         assert finding.excerpt is not None
         at = finding.excerpt[finding.span.column - 1 : finding.span.end_column - 1]
         below = finding.template
-        told.append((at, f"{below.span.file}:{below.span.line}" if below else ""))
-    return told
+        reported.append((at, f"{below.span.file}:{below.span.line}" if below else ""))
+    return reported
 
 
 SOURCE = "  source: {kafka: {topics: [orders]}}\n"
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "reported"),
     [
         ('  trigger: {every: "${param.topic}"}', "often"),
         ('  trigger: {every: "{{ param.topic }}"}', "often"),
@@ -57,14 +57,14 @@ SOURCE = "  source: {kafka: {topics: [orders]}}\n"
         ('  trigger: {every: "${param.topic}${param.other}"}', "parameters"),
     ],
 )
-def test_a_wrong_parameter_is_told_where_it_is_given(line: str, told: str) -> None:
+def test_a_wrong_parameter_is_told_where_it_is_given(line: str, reported: str) -> None:
     """A value that a template makes of a parameter is told at the pipeline's line, with the template's line below it."""
     parameters = "topic: {type: string, description: A.}\n  other: {type: string, description: B.}"
 
     text = template(SOURCE + line, parameters)
     number = next(number for number, line in enumerate(text.splitlines(), start=1) if "trigger" in line)
 
-    assert places(used(text, "topic: often, other: never")) == [(told, f"templates/land.yaml:{number}")]
+    assert places(used(text, "topic: often, other: never")) == [(reported, f"templates/land.yaml:{number}")]
 
 
 def test_a_wrong_parameter_of_an_included_part_is_told_where_it_is_given() -> None:
@@ -77,18 +77,18 @@ def test_a_wrong_parameter_of_an_included_part_is_told_where_it_is_given() -> No
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "reported"),
     [
         ("  trigger: {every: often}", "often"),
         ('  trigger: {every: "${param.pace}"}', '"${param.pace}"'),
         ('  trigger: {evry: "${param.topic}"}', "evry"),
     ],
 )
-def test_what_no_parameter_made_is_told_in_the_template(body: str, told: str) -> None:
+def test_what_no_parameter_made_is_told_in_the_template(body: str, reported: str) -> None:
     """Mistakes of the template, its defaults among them, are told at its own lines."""
     parameters = "topic: {type: string, description: A.}\n  pace: {type: string, description: B., default: often}"
 
-    assert places(used(template(SOURCE + body, parameters), "topic: 1m")) == [(told, "")]
+    assert places(used(template(SOURCE + body, parameters), "topic: 1m")) == [(reported, "")]
 
 
 def test_every_format_names_the_template_s_line() -> None:
@@ -125,10 +125,10 @@ def test_a_run_tells_its_template() -> None:
     """The template in a run's own record is that of its pipeline; a record without one, or of another form, has none."""
     use = TemplateUse("acme:land", "1.2.0", "sha256:00")
 
-    def told(**plan: object) -> TemplateUse | None:
+    def reported(**plan: object) -> TemplateUse | None:
         return template_of(Deployed("orders", "run", "sha256:00", plan, "1", 0))
 
-    assert told(template={"name": use.name, "version": use.version, "hash": use.hash}) == use
-    assert told() is None
-    assert told(template={"name": use.name, "version": 1}) is None
+    assert reported(template={"name": use.name, "version": use.version, "hash": use.hash}) == use
+    assert reported() is None
+    assert reported(template={"name": use.name, "version": 1}) is None
     assert template_of(None) is None

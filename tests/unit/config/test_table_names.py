@@ -18,7 +18,7 @@ from framework.config.names.table_names import (
     reachable,
     template_glob,
 )
-from framework.config.spec import Case, RouteRule, TablePolicy, TablesSpec
+from framework.config.spec import NameCase, RouteRule, TablePolicy, TablesSpec
 from framework.plan.catalogs import shown_table, used_catalogs
 from framework.record.routing.route import render
 from testbed.record_samples import plan
@@ -31,7 +31,7 @@ OVERRIDES = st.lists(st.tuples(GLOBS, CATALOGS), max_size=4)
 TEMPLATES = st.one_of(IDENTIFIERS, st.builds("{}.{}{{x}}".format, WORDS, st.sampled_from(["", "a", "ab"])))
 
 
-def spec(overrides: list[tuple[str, str]], rest: str, case: Case = Case.INSENSITIVE) -> TablesSpec:
+def spec(overrides: list[tuple[str, str]], rest: str, case: NameCase = NameCase.INSENSITIVE) -> TablesSpec:
     policy = TablePolicy(case=case)
     return TablesSpec(
         replace(policy, catalog=rest), tuple((glob, replace(policy, catalog=catalog)) for glob, catalog in overrides)
@@ -48,9 +48,9 @@ def test_a_full_name_is_taken_apart_into_what_it_was_made_of(catalog: str, ident
     assert as_written(name) == name
 
 
-@given(OVERRIDES, CATALOGS, st.sampled_from(Case), IDENTIFIERS)
+@given(OVERRIDES, CATALOGS, st.sampled_from(NameCase), IDENTIFIERS)
 def test_a_table_has_the_policy_of_its_catalog(
-    overrides: list[tuple[str, str]], rest: str, case: Case, identifier: str
+    overrides: list[tuple[str, str]], rest: str, case: NameCase, identifier: str
 ) -> None:
     """The catalog of a full name is that of the table's policy, whether it is asked for with the catalog or without."""
     tables = spec(overrides, rest, case)
@@ -60,9 +60,9 @@ def test_a_table_has_the_policy_of_its_catalog(
     assert tables.in_one_catalog().full_name(identifier) == identifier
 
 
-@given(OVERRIDES, CATALOGS, st.sampled_from(Case), TEMPLATES, WORDS)
+@given(OVERRIDES, CATALOGS, st.sampled_from(NameCase), TEMPLATES, WORDS)
 def test_records_reach_no_catalog_that_was_not_checked(
-    overrides: list[tuple[str, str]], rest: str, case: Case, template: str, value: str
+    overrides: list[tuple[str, str]], rest: str, case: NameCase, template: str, value: str
 ) -> None:
     """Wherever a record's value leads, the table's catalog is among those that the plan says it uses, and a name that
     is shown with its catalog is the table's own."""
@@ -75,7 +75,7 @@ def test_records_reach_no_catalog_that_was_not_checked(
         write=replace(made.write, dead_letter_table=None),
     )
     values = (value,) if "{" in template else ()
-    name = render(rule, values, made.route, lower=case is Case.INSENSITIVE)
+    name = render(rule, values, made.route, lower=case is NameCase.INSENSITIVE)
     assert name is not None
     assert name == tables.full_name(identifier_of(name))
     assert catalog_of(name) in used_catalogs(made)

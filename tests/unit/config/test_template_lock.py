@@ -62,7 +62,7 @@ def test_a_wrong_lock_is_told_at_its_line() -> None:
     """A pipeline that asks for a library of a wrong lock is refused, with the line of the lock."""
     text = lock_text([ONE]).replace("version: 1", "version: 7")
 
-    assert told("acme:land", text) == [("FLOE-C615", "floe.lock")]
+    assert reported("acme:land", text) == [("FLOE-C615", "floe.lock")]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def files(name: str, lock: str, more: dict[str, str] | None = None, path: str = 
     return world({path: over(PIPELINE, use), "targets/local.yaml": TARGET, **own, **(more or {})})
 
 
-def told(name: str, lock: str) -> list[tuple[str, str]]:
+def reported(name: str, lock: str) -> list[tuple[str, str]]:
     result = load_pipelines(["base.yaml"], None, files(name, lock))[0]
     return [(finding.code, finding.span.file) for finding in result.diagnostics if finding.span]
 

@@ -87,8 +87,8 @@ def test_a_node_knows_the_version_without_an_installed_floe(tmp_path: Path) -> N
             (packages / entry.name).symlink_to(entry)
     script = (
         "from framework.adapters.project.files import real_world; from framework.config.load import load_pipeline; "
-        "from framework.runtime.job import told; "
-        "print(told(load_pipeline('pipelines/shipped.yaml', 'it', real_world(offline=True)).pipeline, '').floe)"
+        "from framework.runtime.job import reported; "
+        "print(reported(load_pipeline('pipelines/shipped.yaml', 'it', real_world(offline=True)).pipeline, '').floe)"
     )
     answer = subprocess.run(
         [sys.executable, "-S", "-c", script],

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import pytest
 
 from framework.adapters.telemetry.run_log import RunLog
-from framework.diagnose.log_lines import Level, Line, LogFormat, rendered, under
+from framework.diagnose.log_lines import Level, LogFormat, LogLine, rendered, under
 from framework.errors import TableBlocked
 
 NOW_S = 1_767_225_600.5
-COMMITTED = Line("committed shop.orders: 30 rows in 1 file, snapshot 7", table="shop.orders", commit="c-1")
-FAILED = Line("batch failed (no answer); attempt 2 follows", Level.WARNING, batch=12)
+COMMITTED = LogLine("committed shop.orders: 30 rows in 1 file, snapshot 7", table="shop.orders", commit="c-1")
+FAILED = LogLine("batch failed (no answer); attempt 2 follows", Level.WARNING, batch=12)
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +65,7 @@ def test_data_of_others_stays_in_its_line(log_format: LogFormat) -> None:
     """Line breaks and control characters in a sentence or a table's name are escaped: one call gives one line."""
     said: list[str] = []
     log = RunLog(log_format, write=said.append)
-    log(Line("a\n2026-01-01T00:00:00.000Z INFO all is well\x1b[2J", table="shop.\x1b]0;x\x07"))
+    log(LogLine("a\n2026-01-01T00:00:00.000Z INFO all is well\x1b[2J", table="shop.\x1b]0;x\x07"))
     log.error(TableBlocked("gone\x1b[2J", place="shop.t"))
 
     assert "\x1b" not in "".join(said)

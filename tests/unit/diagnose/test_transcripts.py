@@ -1,4 +1,4 @@
-"""What `floe explain` says of codes that no file alone can show: what a person sees, and what mends it."""
+"""What `floe explain` says of codes that no file alone can show: what a person sees, and how to repair it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import framework
 from framework.cli.main import floe, run_main, show_error
 from framework.diagnose.codes.catalogue import CODES
 from framework.diagnose.entry import CodeEntry, ShownAs, Transcript
-from framework.diagnose.transcript import mending_lines, seen_lines
+from framework.diagnose.transcript import repair_lines, seen_lines
 from framework.errors import FloeError
 
 SHOWN = [entry for entry in CODES.values() if entry.transcript is not None]
@@ -117,7 +117,7 @@ def test_a_transcript_says_what_the_program_says(entry: CodeEntry) -> None:
 def test_commands_of_a_transcript_exist(entry: CodeEntry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command that was run and those that mend it have verbs, options and arguments that floe takes."""
     monkeypatch.chdir(tmp_path)
-    commands = [shlex.split(line.removeprefix("$ ")) for line in mending_lines(entry) if line.startswith("$ ")]
+    commands = [shlex.split(line.removeprefix("$ ")) for line in repair_lines(entry) if line.startswith("$ ")]
     own = [words[1:] for words in commands if words[0] == "floe"]
 
     assert own, "no command of floe mends it, or shows that it is mended"
@@ -132,14 +132,14 @@ def test_commands_of_a_transcript_exist(entry: CodeEntry, tmp_path: Path, monkey
 def test_lost_announcements_name_the_way_on() -> None:
     """A recreated topic is mended by `floe rebase`; the explanation names it, with the option for copied topics."""
     for code in ("FLOE-R316", "FLOE-R319"):
-        mends = "\n".join(mending_lines(CODES[code]))
-        assert "floe rebase" in mends
-        assert "--same-offsets" in mends
+        repairs = "\n".join(repair_lines(CODES[code]))
+        assert "floe rebase" in repairs
+        assert "--same-offsets" in repairs
         assert "--same-offsets" in CODES[code].text
 
 
 def test_a_code_s_page_shows_the_transcript(capsys: pytest.CaptureFixture[str]) -> None:
-    """`floe explain` prints what was typed, what was printed and what mends it."""
+    """`floe explain` prints what was typed, what was printed and how to repair it."""
     assert run_main(["explain", "R319"]) == 0
 
     shown = capsys.readouterr().out

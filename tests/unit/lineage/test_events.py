@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.commit.events.event_types import Accounting, DataFile, KeyedChanges, KeysFile
-from framework.commit.machine.effects import CommitTable, Committed, PipelineProgress, TableProgress, TableView
+from framework.commit.events.event_types import Accounting, DataFile, KeysFile, UpsertChanges
+from framework.commit.machine.effects import CommitTable, Committed, ExaminedTable, PipelineProgress, TableProgress
 from framework.config.spec import SecretRef
 from framework.lineage.events import run_began, run_ended, table_committed
 from framework.lineage.values import (
@@ -67,11 +67,11 @@ def effect(
     before: dict[str, PipelineProgress] | None,
     after: dict[str, PipelineProgress],
     files: tuple[DataFile, ...] = (),
-    keyed: tuple[KeyedChanges, ...] = (),
+    keyed: tuple[UpsertChanges, ...] = (),
     table: str = "shop.orders",
 ) -> CommitTable:
     progress = None if before is None else TableProgress("control", 10, before)
-    view = TableView(table, "uuid", "main", 1, 3, progress)
+    view = ExaminedTable(table, "uuid", "main", 1, 3, progress)
     return CommitTable(table, view, "commit-1", files, TableProgress("control", 20, after), None, keyed=keyed)
 
 
@@ -79,7 +79,7 @@ def outcome(asked: CommitTable) -> Committed:
     return Committed(asked.table, asked.commit_id, asked.view, 8_000_000_000_000_000_001, 1_700_000_000_123)
 
 
-def told(asked: CommitTable) -> TableCommitted:
+def reported(asked: CommitTable) -> TableCommitted:
     return committed(asked, outcome(asked))
 
 
@@ -90,7 +90,7 @@ def test_a_commit_names_what_it_read_and_what_it_wrote() -> None:
     files = (DataFile("s3://lake/a.parquet", 12, 1000, 0), DataFile("s3://lake/b.parquet", 3, 500, 0))
     asked = effect({"shop": before}, {"shop": after}, files)
 
-    (event,) = table_committed(told(asked), {"shop": "run-1"}, {"shop": PLAN}, TABLE, NAMES)
+    (event,) = table_committed(reported(asked), {"shop": "run-1"}, {"shop": PLAN}, TABLE, NAMES)
 
     check_event(event)
     assert event["eventType"] == "RUNNING"
@@ -132,7 +132,7 @@ def test_rows_of_several_pipelines_are_given_to_none_of_them() -> None:
     """A commit that holds records of two pipelines is an event of each; whose rows they are is not claimed."""
     after = {name: PipelineProgress(1, {name: {"0": 3}}, {name: "t"}) for name in ("one", "two")}
     asked = effect(None, after, (DataFile("f", 6, 10, 0),))
-    found = table_committed(told(asked), {"one": "r1"}, {}, None, NAMES)
+    found = table_committed(reported(asked), {"one": "r1"}, {}, None, NAMES)
     for event, name in zip(found, ("one", "two"), strict=True):
         check_event(event)
         assert [read["name"] for read in event["inputs"]] == [name]
@@ -156,13 +156,13 @@ def test_what_is_not_known_is_not_claimed() -> None:
         (PLAN, None),
     ):
         plans = {"shop": plan} if plan else {}
-        (event,) = table_committed(told(asked), {}, plans, schema, NAMES)
+        (event,) = table_committed(reported(asked), {}, plans, schema, NAMES)
         check_event(event)
         assert "columnLineage" not in event["outputs"][0]["facets"]
         ranges = event["inputs"][0]["inputFacets"]["floe_offsets"]["ranges"]
         assert ranges == [{"partition": 0, "start": None, "end": 4}]
     letters = effect({"shop": before}, {"shop": after}, table="shop.letters")
-    (event,) = table_committed(told(letters), {}, {"shop": PLAN}, TABLE, NAMES)
+    (event,) = table_committed(reported(letters), {}, {"shop": PLAN}, TABLE, NAMES)
     assert event["outputs"][0]["outputFacets"]["floe_commit"]["deadLetters"] is True
     assert "columnLineage" not in event["outputs"][0]["facets"]
 
@@ -193,7 +193,7 @@ def test_a_run_has_one_id_from_begin_to_end(end: RunEnd) -> None:
         RunEnded("shop", "run-1", 2_000, end, "FLOE-R109" if end is RunEnd.FAIL else "", 3, accounting), NAMES
     )
     asked = effect(None, {"shop": PipelineProgress(1, {"orders": {"0": 3}}, {"orders": "t"})})
-    (commit,) = table_committed(told(asked), {"shop": "run-1"}, {}, None, NAMES)
+    (commit,) = table_committed(reported(asked), {"shop": "run-1"}, {}, None, NAMES)
     for event in (began, ended, commit):
         check_event(event)
     assert len({event["run"]["runId"] for event in (began, ended, commit)}) == 1
@@ -230,9 +230,9 @@ def test_whatever_was_committed_is_told_exactly(
     before: dict[str, PipelineProgress] | None, after: dict[str, PipelineProgress], files: list[DataFile], keyed: bool
 ) -> None:
     """Every event is valid, and the ranges of the events are the difference of the records, partition by partition."""
-    changes = (KeyedChanges(1, (1,), (KeysFile("k", 1, 1),), 1, 2, 3),) if keyed else ()
+    changes = (UpsertChanges(1, (1,), (KeysFile("k", 1, 1),), 1, 2, 3),) if keyed else ()
     asked = effect(before, after, tuple(files), changes)
-    commit = told(asked)
+    commit = reported(asked)
     events = table_committed(commit, {}, dict.fromkeys(after, PLAN), TABLE, NAMES)
     found = {}
     for event in events:

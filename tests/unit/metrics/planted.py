@@ -13,11 +13,11 @@ from framework.commit.events.event_types import Accounting, Health
 from framework.metrics.definitions import BATCH_BOUNDS_S
 from framework.metrics.figures import (
     CoordinatorFigures,
-    Distribution,
     Figures,
+    Histogram,
     PartitionFigures,
-    Phase,
     PipelineFigures,
+    RunPhase,
     Service,
     Stall,
     TableFigures,
@@ -37,11 +37,11 @@ def pipeline(minute: int) -> PipelineFigures:
         batch=minute,
         totals=Accounting(read, read),
         partitions=(PartitionFigures("orders", 0, read, 1, read + 10, now_ms - 1_000),),
-        phase=Phase.WAITING,
+        phase=RunPhase.WAITING,
         progress_ms=now_ms,
         stall=None,
-        phase_seconds={Phase.WAITING: minute * 50.0, Phase.WRITING: minute * 10.0},
-        durations=Distribution(BATCH_BOUNDS_S).with_one(3.0),
+        phase_seconds={RunPhase.WAITING: minute * 50.0, RunPhase.WRITING: minute * 10.0},
+        durations=Histogram(BATCH_BOUNDS_S).with_one(3.0),
         announced=minute,
         failed=0,
         waiting_batches=1,
@@ -96,7 +96,7 @@ def _registry_gone(minute: int) -> Figures:
 
 def _poison_schema(minute: int) -> Figures:
     """`errors.policy: fail`: the run ends at the first record, and its last word is what it leaves behind."""
-    return _with_pipeline(well(BEGINS_MIN), state=Health.FAILED, phase=Phase.ENDED)
+    return _with_pipeline(well(BEGINS_MIN), state=Health.FAILED, phase=RunPhase.ENDED)
 
 
 def _blocked_table(minute: int) -> Figures:
@@ -119,8 +119,8 @@ def _group_moved(minute: int) -> Figures:
 
 
 def _hung_task(minute: int) -> Figures:
-    stall = Stall(Phase.WRITING, BEGINS_MIN * 60_000)
-    return _with_pipeline(well(minute), state=Health.STALLED, phase=Phase.WRITING, stall=stall)
+    stall = Stall(RunPhase.WRITING, BEGINS_MIN * 60_000)
+    return _with_pipeline(well(minute), state=Health.STALLED, phase=RunPhase.WRITING, stall=stall)
 
 
 def _dead_letter_flood(minute: int) -> Figures:

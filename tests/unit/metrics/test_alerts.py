@@ -16,7 +16,7 @@ from framework.commit.maintenance.others import OtherMaintainer
 from framework.metrics.alerts import ALERTS, RUNBOOK
 from framework.metrics.dashboard import dashboard
 from framework.metrics.definitions import METRICS
-from framework.metrics.figures import Distribution, Figures
+from framework.metrics.figures import Figures, Histogram
 from framework.metrics.rules_files import RULE_TESTS_FILE, RULES_FILE
 from framework.metrics.samples import samples
 from testbed.servers.promtool import promtool
@@ -33,7 +33,7 @@ def values_by_minute(figures_at: list[Figures]) -> dict[str, list[str]]:
     series: dict[str, list[str]] = {}
     for minute, figures in enumerate(figures_at):
         for sample in samples(figures):
-            if isinstance(sample.value, Distribution):
+            if isinstance(sample.value, Histogram):
                 continue
             pairs = zip(sample.metric.labels, sample.labels, strict=True)
             labels = "".join(f'{label.value}="{value}",' for label, value in pairs)

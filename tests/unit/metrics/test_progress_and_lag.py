@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from framework.commit.offsets import PartitionFacts
-from framework.metrics.figures import Phase, Stall
+from framework.metrics.figures import RunPhase, Stall
 from framework.metrics.lag import MOST_LOOKS, EndsSeen
 from framework.metrics.progress import Progress, stalled_condition
 
@@ -13,29 +13,29 @@ KEY = ("orders", 0)
 def test_a_phase_in_which_nothing_happens_is_a_stall() -> None:
     """A stall begins when something last happened, is noticed once the time is up, and is over with whatever happens
     next."""
-    progress = Progress(Phase.STARTING, 0, 0).enter(Phase.WRITING, 1_000, batch=3)
+    progress = Progress(RunPhase.STARTING, 0, 0).enter(RunPhase.WRITING, 1_000, batch=3)
     assert progress.stall(5_999, 5_000) is None
-    assert progress.stall(6_000, 5_000) == Stall(Phase.WRITING, 1_000)
+    assert progress.stall(6_000, 5_000) == Stall(RunPhase.WRITING, 1_000)
     assert progress.got_on(6_000).stall(10_999, 5_000) is None
-    assert progress.enter(Phase.ANNOUNCING, 6_000).stall(10_999, 5_000) is None
-    assert progress.enter(Phase.ENDED, 6_000).stall(10**9, 5_000) is None
+    assert progress.enter(RunPhase.ANNOUNCING, 6_000).stall(10_999, 5_000) is None
+    assert progress.enter(RunPhase.ENDED, 6_000).stall(10**9, 5_000) is None
 
 
 def test_a_stall_says_where_and_since_when() -> None:
     """The reason names the batch and the phase; a stall before any batch names none."""
-    progress = Progress(Phase.STARTING, 0, 0)
-    condition = stalled_condition(progress, Stall(Phase.STARTING, 0), 77)
+    progress = Progress(RunPhase.STARTING, 0, 0)
+    condition = stalled_condition(progress, Stall(RunPhase.STARTING, 0), 77)
     assert (condition.reason.split(":")[1], condition.since_ms) == (" phase starting", 77)
-    progress = progress.enter(Phase.WRITING, 1, batch=3)
-    assert "batch 3, phase writing" in stalled_condition(progress, Stall(Phase.WRITING, 1), 0).reason
+    progress = progress.enter(RunPhase.WRITING, 1, batch=3)
+    assert "batch 3, phase writing" in stalled_condition(progress, Stall(RunPhase.WRITING, 1), 0).reason
 
 
 def test_times_of_phases_add_up() -> None:
     """The seconds of all phases are those since the beginning, the present phase among them."""
-    progress = Progress(Phase.STARTING, 0, 0)
-    for at_ms, phase in ((2_000, Phase.WAITING), (3_000, Phase.PLANNING), (7_500, Phase.WAITING)):
+    progress = Progress(RunPhase.STARTING, 0, 0)
+    for at_ms, phase in ((2_000, RunPhase.WAITING), (3_000, RunPhase.PLANNING), (7_500, RunPhase.WAITING)):
         progress = progress.enter(phase, at_ms)
-    assert progress.seconds_at(8_000) == {Phase.STARTING: 2.0, Phase.WAITING: 1.5, Phase.PLANNING: 4.5}
+    assert progress.seconds_at(8_000) == {RunPhase.STARTING: 2.0, RunPhase.WAITING: 1.5, RunPhase.PLANNING: 4.5}
 
 
 def looked(*looks: tuple[int, int], position: int = 0) -> EndsSeen:

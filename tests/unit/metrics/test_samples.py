@@ -14,9 +14,9 @@ from framework.adapters.telemetry.metrics_registry import registry_of_samples
 from framework.commit.events.event_types import Health
 from framework.commit.maintenance.health import Need, TableHealth
 from framework.metrics import definitions as d
-from framework.metrics.definitions import LABELS, METRICS, OTHERS, Kind, Label, Metric
-from framework.metrics.figures import CoordinatorFigures, Distribution, Figures, PartitionFigures, TableFigures
-from framework.metrics.samples import MAX_PARTITIONS, MAX_REASONS, Sample, samples
+from framework.metrics.definitions import LABELS, METRICS, OTHERS, Label, Metric, MetricKind
+from framework.metrics.figures import CoordinatorFigures, Figures, Histogram, PartitionFigures, TableFigures
+from framework.metrics.samples import MAX_PARTITIONS, MAX_REASONS, MetricSample, samples
 from tests.unit.metrics.planted import FAULTS, well
 
 # Version 1 of the contract. A line goes from here in a new version only, and a new one names its version.
@@ -55,15 +55,15 @@ def full(minute: int = 20) -> Figures:
     owner = replace(
         figures.coordinators[0],
         tables=(replace(figures.coordinators[0].tables[0], health=HEALTH, measured_ms=60_000),),
-        durations={"default": Distribution(d.COMMIT_BOUNDS_S).with_one(0.3)},
+        durations={"default": Histogram(d.COMMIT_BOUNDS_S).with_one(0.3)},
         oldest_request_ms={"default": 1},
     )
     pipeline = replace(figures.pipelines[0], dead_letters={("decode", "FLOE-D101"): 2}, dropped={"rule": 3})
     return replace(figures, pipelines=(pipeline,), coordinators=(owner,))
 
 
-def of(found: tuple[Sample, ...], metric: Metric) -> dict[tuple[str, ...], float]:
-    return {s.labels: s.value for s in found if s.metric is metric and not isinstance(s.value, Distribution)}
+def of(found: tuple[MetricSample, ...], metric: Metric) -> dict[tuple[str, ...], float]:
+    return {s.labels: s.value for s in found if s.metric is metric and not isinstance(s.value, Histogram)}
 
 
 def test_every_metric_of_the_contract_is_shown_and_no_other() -> None:
@@ -78,8 +78,8 @@ def test_every_metric_of_the_contract_is_shown_and_no_other() -> None:
 def test_names_and_labels_keep_the_conventions() -> None:
     """Counters end in `_total`, others do not; a unit is in the name; each label is allowed and explained."""
     for metric in METRICS:
-        assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER), metric.name
-        assert bool(metric.bounds_s) == (metric.kind is Kind.HISTOGRAM), metric.name
+        assert metric.name.endswith("_total") == (metric.kind is MetricKind.COUNTER), metric.name
+        assert bool(metric.bounds_s) == (metric.kind is MetricKind.HISTOGRAM), metric.name
         if metric.unit.split(" ")[0] in ("seconds", "bytes", "ratio"):
             assert metric.unit.split(" ")[0] in metric.name, metric.name
         assert len(set(metric.labels)) == len(metric.labels)
@@ -97,7 +97,7 @@ def test_prometheus_reads_what_is_written(figures: Figures) -> None:
     assert len(series) == len(set(series))
     back = {(s.name, *(value for _, value in sorted(s.labels.items()))): s.value for s in read}
     for sample in found:
-        if isinstance(sample.value, Distribution):
+        if isinstance(sample.value, Histogram):
             continue
         labels = sorted(zip((label.value for label in sample.metric.labels), sample.labels, strict=True))
         key = (sample.metric.name, *(value for _, value in labels))
@@ -106,11 +106,11 @@ def test_prometheus_reads_what_is_written(figures: Figures) -> None:
 
 def test_a_histogram_counts_what_took_no_longer_than_its_bound() -> None:
     """Buckets add up from the shortest on, the last one is the count, and a value on a bound is in its bucket."""
-    durations = Distribution((1.0, 2.0))
+    durations = Histogram((1.0, 2.0))
     for seconds in (0.5, 1.0, 1.5, 9.0):
         durations = durations.with_one(seconds)
     metric = replace(d.COMMIT_SECONDS, bounds_s=(1.0, 2.0))
-    text = generate_latest(registry_of_samples(lambda: (Sample(metric, ("default",), durations),))).decode()
+    text = generate_latest(registry_of_samples(lambda: (MetricSample(metric, ("default",), durations),))).decode()
     assert [line.split()[-1] for line in text.splitlines() if "_bucket" in line] == ["2.0", "3.0", "4.0"]
     assert 'floe_commit_duration_seconds_sum{catalog="default"} 12.0' in text
 

@@ -13,14 +13,14 @@ from framework.ops.doctor import catalog as doctor_catalog
 from framework.ops.doctor import registry as doctor_registry
 from framework.ops.doctor.kafka import judge_skew
 from framework.ops.doctor.machine import addresses, read_lock
-from framework.ops.doctor.model import Finding, State, ask, error, exit_code, ok, warning
+from framework.ops.doctor.model import CheckState, DoctorFinding, ask, error, exit_code, ok, warning
 from testbed.servers.registry import RegistryServer
 
 
 def test_a_question_that_fails_is_an_error_line() -> None:
     """What was found before a failure is kept, and the failure is a line with its place, code and remedy."""
 
-    def question() -> Iterator[Finding]:
+    def question() -> Iterator[DoctorFinding]:
         yield ok("kafka", "answers")
         raise SetupError("no topic", code="FLOE-E108", place="k:9092", remedy="make it")
 
@@ -33,12 +33,12 @@ def test_a_question_that_fails_is_an_error_line() -> None:
 def test_what_nobody_expected_is_a_line_too() -> None:
     """An exception of any library becomes an error line; the doctor goes on."""
 
-    def question() -> Iterator[Finding]:
+    def question() -> Iterator[DoctorFinding]:
         raise ZeroDivisionError("oh")
         yield
 
     (finding,) = ask("disk", question)
-    assert (finding.state, finding.message) == (State.ERROR, "ZeroDivisionError: oh")
+    assert (finding.state, finding.message) == (CheckState.ERROR, "ZeroDivisionError: oh")
 
 
 def test_only_errors_make_the_exit_code() -> None:
@@ -52,7 +52,7 @@ def test_catalogs_with_one_warehouse_are_told() -> None:
     here = {"type": "sql", "uri": "sqlite:///a.db", "warehouse": "s3://lake/tables"}
     there = {**here, "uri": "sqlite:///b.db", "warehouse": "s3://lake/tables/"}
     (finding,) = doctor_catalog.shared_places({"default": here, "cold": there, "warm": {"type": "rest", "uri": "u"}})
-    assert finding.state is State.WARNING
+    assert finding.state is CheckState.WARNING
     assert "`cold` and `default` have the same warehouse, s3://lake/tables:" in finding.message
     named = {"type": "rest", "uri": "http://a", "warehouse": "lake"}
     assert not list(doctor_catalog.shared_places({"default": named, "cold": {**named, "uri": "http://b"}}))
@@ -60,9 +60,15 @@ def test_catalogs_with_one_warehouse_are_told() -> None:
 
 @pytest.mark.parametrize(
     ("skew_ms", "state"),
-    [(0, State.OK), (-999, State.OK), (1_000, State.WARNING), (-29_999, State.WARNING), (30_000, State.ERROR)],
+    [
+        (0, CheckState.OK),
+        (-999, CheckState.OK),
+        (1_000, CheckState.WARNING),
+        (-29_999, CheckState.WARNING),
+        (30_000, CheckState.ERROR),
+    ],
 )
-def test_a_skewed_clock_is_told(skew_ms: int, state: State) -> None:
+def test_a_skewed_clock_is_told(skew_ms: int, state: CheckState) -> None:
     """A second of difference is worth a warning, half a minute an error, in both directions."""
     assert judge_skew("clock", skew_ms).state is state
 
@@ -95,27 +101,27 @@ def test_a_registry_answers_with_its_subjects_or_says_what_to_do() -> None:
         server.register("orders-value", '"int"')
         settings = {"url": f"http://127.0.0.1:9,{server.url}", "basic.auth.user.info": "floe:swordfish"}
 
-        def lines(**changed: str) -> list[Finding]:
+        def lines(**changed: str) -> list[DoctorFinding]:
             return ask("registry main", lambda: doctor_registry.examine("main", lambda: settings | changed))
 
         right, down = lines()
         assert right == ok("registry main", f"{server.url} answers; 1 subject: orders-value")
         assert (down.state, "no connection" in down.message, "another address" in down.remedy) == (
-            State.WARNING,
+            CheckState.WARNING,
             True,
             True,
         )
         (alone,) = lines(url="http://127.0.0.1:9")
-        assert (alone.state, "no record is lost" in alone.remedy) == (State.ERROR, True)
+        assert (alone.state, "no record is lost" in alone.remedy) == (CheckState.ERROR, True)
         (refused,) = lines(url=server.url, **{"basic.auth.user.info": "floe:wrong"})
         assert (refused.state, "FLOE-E112" in refused.message, "basic.auth" in refused.remedy) == (
-            State.ERROR,
+            CheckState.ERROR,
             True,
             True,
         )
         server.state.status = 404
         (other,) = lines(url=server.url)
-        assert (other.state, "path included" in other.remedy) == (State.ERROR, True)
+        assert (other.state, "path included" in other.remedy) == (CheckState.ERROR, True)
     finally:
         server.stop()
 

@@ -18,10 +18,10 @@ from framework.ops.readiness.model import (
     HOUR_MS,
     NO_GO,
     Check,
+    CheckVerdict,
+    Evidence,
+    PartitionBacklog,
     Scorecard,
-    Seen,
-    Verdict,
-    Waiting,
     duration_text,
     failed,
     judge_retention,
@@ -45,21 +45,21 @@ def card(*checks: Check, **more: tuple[str, ...]) -> Scorecard:
 def test_a_check_that_did_not_run_is_never_passed() -> None:
     """What finds nothing is not checked; what raises fails, also behind evidence that was good; and a fail is no go."""
 
-    def breaks() -> Iterator[Seen]:
+    def breaks() -> Iterator[Evidence]:
         yield passed("so far")
         raise SetupError("the broker is gone", code="FLOE-E101", place="b:9092", remedy="start it")
 
-    def bug() -> Iterator[Seen]:
+    def bug() -> Iterator[Evidence]:
         raise KeyError("x")
         yield  # a generator
 
-    assert look("a", "?", lambda: ()).verdict is Verdict.NOT_CHECKED
+    assert look("a", "?", lambda: ()).verdict is CheckVerdict.NOT_CHECKED
     broken = look("b", "?", breaks)
-    assert broken.verdict is Verdict.FAIL
-    assert broken.seen[1] == Seen(
-        Verdict.FAIL, "could not be found out: the broker is gone (b:9092) [FLOE-E101]", "start it"
+    assert broken.verdict is CheckVerdict.FAIL
+    assert broken.seen[1] == Evidence(
+        CheckVerdict.FAIL, "could not be found out: the broker is gone (b:9092) [FLOE-E101]", "start it"
     )
-    assert look("c", "?", bug).verdict is Verdict.FAIL
+    assert look("c", "?", bug).verdict is CheckVerdict.FAIL
     assert card(broken).exit_code == NO_GO
     assert "nothing was looked at" in rendered(card(Check("a", "?", ())), "md")
 
@@ -67,13 +67,13 @@ def test_a_check_that_did_not_run_is_never_passed() -> None:
 @pytest.mark.parametrize(
     ("seen", "verdict", "code"),
     [
-        ([passed("x")], Verdict.PASS, 0),
-        ([passed("x"), not_checked("y")], Verdict.NOT_CHECKED, 0),
-        ([not_checked("y"), warned("w", "r"), passed("x")], Verdict.WARN, 0),
-        ([failed("f", "r"), warned("w", "r"), passed("x")], Verdict.FAIL, NO_GO),
+        ([passed("x")], CheckVerdict.PASS, 0),
+        ([passed("x"), not_checked("y")], CheckVerdict.NOT_CHECKED, 0),
+        ([not_checked("y"), warned("w", "r"), passed("x")], CheckVerdict.WARN, 0),
+        ([failed("f", "r"), warned("w", "r"), passed("x")], CheckVerdict.FAIL, NO_GO),
     ],
 )
-def test_the_worst_evidence_is_the_verdict(seen: list[Seen], verdict: Verdict, code: int) -> None:
+def test_the_worst_evidence_is_the_verdict(seen: list[Evidence], verdict: CheckVerdict, code: int) -> None:
     """One good sign does not hide a bad one."""
     found = card(Check("a", "?", tuple(seen)))
     assert found.checks[0].verdict is verdict
@@ -81,35 +81,35 @@ def test_the_worst_evidence_is_the_verdict(seen: list[Seen], verdict: Verdict, c
     assert found.is_go == (code == 0)
 
 
-def waiting(**more: object) -> Waiting:
+def waiting(**more: object) -> PartitionBacklog:
     given_: dict[str, object] = {
         "place": "orders-0", "position": 10, "log_start": 0, "log_end": 20, "oldest_ms": NOW - 10 * HOUR_MS,
         "retention_ms": 168 * HOUR_MS, "retention_bytes": -1,
     }  # fmt: skip
-    return Waiting(**{**given_, **more})  # type: ignore[arg-type]
+    return PartitionBacklog(**{**given_, **more})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("more", "verdict", "said"),
     [
-        ({}, Verdict.PASS, "6 d 14 h until data is lost"),
-        ({"retention_ms": -1}, Verdict.PASS, "kept for ever"),
-        ({"position": 20, "oldest_ms": None}, Verdict.PASS, "0 offsets not read"),
-        ({"retention_ms": 20 * HOUR_MS}, Verdict.WARN, "10 h until data is lost"),
-        ({"retention_ms": 10 * HOUR_MS + 60_000}, Verdict.FAIL, "1 min until data is lost"),
-        ({"retention_ms": HOUR_MS}, Verdict.FAIL, "0 s until data is lost"),
-        ({"log_start": 15}, Verdict.FAIL, "5 offsets from 10 on are gone already"),
-        ({"oldest_ms": None}, Verdict.NOT_CHECKED, "could not be read"),
-        ({"retention_bytes": 1_000_000}, Verdict.WARN, "goes by size (retention.bytes=1,000,000)"),
-        ({"retention_ms": -1, "retention_bytes": 1_000}, Verdict.WARN, "which has no time"),
-        ({"is_compacted": True}, Verdict.WARN, "the topic is compacted"),
+        ({}, CheckVerdict.PASS, "6 d 14 h until data is lost"),
+        ({"retention_ms": -1}, CheckVerdict.PASS, "kept for ever"),
+        ({"position": 20, "oldest_ms": None}, CheckVerdict.PASS, "0 offsets not read"),
+        ({"retention_ms": 20 * HOUR_MS}, CheckVerdict.WARN, "10 h until data is lost"),
+        ({"retention_ms": 10 * HOUR_MS + 60_000}, CheckVerdict.FAIL, "1 min until data is lost"),
+        ({"retention_ms": HOUR_MS}, CheckVerdict.FAIL, "0 s until data is lost"),
+        ({"log_start": 15}, CheckVerdict.FAIL, "5 offsets from 10 on are gone already"),
+        ({"oldest_ms": None}, CheckVerdict.NOT_CHECKED, "could not be read"),
+        ({"retention_bytes": 1_000_000}, CheckVerdict.WARN, "goes by size (retention.bytes=1,000,000)"),
+        ({"retention_ms": -1, "retention_bytes": 1_000}, CheckVerdict.WARN, "which has no time"),
+        ({"is_compacted": True}, CheckVerdict.WARN, "the topic is compacted"),
     ],
 )
-def test_time_to_data_loss(more: dict[str, object], verdict: Verdict, said: str) -> None:
+def test_time_to_data_loss(more: dict[str, object], verdict: CheckVerdict, said: str) -> None:
     """Retention against what waits: lost already, within the hour, within the day, by size, or never."""
     seen = judge_retention(waiting(**more), NOW, "orders", "read")
     assert (seen.verdict, said in seen.text) == (verdict, True), seen
-    assert bool(seen.remedy) == (verdict is not Verdict.PASS)
+    assert bool(seen.remedy) == (verdict is not CheckVerdict.PASS)
 
 
 @given(st.integers(0, 10**12))
@@ -118,8 +118,8 @@ def test_durations_are_told_in_two_units(milliseconds: int) -> None:
     units = {"d": 86_400, "h": 3_600, "min": 60, "s": 1}
     parts = re.findall(r"([\d,]+) (d|h|min|s)", duration_text(milliseconds))
     assert 1 <= len(parts) <= 2
-    told = sum(int(number.replace(",", "")) * units[unit] for number, unit in parts)
-    assert told <= milliseconds // 1000 < told + units[parts[0][1]]
+    reported = sum(int(number.replace(",", "")) * units[unit] for number, unit in parts)
+    assert reported <= milliseconds // 1000 < reported + units[parts[0][1]]
 
 
 class Links(HTMLParser):

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from framework.config.load import load_pipelines
 from framework.config.spec import LoadedPipeline
-from framework.ops.shown_dead_letters import ShownLetters, _newest
+from framework.ops.shown_dead_letters import ShownDeadLetters, _newest
 from framework.plan.canonical import canonical, settings_digests
-from framework.plan.deployed_policies import letters_of
+from framework.plan.deployed_policies import dead_letters_of
 from framework.web.backend import Refused
 from tests.unit.config.in_memory import example_files, world
 
@@ -41,21 +41,21 @@ def test_the_target_says_whose_letters_are_shown_and_nothing_runs_otherwise() ->
 def test_the_table_is_the_one_that_the_run_told() -> None:
     """Its name with its catalog, and its branch; of a pipeline that keeps none, and of what cannot be read, nothing."""
     keeps = canonical(loaded("errors: {dead_letter_table: shop.dead_letters}\n"))
-    assert letters_of(keeps) == ("shop.dead_letters", "main")
+    assert dead_letters_of(keeps) == ("shop.dead_letters", "main")
     branch = "tables: {overrides: [{match: 'shop.dead*', commit: {branch: audit}}]}\n"
-    assert letters_of(canonical(loaded(f"errors: {{dead_letter_table: shop.dead_letters}}\n{branch}"))) == (
+    assert dead_letters_of(canonical(loaded(f"errors: {{dead_letter_table: shop.dead_letters}}\n{branch}"))) == (
         "shop.dead_letters", "audit",
     )  # fmt: skip
     assert (
-        letters_of(
+        dead_letters_of(
             canonical(loaded("errors: {policy: fail}\nroutes: {rules: [{table: shop.orders}], unrouted: fail}\n"))
         )
         is None
     )
     for broken in ({}, {"plan": 7}, {"plan": {"write": {"dead_letter_table": 3}}}, {"plan": {"write": {}}}):
-        assert letters_of(broken) is None
+        assert dead_letters_of(broken) is None
     with pytest.raises(Refused, match="no run of orders"):
-        ShownLetters(("*",), nothing, print).read("orders", {}, "", 5, "ann")  # type: ignore[arg-type]
+        ShownDeadLetters(("*",), nothing, print).read("orders", {}, "", 5, "ann")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_the_table_is_the_one_that_the_run_told() -> None:
 )
 def test_only_what_the_target_names_is_shown(patterns: tuple[str, ...], pipeline: str, is_shown: bool) -> None:
     """A pipeline's name meets one of the patterns, and a replay is none."""
-    assert ShownLetters(patterns, nothing, print).allows(pipeline) is is_shown  # type: ignore[arg-type]
+    assert ShownDeadLetters(patterns, nothing, print).allows(pipeline) is is_shown  # type: ignore[arg-type]
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 10**6), PLACES), max_size=20), max_size=5), st.integers(1, 10))

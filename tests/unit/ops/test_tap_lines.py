@@ -9,25 +9,25 @@ from typing import Any
 import pytest
 
 from framework.ops.tap.lines import Stage, document, json_line, text_lines
-from framework.ops.tap.model import Change, Fate, Sighting
+from framework.ops.tap.model import Change, RecordOutcome, SampledRecord
 from framework.record.masks import Masks
 from framework.record.model import DeadLetter
 from framework.record.strict_json import parse_record
 
-SEEN = Sighting("orders", 0, 7, 1_000, None, b"{}", Fate.WRITTEN, {})
+SEEN = SampledRecord("orders", 0, 7, 1_000, None, b"{}", RecordOutcome.WRITTEN, {})
 
 
-def refused(value: bytes, **more: Any) -> Sighting:
+def refused(value: bytes, **more: Any) -> SampledRecord:
     given = {"stage": "convert", "code": "FLOE-D303", "message": "no", **more}
     letter = DeadLetter("orders", 0, 7, 1_000, None, value, [], **given)
     try:
         fields: dict[str, Any] | None = dict(parse_record(value))
     except Exception:
         fields = None
-    return replace(SEEN, value=value, fate=Fate.DEAD_LETTER, fields=fields, letter=letter)
+    return replace(SEEN, value=value, fate=RecordOutcome.DEAD_LETTER, fields=fields, letter=letter)
 
 
-def said(seen: Sighting, *masks: str) -> str:
+def said(seen: SampledRecord, *masks: str) -> str:
     parts = []
     for stage in Stage:
         found = document(seen, stage, Masks.of(masks))

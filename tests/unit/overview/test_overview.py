@@ -30,7 +30,7 @@ from framework.commit.events.event_types import (
 from framework.commit.maintenance.health import Need, TableHealth
 from framework.overview.build import Built, overview
 from framework.overview.fold import ENTRIES, LogFold
-from framework.overview.values import BrokerSeen, Outcome, Overview, PartitionView, PipelineFactsSeen
+from framework.overview.values import AnnouncementOutcome, BrokerSeen, Overview, PartitionView, PipelineFactsSeen
 
 NOW_MS = 1_800_000_000_000
 POLICY = TableCommitPolicy(60_000, 1 << 30, 1_000_000)
@@ -51,7 +51,7 @@ def committed(table: str, below: int, snapshot_id: int = 7) -> CommitToTable:
     return CommitToTable(table, f"uuid-{table}", snapshot_id, "c", below, 10, 1, NOW_MS)
 
 
-def told(table: str, state: Health, reason: str, at_ms: int = NOW_MS) -> StateChanged:
+def reported(table: str, state: Health, reason: str, at_ms: int = NOW_MS) -> StateChanged:
     return StateChanged(Subject.TABLE, table, state, reason, "do this", "FLOE-R136", 1, at_ms - 60_000, at_ms, "c")
 
 
@@ -84,7 +84,11 @@ def test_what_is_announced_waits_until_a_commit_says_that_it_is_in() -> None:
     fold = folded(written("a.t", 1), complete(1), written("a.t", 2, rows=3), complete(2), committed("a.t", 2))
     [table] = seen(fold).tables
     assert (table.waiting.announcements, table.waiting.rows, table.snapshot_id) == (1, 3, 7)
-    assert [each.outcome for each in table.timeline] == [Outcome.SNAPSHOT, Outcome.WAITING, Outcome.COMMITTED]
+    assert [each.outcome for each in table.timeline] == [
+        AnnouncementOutcome.SNAPSHOT,
+        AnnouncementOutcome.WAITING,
+        AnnouncementOutcome.COMMITTED,
+    ]
     assert (table.hour.commits, table.hour.files, table.hour.bytes) == (1, 2, 4_096)
 
 
@@ -106,7 +110,7 @@ def test_what_a_person_gave_up_waits_no_more() -> None:
     given_up = Discarded("a.t", 0, 1, 1, 1, {"p": 10}, "gone", NOW_MS, ("uuid-a.t",))
     [table] = seen(folded(written("a.t", 1), written("a.t", 2, rows=3), given_up)).tables
     assert table.waiting.rows == 3
-    assert [each.outcome for each in table.timeline] == [Outcome.WAITING, Outcome.GIVEN_UP]
+    assert [each.outcome for each in table.timeline] == [AnnouncementOutcome.WAITING, AnnouncementOutcome.GIVEN_UP]
 
 
 def test_a_table_of_which_everything_was_given_up_is_gone() -> None:
@@ -121,17 +125,17 @@ def test_a_table_of_which_everything_was_given_up_is_gone() -> None:
     late.low_water = 3
     for offset, event in enumerate(gone):
         late.observe(offset, event, NOW_MS)
-    assert [each.outcome for each in late.tables["a.t"].timeline] == [Outcome.GIVEN_UP] * 2
+    assert [each.outcome for each in late.tables["a.t"].timeline] == [AnnouncementOutcome.GIVEN_UP] * 2
     assert seen(late).tables == ()
 
 
 def test_a_commit_without_an_answer_is_unknown_not_waiting() -> None:
     """A commit that was sent and cannot be read back may be in the table: the timeline does not say that it waits."""
-    fold = folded(written("a.t", 1), told("a.t", Health.DEGRADED, "outcome unknown (timed out) and the table ..."))
+    fold = folded(written("a.t", 1), reported("a.t", Health.DEGRADED, "outcome unknown (timed out) and the table ..."))
     [table] = seen(fold).tables
-    assert table.timeline[0].outcome is Outcome.UNKNOWN
-    refused = folded(written("a.t", 1), told("a.t", Health.DEGRADED, "the catalog does not answer"))
-    assert seen(refused).tables[0].timeline[0].outcome is Outcome.WAITING
+    assert table.timeline[0].outcome is AnnouncementOutcome.UNKNOWN
+    refused = folded(written("a.t", 1), reported("a.t", Health.DEGRADED, "the catalog does not answer"))
+    assert seen(refused).tables[0].timeline[0].outcome is AnnouncementOutcome.WAITING
 
 
 def test_a_table_shows_how_healthy_it_was_when_last_measured() -> None:
@@ -170,7 +174,7 @@ def test_the_most_urgent_comes_first_and_a_commit_ends_what_was_told_before_it()
     """BLOCKED before DEGRADED, whatever the names; what a table told before its newest commit is over."""
     events = [
         written("a.degraded", 1),
-        told("a.degraded", Health.DEGRADED, "slow"),
+        reported("a.degraded", Health.DEGRADED, "slow"),
         written("z.blocked", 1),
         CommitComplete("c", 0, NOW_MS, blocked={"z.blocked": "it was dropped"}, position=3),
     ]
@@ -186,12 +190,12 @@ def test_the_most_urgent_comes_first_and_a_commit_ends_what_was_told_before_it()
 def test_where_the_time_of_batches_goes() -> None:
     """Phases that a run told of its batches are shown by the newest batch and by the mean of the last hour, the longest
     first; the time in which there was nothing to do is no part of what a batch took."""
-    told = [
+    reported = [
         replace(complete(1), phase_ms={"waiting": 9_000, "writing": 3_000, "tables": 100}),
         replace(complete(2), phase_ms={"writing": 1_000, "announcing": 500}),
         complete(3),
     ]
-    found = seen(folded(*told))
+    found = seen(folded(*reported))
     [pipeline] = found.pipelines
     assert [(each.phase, each.newest_ms, each.mean_ms) for each in pipeline.phases] == [
         ("waiting", 0, 4_500),
@@ -235,7 +239,7 @@ def test_no_name_and_no_reason_can_write_to_the_terminal() -> None:
     """Control characters of names, reasons and authors are escaped."""
     evil = "a.\x1b]0;owned\x07t"
     acted = Acted("discard", evil, "\x1b[2J", "\x1b[1A", NOW_MS)
-    shown = text(seen(folded(written(evil, 1), told(evil, Health.DEGRADED, "\x1b[31mred\nline"), acted)))
+    shown = text(seen(folded(written(evil, 1), reported(evil, Health.DEGRADED, "\x1b[31mred\nline"), acted)))
     assert "\x1b" not in shown
     assert "\x07" not in shown
     assert "\\x1b[31mred\\nline" in shown

@@ -6,9 +6,9 @@ import json
 from dataclasses import replace
 
 from framework.config.spec import (
-    Condition,
     Deletes,
     DeleteWhen,
+    RouteCondition,
     RouteRule,
     SecretRef,
     TablePolicy,
@@ -74,7 +74,7 @@ def test_values_that_python_calls_equal_are_different() -> None:
     """A rule for 1, one for 1.0 and one for true take different records, so they have different hashes."""
     hashes = set()
     for value in (1, 1.0, True):
-        rules = (RouteRule("shop.orders", Condition("type", equals=value)),)
+        rules = (RouteRule("shop.orders", RouteCondition("type", equals=value)),)
         spec = loaded().spec
         hashes.add(plan_hash([replace(loaded(), spec=replace(spec, routes=replace(spec.routes, rules=rules)))]))
     assert len(hashes) == 3

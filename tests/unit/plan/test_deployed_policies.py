@@ -29,15 +29,15 @@ POLICIES = st.builds(
 )
 
 
-def told(**policies: MaintenancePolicy) -> dict[str, TablesSpec]:
+def reported(**policies: MaintenancePolicy) -> dict[str, TablesSpec]:
     return {name: TablesSpec(TablePolicy(maintenance=policy)) for name, policy in policies.items()}
 
 
 @given(POLICIES, POLICIES)
 def test_the_strictest_word_wins(one: MaintenancePolicy, other: MaintenancePolicy) -> None:
     """Whatever one pipeline of a table keeps, is kept, in whichever order they are named."""
-    found = policy_of("shop.t", ["a", "b"], told(a=one, b=other))
-    assert found == replace(policy_of("shop.t", ["b", "a"], told(a=one, b=other)) or one)
+    found = policy_of("shop.t", ["a", "b"], reported(a=one, b=other))
+    assert found == replace(policy_of("shop.t", ["b", "a"], reported(a=one, b=other)) or one)
     assert found is not None
     for each in (one, other):
         assert found.mode is MaintenanceMode.NEVER or each.mode is not MaintenanceMode.NEVER
@@ -55,8 +55,8 @@ def test_the_strictest_word_wins(one: MaintenancePolicy, other: MaintenancePolic
 @given(POLICIES)
 def test_where_one_plan_is_unknown_nothing_is_removed(policy: MaintenancePolicy) -> None:
     """A pipeline that has told nothing may want to keep what another lets go; a replay of a known one is known."""
-    found = policy_of("shop.t", ["a", "b"], told(a=policy))
+    found = policy_of("shop.t", ["a", "b"], reported(a=policy))
     assert found is not None
     assert (found.expire.enabled, found.orphans.enabled) == (False, False)
-    assert policy_of("shop.t", ["b"], told(a=policy)) is None
-    assert policy_of("shop.t", ["a", "a.replay.x1"], told(a=policy)) == policy
+    assert policy_of("shop.t", ["b"], reported(a=policy)) is None
+    assert policy_of("shop.t", ["a", "a.replay.x1"], reported(a=policy)) == policy

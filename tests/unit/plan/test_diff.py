@@ -9,11 +9,11 @@ import pytest
 
 from framework.config.spec import (
     CommitPolicy,
-    Condition,
     ErrorPolicy,
     ErrorsSpec,
     FieldHint,
     LoadedPipeline,
+    RouteCondition,
     RouteRule,
     TablePolicy,
     TablesSpec,
@@ -25,7 +25,7 @@ from framework.diagnose.codes.catalogue import CODES
 from framework.errors import ConfigError
 from framework.plan.canonical import canonical, plan_hash
 from framework.plan.deploy.removed import REMOVED
-from framework.plan.diff.consent import DANGER_CODES, allowed_codes, check_consent
+from framework.plan.diff.consent import BREAKING_CODES, allowed_codes, check_consent
 from framework.plan.diff.diff import ChangeKind, PlanChange, changes_of_new, diff
 from tests.unit.plan.test_submit import loaded
 
@@ -74,7 +74,7 @@ def test_changes_are_told_in_the_words_of_the_file() -> None:
         tables=tables(10_000), trigger_every_ms=1_000, kafka={"topics": ("t", "u")}, transform_sql="SELECT 1"
     )
     after = replace(after, spec=replace(after.spec, source=replace(after.spec.source, hints=hints)))
-    found = [(c.kind.value, c.subject, c.before, c.after, c.danger) for c in changes(loaded(), after)]
+    found = [(c.kind.value, c.subject, c.before, c.after, c.breaking) for c in changes(loaded(), after)]
     assert found == [
         ("add", "source.kafka.topics", None, "u", ""),
         ("add", "source.schema.at", None, "timestamptz (unit ms)", ""),
@@ -99,19 +99,19 @@ def test_settings_are_told_by_section_only() -> None:
 def test_a_rule_with_another_condition_is_a_change() -> None:
     """A narrowed rule is shown as such and is no danger; a turned order is told, since the first match wins."""
     refunds, orders = loaded().spec.routes.rules
-    narrowed = replace(refunds, when=Condition("type", equals=2))
+    narrowed = replace(refunds, when=RouteCondition("type", equals=2))
     (change,) = changes(loaded(), changed(routes={"rules": (narrowed, orders)}))
     assert (change.kind, change.before, change.after) == (
         ChangeKind.CHANGE,
         "shop.refunds when type = 1",
         "shop.refunds when type = 2",
     )
-    assert change.danger == ""
+    assert change.breaking == ""
     (turned,) = changes(loaded(), changed(routes={"rules": (orders, refunds)}))
     assert turned.subject == "routes.rules (order)"
 
 
-TWO_RULES = {"rules": (*loaded().spec.routes.rules, RouteRule("shop.orders", Condition("type", equals=7)))}
+TWO_RULES = {"rules": (*loaded().spec.routes.rules, RouteRule("shop.orders", RouteCondition("type", equals=7)))}
 DEAD = ErrorsSpec(ErrorPolicy.DEAD_LETTER, dead_letter_table="shop.dead")
 DANGERS: list[tuple[str, LoadedPipeline, LoadedPipeline, str, str | None, str | None]] = [
     ("P101", changed(routes=TWO_RULES), loaded(), "routes.rules", "shop.orders when type = 7", None),
@@ -244,16 +244,16 @@ def test_each_danger_is_on_the_line_that_it_is_about(
     code: str, before: LoadedPipeline, after: LoadedPipeline, subject: str, was: str | None, is_now: str | None
 ) -> None:
     """A change that takes something away has its code, a sentence, and both values; one code once."""
-    found = [change for change in changes(before, after) if change.danger]
-    assert [(c.danger, c.subject, c.before, c.after) for c in found] == [(f"FLOE-{code}", subject, was, is_now)]
+    found = [change for change in changes(before, after) if change.breaking]
+    assert [(c.breaking, c.subject, c.before, c.after) for c in found] == [(f"FLOE-{code}", subject, was, is_now)]
     assert found[0].why
-    assert not [c for c in changes(after, before) if c.danger == f"FLOE-{code}" and code not in BOTH_WAYS]
+    assert not [c for c in changes(after, before) if c.breaking == f"FLOE-{code}" and code not in BOTH_WAYS]
 
 
 def test_before_the_first_run_some_changes_are_harmless() -> None:
     """A pipeline without positions may begin elsewhere and under another group."""
     after = changed(kafka={"starting_offsets": "latest"})
-    assert [c.danger for c in changes(loaded(), after, has_run=False)] == [""]
+    assert [c.breaking for c in changes(loaded(), after, has_run=False)] == [""]
 
 
 def test_a_new_name_for_a_deployed_pipeline_is_found() -> None:
@@ -261,7 +261,7 @@ def test_a_new_name_for_a_deployed_pipeline_is_found() -> None:
     not."""
     new = canonical(loaded(name="pizza-orders"))
     (change,) = changes_of_new(new, [canonical(loaded())])
-    assert (change.danger, change.subject, change.before, change.after) == (
+    assert (change.breaking, change.subject, change.before, change.after) == (
         "FLOE-P107",
         "metadata.name",
         "pizzas",
@@ -294,7 +294,7 @@ def test_a_renamed_pipeline_is_found_by_some_of_its_topics(
     new: Any = canonical(changed(kafka=after))
     new["plan"]["pipeline"] = "pizza-orders"
 
-    found = [change.danger for change in changes_of_new(new, [old])]
+    found = [change.breaking for change in changes_of_new(new, [old])]
 
     assert found == (["FLOE-P107"] if asks else [])
     # Where a file still holds the other, two pipelines share topics on purpose.
@@ -339,7 +339,7 @@ def test_a_key_of_tables_that_no_rule_leads_to_is_no_danger() -> None:
     """Words of upserts for tables that are not written are changes, and take nothing away."""
     found = changes(loaded(), changed(tables=upserted("id", glob="else.*")))
     assert "tables.overrides[else.*].write.key" in {change.subject for change in found}
-    assert not [change for change in found if change.danger]
+    assert not [change for change in found if change.breaking]
 
 
 def test_only_a_table_that_moves_is_a_danger() -> None:
@@ -351,7 +351,7 @@ def test_only_a_table_that_moves_is_a_danger() -> None:
         del tables["defaults"]["catalog"]
     assert diff(old, canonical(loaded())) == ()
     for before in (old, canonical(loaded())):
-        assert not [change for change in diff(before, canonical(elsewhere)) if change.danger]
+        assert not [change for change in diff(before, canonical(elsewhere)) if change.breaking]
 
 
 def test_dangers_are_refused_until_each_is_allowed_by_name() -> None:
@@ -376,7 +376,7 @@ def test_only_dangers_can_be_allowed(word: str) -> None:
 
 def test_every_danger_can_be_explained() -> None:
     """Each code that can be allowed has a page."""
-    assert set(DANGER_CODES) <= set(CODES)
+    assert set(BREAKING_CODES) <= set(CODES)
     tested: set[str] = {f"FLOE-{code}" for code, *_ in DANGERS}
     # A deleted file is about no line of a pipeline's plan; see test_removed.
-    assert tested | {REMOVED} == set(DANGER_CODES)
+    assert tested | {REMOVED} == set(BREAKING_CODES)

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from framework.config.spec import (
-    Condition,
     KafkaSourceSpec,
     LoadedPipeline,
     PipelineSpec,
+    RouteCondition,
     RouteRule,
     RoutesSpec,
     SecretRef,
@@ -63,7 +63,7 @@ def loaded(
         spark_master=master,
         spark_conf=dict(conf or {}),
     )
-    routes = RoutesSpec((RouteRule("shop.refunds", Condition("type", equals=1)), RouteRule("shop.orders")))
+    routes = RoutesSpec((RouteRule("shop.refunds", RouteCondition("type", equals=1)), RouteRule("shop.orders")))
     return LoadedPipeline("a.yaml", PipelineSpec(name, SourceSpec(KafkaSourceSpec("main", ("t",))), routes), target)
 
 
@@ -77,7 +77,7 @@ def options(command: tuple[str, ...]) -> dict[str, list[str]]:
 
 
 NUMBERS = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
-CONDITIONS = st.builds(Condition, equals=st.none() | st.booleans() | st.text() | NUMBERS)
+CONDITIONS = st.builds(RouteCondition, equals=st.none() | st.booleans() | st.text() | NUMBERS)
 ROUTES = st.builds(RoutesSpec, rules=st.tuples(st.builds(RouteRule, when=st.none() | CONDITIONS)))
 SPECS = st.builds(
     PipelineSpec, routes=ROUTES, tables=st.builds(TablesSpec), errors=st.builds(type(loaded().spec.errors))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from framework.config.spec import Case, FieldHint, TablePolicy
+from framework.config.spec import FieldHint, NameCase, TablePolicy
 from framework.record.process import process_with_sql
 from framework.testing.tables import MemoryTables
 from testbed.record_samples import block, plan, processed
@@ -21,7 +21,9 @@ ITEMS = "list<struct<at: timestamptz, price: decimal(9, 2), big: double, tags: m
 class Made:
     """The table, rows and letters of some batches."""
 
-    def __init__(self, batches: Sequence[Sequence[object]], *hints: FieldHint, case: Case = Case.INSENSITIVE) -> None:
+    def __init__(
+        self, batches: Sequence[Sequence[object]], *hints: FieldHint, case: NameCase = NameCase.INSENSITIVE
+    ) -> None:
         made = plan(defaults=TablePolicy(case=case), hints=hints)
         tables = MemoryTables(made, ())
         self.rows: list[dict[str, Any]] = []

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyiceberg.schema import Schema
 from pyiceberg.types import ListType, LongType, MapType, NestedField, StringType, StructType
 
-from framework.config.spec import Case, ErrorPolicy, EvolveMode, EvolvePolicy, FieldHint, TablePolicy
+from framework.config.spec import ErrorPolicy, EvolveMode, EvolvePolicy, FieldHint, NameCase, TablePolicy
 from framework.plan.model import Plan
 from framework.record.model import BlockResult
 from framework.table.changes import Refusal
@@ -445,7 +445,7 @@ def _field_kept(name: str, item: Any, row: dict[str, Any]) -> bool:
 
 def test_case_decides_which_field_is_a_paths() -> None:
     """Paths follow the case policy of the table."""
-    chosen = replace(policy(case=Case.SENSITIVE), evolve=EvolvePolicy(exclude=("Debug",)))
+    chosen = replace(policy(case=NameCase.SENSITIVE), evolve=EvolvePolicy(exclude=("Debug",)))
     world = World(schema_of({"a": "long"}), chosen)
     world.write({"a": 1, "Debug": 1, "debug": 2})
     assert list(world.types) == ["a", "debug"]

@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from framework.config.spec import (
-    Condition,
     CreatePolicy,
     Encoding,
     FieldHint,
     FormatSpec,
     FormatType,
     KeySpec,
+    RouteCondition,
     RouteRule,
     TablePolicy,
 )
@@ -74,7 +74,7 @@ def test_metadata_columns_and_routes_on_them(spec: FormatSpec) -> None:
     """Key, headers and single headers are columns, and rules see them, in every format."""
     headers: list[Any] = [[("kind", b"a"), ("kind", b"b"), ("n", None)], None, [("kind", b"\xff")]]
     block = records([b'{"id": 1}', b'{"id": 2}', b'{"id": 3}'], [b"k1", None, b"k3"], headers)
-    rules = [RouteRule("ns.t", Condition(field="_kafka_header_kind", equals="b")), RouteRule("ns.other")]
+    rules = [RouteRule("ns.t", RouteCondition(field="_kafka_header_kind", equals="b")), RouteRule("ns.other")]
     names = ["topic", "key_text", "headers", "header.kind"]
     landed = land(block, spec, metadata=names, rules=rules)
     (row,) = landed.rows

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from framework.errors import AccountingError
 from framework.record.gaps import FIRST_LOOKS, MOST_OFFSETS, Looks, Tally, check_seen
-from framework.record.model import RecordBlock, Slice
+from framework.record.model import RecordBlock, TaskRange
 
-PIECE = Slice("t", "id-t", 0, 10, 110)
+PIECE = TaskRange("t", "id-t", 0, 10, 110)
 
 
 def block_of(offsets: list[int], values: int | None = None) -> RecordBlock:
@@ -71,7 +71,7 @@ def test_every_gap_of_a_log_that_should_have_none_is_looked_at() -> None:
     assert len(many.to_look_at(True, Looks(0.1, 100), 0.3)) == 1
     assert many.to_look_at(True, Looks(5, 100), 0.3) == []
 
-    huge = Tally(Slice("t", "id-t", 0, 0, 10**9))
+    huge = Tally(TaskRange("t", "id-t", 0, 0, 10**9))
     huge.end()
     [gap] = huge.to_look_at(False, Looks(), 0.0)
     assert (gap.start, gap.end) == (0, MOST_OFFSETS)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.config.spec import EvolveMode, FieldHint, FormatSpec, History, KeySpec, RouteMode, RouteRule
+from framework.config.spec import EvolveMode, FieldHint, FormatSpec, HistoryTable, KeySpec, RouteMode, RouteRule
 from framework.plan.model import Plan
 from framework.record.blocks.bisect_failures import part_of
 from framework.record.model import BlockResult, TableTarget
@@ -28,7 +28,7 @@ HINTS = (FieldHint("id", "long"), FieldHint("key_id", "long"), FieldHint("name",
 
 def with_history(made: Plan, table: str = "ns.t", history: str = "ns.h") -> Plan:
     write = made.write
-    return replace(made, write=replace(write, tables=replace(write.tables, histories=(History(history, table),))))
+    return replace(made, write=replace(write, tables=replace(write.tables, histories=(HistoryTable(history, table),))))
 
 
 def kept(**words: Any) -> Plan:

@@ -26,11 +26,11 @@ from pyiceberg.types import (
 )
 
 from framework.config.spec import (
-    Case,
     EmptyValues,
     EvolveMode,
     EvolvePolicy,
     FieldHint,
+    NameCase,
     TablePolicy,
     TextAsNumber,
     ValuesPolicy,
@@ -136,7 +136,7 @@ POLICIES = st.builds(
         ),
         otherwise=st.sampled_from([EvolveMode.FREEZE, EvolveMode.DISCARD_VALUE]),
     ),
-    case=st.sampled_from(list(Case)),
+    case=st.sampled_from(list(NameCase)),
     values=st.builds(
         ValuesPolicy,
         whole_numbers=st.sampled_from(list(WholeNumbers)),
@@ -169,10 +169,12 @@ def _contradicts_itself(record: dict[str, object], policy: TablePolicy) -> bool:
     return bool(Landed([[{"id": True}, record]], replace(policy, evolve=frozen)).letters)
 
 
-def _folded(kind: Any, case: Case) -> Any:
+def _folded(kind: Any, case: NameCase) -> Any:
     """A shape or a row, with names as the case policy compares them."""
     if isinstance(kind, dict):
-        return {name.lower() if case is Case.INSENSITIVE else name: _folded(item, case) for name, item in kind.items()}
+        return {
+            name.lower() if case is NameCase.INSENSITIVE else name: _folded(item, case) for name, item in kind.items()
+        }
     return type(kind)(_folded(item, case) for item in kind) if isinstance(kind, (list, tuple)) else kind
 
 

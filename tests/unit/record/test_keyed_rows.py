@@ -1,4 +1,4 @@
-"""Records of tables that follow their keys become upserts and deletes by key, alike whichever way a record takes."""
+"""Records of upsert tables become upserts and deletes by key, alike whichever way a record takes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from framework.config.spec import (
-    Case,
     DeleteWhen,
     Envelope,
     ErrorPolicy,
@@ -25,6 +24,7 @@ from framework.config.spec import (
     FieldHint,
     FormatSpec,
     KeySpec,
+    NameCase,
     RouteMode,
     RouteRule,
     TablePolicy,
@@ -57,7 +57,7 @@ def keyed(
     *key: str,
     delete_when: DeleteWhen | None = BY_OP,
     columns: EvolveMode = EvolveMode.DISCARD_VALUE,
-    case: Case = Case.INSENSITIVE,
+    case: NameCase = NameCase.INSENSITIVE,
     **evolve: EvolveMode,
 ) -> TablePolicy:
     write = WritePolicy(WriteMode.UPSERT, key or ("id",), delete_when=delete_when)
@@ -112,7 +112,7 @@ def _typed(types: Mapping[str, pa.DataType]) -> Way:
     return way
 
 
-def told(result: BlockResult, table: str = "ns.t") -> dict[str, Any]:
+def reported(result: BlockResult, table: str = "ns.t") -> dict[str, Any]:
     """What became of a block: upserts and deletes as rows by offset, and who was refused why."""
     assert not result.needs
     assert not result.alike
@@ -148,7 +148,7 @@ def every_way(
     records = block(values)
     records = records if keys is None else replace(records, keys=list(keys))
     ways = {**JSON_WAYS, **({"typed": _typed(types)} if types else {})}
-    found = {name: told(way(records, made, tables)) for name, way in ways.items()}
+    found = {name: reported(way(records, made, tables)) for name, way in ways.items()}
     first = found["compiled"]
     for name, other in found.items():
         assert other == first, name
@@ -247,7 +247,7 @@ def test_key_columns_are_found_by_the_tables_case_rule() -> None:
 
 def test_a_sensitive_table_has_keys_of_one_spelling() -> None:
     """Where case matters a field of another spelling is no key."""
-    chosen = keyed(case=Case.SENSITIVE)
+    chosen = keyed(case=NameCase.SENSITIVE)
     tables = {"ns.t": target(columns=COLUMNS, table_policy=chosen)}
     found = every_way([{"ID": 1}, {"id": 2, "OP": "d"}, {"id": 3, "op": "d"}], plan(defaults=chosen), tables)
     assert found["refused"] == [no_key(0)]
@@ -317,9 +317,9 @@ def test_the_field_is_compared_as_in_routes(equals: str | int | bool, deletes: l
     values = [{"id": i, "x": {"op": op}} for i, op in enumerate([True, 1, 1.0, "1", "true", "d", None])]
     chosen = keyed(delete_when=DeleteWhen("x.op", equals))
     tables = {"ns.t": target(columns=COLUMNS, table_policy=chosen)}
-    found = told(_alone(block(values), plan(defaults=chosen), tables))
+    found = reported(_alone(block(values), plan(defaults=chosen), tables))
     assert list(found["deletes"]) == deletes
-    assert found == told(process_block(block(values), plan(defaults=chosen), tables))
+    assert found == reported(process_block(block(values), plan(defaults=chosen), tables))
 
 
 def test_two_tables_have_conditions_of_their_own() -> None:
@@ -365,7 +365,7 @@ def test_a_tombstone_deletes_where_values_are_typed() -> None:
     made = replace(made, decode=replace(made.decode, format=raw, key=KeySpec(raw, "key_")))
     tables = {"ns.t": target(columns={"key": "binary", "value": "binary"}, table_policy=chosen)}
     records = replace(block([b"a", None, b"b", None]), keys=[b"1", b"1", None, None])
-    found = told(process_block(records, made, tables))
+    found = reported(process_block(records, made, tables))
     assert found["upserts"] == {0: {"key": b"1", "value": b"a"}}
     assert found["deletes"] == {1: {"key": b"1"}}
     assert found["refused"] == [no_key(2, "key"), no_key(3, "key")]
@@ -424,7 +424,7 @@ def test_debezium_with_schemas_beside_payloads_deletes_alike() -> None:
     made = plan(defaults=chosen)
     made = replace(made, decode=replace(made.decode, format=FormatSpec(envelope=Envelope.DEBEZIUM)))
     tables = {"ns.t": target(columns={"id": "long"}, table_policy=chosen)}
-    found = told(process_block(block([{"schema": schema, "payload": each} for each in payloads]), made, tables))
+    found = reported(process_block(block([{"schema": schema, "payload": each} for each in payloads]), made, tables))
     assert (found["upserts"], found["deletes"]) == ({0: {"id": 1}}, {1: {"id": 1}})
 
 
@@ -434,7 +434,7 @@ def test_a_key_may_be_a_column_that_floe_fills() -> None:
     made = plan(defaults=chosen, metadata=("key_text",))
     tables = {"ns.t": target(columns={"name": "string", "_kafka_key_text": "string"}, table_policy=chosen)}
     records = replace(block([{"name": "a"}, {"op": "d"}, {"name": "b"}]), keys=[b"1", b"1", None])
-    found = told(process_block(records, made, tables))
+    found = reported(process_block(records, made, tables))
     assert found["upserts"] == {0: {"name": "a", "_kafka_key_text": "1"}}
     assert found["deletes"] == {1: {"_kafka_key_text": "1"}}
     assert found["refused"] == [no_key(2, "_kafka_key_text")]
@@ -496,10 +496,10 @@ def test_a_table_is_made_of_what_lands(way: Way) -> None:
     tables, result = _landed([{"id": 1, "name": "x", "op": "d"}, {"name": "y", "op": "d"}], made, way)
     fields = parse_schema(tables.targets["ns.t"].schema_json).fields
     assert [(f.name, str(f.field_type), f.required) for f in fields] == [("id", "long", True)]
-    assert told(result)["deletes"] == {0: {"id": 1}}
+    assert reported(result)["deletes"] == {0: {"id": 1}}
     tables, result = _landed([{"id": 1, "op": "d"}, {"id": 1, "name": "x"}], made, way)
     assert [f.name for f in parse_schema(tables.targets["ns.t"].schema_json).fields] == ["id", "name"]
-    assert (list(told(result)["upserts"]), list(told(result)["deletes"])) == ([1], [0])
+    assert (list(reported(result)["upserts"]), list(reported(result)["deletes"])) == ([1], [0])
 
 
 @pytest.mark.parametrize("way", [process_block, _by_arrow, alone, _typed(TYPES)])
@@ -539,9 +539,9 @@ def test_changes_of_parts_are_put_together_in_order() -> None:
     values = [{"id": i, "name": "x", "op": "d" if i % 3 == 0 else "u"} for i in range(20)]
     whole = process_block(block(values), made, tables)
     parts = [process_block(part_of(block(values), a, b), made, tables) for a, b in ((0, 7), (7, 8), (8, 20))]
-    assert told(joined(parts)) == told(whole)
+    assert reported(joined(parts)) == reported(whole)
     # Parts that come out of order are put in order.
-    assert told(joined(parts[::-1])) == told(whole)
+    assert reported(joined(parts[::-1])) == reported(whole)
 
 
 # ---- the same for any documents, however they are cut ------------------------------------------------------------
@@ -611,7 +611,7 @@ def test_the_fold_of_changes_is_the_fold_of_documents(values: list[dict[str, Any
 
 
 def test_of_a_new_table_the_key_alone_is_required() -> None:
-    """What a schema says is always there may be missing where a table follows its keys: a row's image need not be
+    """What a schema says is always there may be missing where a table is an upsert table: a row's image need not be
     whole."""
     details = (("id", ColumnDetail("the key", True)), ("name", ColumnDetail("whose", True)))
     need = TableNeed("ns.t", (("id", "long"), ("name", "string")), details)

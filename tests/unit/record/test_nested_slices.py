@@ -54,11 +54,11 @@ def renamed(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def told(values: Any) -> Any:
+def reported(values: Any) -> Any:
     """Values without the names of their fields."""
     if isinstance(values, dict):
-        return ["struct", *(told(each) for each in values.values())]
-    return [told(each) for each in values] if isinstance(values, (list, tuple)) else repr(values)
+        return ["struct", *(reported(each) for each in values.values())]
+    return [reported(each) for each in values] if isinstance(values, (list, tuple)) else repr(values)
 
 
 @given(columns(), st.data())
@@ -71,7 +71,7 @@ def test_names_inside_change_and_values_do_not(column: Column, data: st.DataObje
     found = relabel(part, renamed(kind))
     found.validate(full=True)
     assert found.type == renamed(kind)
-    assert told(found.to_pylist()) == told(part.to_pylist())
+    assert reported(found.to_pylist()) == reported(part.to_pylist())
 
 
 @given(st.data())

@@ -16,11 +16,11 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import ListType, LongType, MapType, NestedField, StringType, StructType
 
 from framework.config.spec import (
-    Case,
     CreatePolicy,
     ErrorPolicy,
     EvolveMode,
     FieldHint,
+    NameCase,
     PartitionFieldSpec,
     RouteRule,
     TablePolicy,
@@ -353,7 +353,7 @@ def test_many_records_spelled_otherwise_than_the_column() -> None:
 
 def test_case_sensitive_names_differ() -> None:
     """Under the sensitive policy another spelling is another field."""
-    result = run({"a": "int"}, [{"a": 1, "A": 2}], policy(case=Case.SENSITIVE))
+    result = run({"a": "int"}, [{"a": 1, "A": 2}], policy(case=NameCase.SENSITIVE))
     assert fields(result) == {"A": "double"}
 
 

@@ -21,15 +21,15 @@ from framework.commit.machine.effects import PipelineProgress
 from framework.config.spec import ErrorPolicy
 from framework.record.dead_letters.dead_letter import (
     MOST_MESSAGE_BYTES,
+    dead_letter_messages,
     dead_letter_schema,
     dead_letters_to_arrow,
-    letter_messages,
 )
 from framework.record.dead_letters.replay import (
     RECORD,
-    letter_blocks,
+    dead_letter_blocks,
     marks_to_arrow,
-    open_letters,
+    open_dead_letters,
     plan_marks_table,
     replay_plan,
 )
@@ -58,13 +58,13 @@ def test_letters_without_a_mark_wait_once_each() -> None:
     """A letter waits until a mark names its place; a place that is there twice is one letter; they come in order."""
     found = letters(("b", 0, 5), ("a", 1, 7), ("a", 1, 3), ("a", 0, 3), ("a", 1, 7))
     marks = marks_to_arrow("p", [("a", 0, 3)], 1, "r", target(schema=parse_schema(plan_marks_table("x.d").schema_json)))
-    assert places(open_letters(found, marks)) == [("a", 1, 3), ("a", 1, 7), ("b", 0, 5)]
-    assert places(open_letters(found, found)) == []
+    assert places(open_dead_letters(found, marks)) == [("a", 1, 3), ("a", 1, 7), ("b", 0, 5)]
+    assert places(open_dead_letters(found, found)) == []
 
 
 def test_letters_become_the_records_they_were() -> None:
     """Bytes, place, time, key and headers of a record are what they were when it failed."""
-    blocks = list(letter_blocks(letters(("a", 0, 1), ("a", 0, 9), ("b", 0, 2)).select(list(RECORD))))
+    blocks = list(dead_letter_blocks(letters(("a", 0, 1), ("a", 0, 9), ("b", 0, 2)).select(list(RECORD))))
     assert [(b.topic, b.partition, b.offsets, b.timestamps_ms) for b in blocks] == [
         ("a", 0, [1, 9], [1001, 1009]),
         ("b", 0, [2], [1002]),
@@ -105,12 +105,12 @@ def test_stages_have_policies_of_their_own() -> None:
 def test_a_letter_as_a_kafka_record() -> None:
     """A letter keeps its key, value, headers and time; the reason is in headers; a value that is too large stays
     behind."""
-    (small,) = letter_messages(letters(("a", 0, 7), value=b"\xff"))
+    (small,) = dead_letter_messages(letters(("a", 0, 7), value=b"\xff"))
     assert (small.key, small.value, small.timestamp_ms) == (b"k", b"\xff", 1007)
     headers = dict(small.headers)
     assert headers["h"] == b"1"
     assert (headers["floe.offset"], headers["floe.code"], headers["floe.timestamp"]) == (b"7", b"FLOE-D101", b"1007")
-    (large,) = letter_messages(letters(("a", 0, 7), value=b"x" * MOST_MESSAGE_BYTES))
+    (large,) = dead_letter_messages(letters(("a", 0, 7), value=b"x" * MOST_MESSAGE_BYTES))
     assert large.value is None
     assert "floe.value" in dict(large.headers)
 

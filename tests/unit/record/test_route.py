@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.config.spec import Case, Condition, ErrorPolicy, RouteMode, RouteRule
+from framework.config.spec import ErrorPolicy, NameCase, RouteCondition, RouteMode, RouteRule
 from framework.plan.model import Plan
 from framework.record.model import BlockResult
 from testbed.record_samples import alone, block, plan, policy, processed, same, target
@@ -30,9 +30,9 @@ def counts(result: BlockResult) -> dict[str, int]:
 def test_first_match_takes_the_first_rule_that_fits() -> None:
     """With first_match a record lands in the table of the first rule whose condition it meets, and in no other."""
     rules = [
-        RouteRule("ns.refunds", Condition(field="kind", equals="refund")),
-        RouteRule("ns.small", Condition(field="n", equals=1)),
-        RouteRule("ns.yes", Condition(field="ok", equals=True)),
+        RouteRule("ns.refunds", RouteCondition(field="kind", equals="refund")),
+        RouteRule("ns.small", RouteCondition(field="n", equals=1)),
+        RouteRule("ns.yes", RouteCondition(field="ok", equals=True)),
         RouteRule("ns.rest"),
     ]
     values = [{"kind": "refund", "n": 1}, {"n": 1}, {"ok": True}, {"kind": "sale"}, {}]
@@ -45,8 +45,8 @@ def test_all_match_lands_in_every_table_once() -> None:
     """With all_match a record lands once in each table that a rule gives it, and counts as one written record."""
     rules = [
         RouteRule("ns.all"),
-        RouteRule("ns.refunds", Condition(field="kind", equals="refund")),
-        RouteRule("ns.refunds", Condition(field="kind", matches="r.*")),
+        RouteRule("ns.refunds", RouteCondition(field="kind", equals="refund")),
+        RouteRule("ns.refunds", RouteCondition(field="kind", matches="r.*")),
     ]
     values = [{"kind": "refund"}, {"kind": "rest"}, {"kind": "sale"}]
     result = run(plan(rules, mode=RouteMode.ALL_MATCH), values, ["ns.all", "ns.refunds"])
@@ -58,7 +58,7 @@ def test_all_match_lands_in_every_table_once() -> None:
 def test_one_table_alone_takes_its_records_and_the_others_are_dropped(mode: RouteMode) -> None:
     """For a replay only one table is asked for: its rows come, in columns and one by one, all other records count as
     dropped, no other table is needed, and the sum holds."""
-    rules = [RouteRule("ns.refunds", Condition(field="kind", equals="refund")), RouteRule("ns.{kind}")]
+    rules = [RouteRule("ns.refunds", RouteCondition(field="kind", equals="refund")), RouteRule("ns.{kind}")]
     pipeline = plan(rules, mode=mode, unrouted=ErrorPolicy.DROP)
     pipeline = replace(pipeline, route=replace(pipeline.route, only_tables=("ns.refunds",)))
     pipeline = replace(pipeline, write=replace(pipeline.write, errors=ErrorPolicy.DROP))
@@ -88,7 +88,7 @@ def test_all_match_record_lands_everywhere_or_nowhere() -> None:
 
 def test_topic_condition() -> None:
     """A rule by topic looks at the topic's name alone."""
-    rules = [RouteRule("ns.vip", Condition(topic="^vip-")), RouteRule("ns.rest")]
+    rules = [RouteRule("ns.vip", RouteCondition(topic="^vip-")), RouteRule("ns.rest")]
     assert counts(run(plan(rules), [{"n": 1}], ["ns.vip", "ns.rest"], "vip-orders")) == {"ns.vip": 1}
     assert counts(run(plan(rules), [{"n": 1}], ["ns.vip", "ns.rest"], "not-vip-orders")) == {"ns.rest": 1}
 
@@ -103,7 +103,7 @@ def test_values_become_part_of_names() -> None:
     ]
     result = run(plan(rules), values, ["ns.t_aa_5_true", "ns.t_b-b_-1_false"])
     assert counts(result) == {"ns.t_aa_5_true": 2, "ns.t_b-b_-1_false": 1}
-    sensitive = plan(rules, defaults=policy(case=Case.SENSITIVE))
+    sensitive = plan(rules, defaults=policy(case=NameCase.SENSITIVE))
     assert set(run(sensitive, values, []).needs) == {"ns.t_AA_5_true", "ns.t_aa_5_true", "ns.t_b-B_-1_false"}
 
 
@@ -134,7 +134,7 @@ def test_a_record_cannot_name_the_dead_letter_table() -> None:
 
 def test_a_record_cannot_leave_the_allowed_tables() -> None:
     """A rendered name outside allow_tables is refused; static names need no permission."""
-    rules = [RouteRule("ns.t_{kind}", Condition(field="kind", matches="[ab]")), RouteRule("other.rest")]
+    rules = [RouteRule("ns.t_{kind}", RouteCondition(field="kind", matches="[ab]")), RouteRule("other.rest")]
     result = run(plan(rules, allow=["ns.t_a"]), [{"kind": "a"}, {"kind": "b"}, {"kind": "c"}], ["ns.t_a", "other.rest"])
     assert counts(result) == {"ns.t_a": 1, "other.rest": 1}
     assert [(d.offset, d.code) for d in result.dead_letters] == [(1, "FLOE-D203")]
@@ -156,18 +156,18 @@ def test_unrouted(unrouted: ErrorPolicy, letters: int, dropped: int, fails: bool
 
 def test_text_that_looks_like_a_time_is_text() -> None:
     """A routing field that no table has keeps its text, whatever Arrow would take it for."""
-    rules = [RouteRule("ns.day_{day}", Condition(field="day", matches=r"\d{4}-\d\d-\d\d"))]
+    rules = [RouteRule("ns.day_{day}", RouteCondition(field="day", matches=r"\d{4}-\d\d-\d\d"))]
     result = run(plan(rules), [{"day": "2024-01-04"}], [])
     assert set(result.needs) == {"ns.day_2024-01-04"}
 
 
 def test_nested_fields_and_case() -> None:
     """Dotted paths reach into objects; names of fields follow the case policy."""
-    rules = [RouteRule("ns.a", Condition(field="Meta.Kind", equals="x")), RouteRule("ns.b")]
+    rules = [RouteRule("ns.a", RouteCondition(field="Meta.Kind", equals="x")), RouteRule("ns.b")]
     values = [{"meta": {"kind": "x"}}, {"META": {"KIND": "x"}}, {"meta": 1}, {"meta": {"kind": ["x"]}}]
     pipeline = plan(rules)
     assert set(run(pipeline, values, []).needs) == {"ns.a", "ns.b"}
-    sensitive = plan(rules, defaults=policy(case=Case.SENSITIVE))
+    sensitive = plan(rules, defaults=policy(case=NameCase.SENSITIVE))
     assert set(run(sensitive, values, []).needs) == {"ns.b"}
 
 
@@ -181,14 +181,14 @@ FIELDS = st.fixed_dictionaries(
 )
 CONDITIONS = st.none() | st.sampled_from(
     [
-        Condition(field="kind", equals="a"),
-        Condition(field="kind", matches="[ab].*"),
-        Condition(field="n", equals=5),
-        Condition(field="n", equals="5"),
-        Condition(field="n.z", equals="a"),
-        Condition(field="kind", equals=True),
-        Condition(topic="ev"),
-        Condition(topic="nothing"),
+        RouteCondition(field="kind", equals="a"),
+        RouteCondition(field="kind", matches="[ab].*"),
+        RouteCondition(field="n", equals=5),
+        RouteCondition(field="n", equals="5"),
+        RouteCondition(field="n.z", equals="a"),
+        RouteCondition(field="kind", equals=True),
+        RouteCondition(topic="ev"),
+        RouteCondition(topic="nothing"),
     ]
 )
 RULES = st.lists(
@@ -199,9 +199,9 @@ RULES = st.lists(
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(FIELDS, min_size=1, max_size=8), RULES, st.sampled_from(RouteMode), st.sampled_from(Case))
+@given(st.lists(FIELDS, min_size=1, max_size=8), RULES, st.sampled_from(RouteMode), st.sampled_from(NameCase))
 def test_columns_and_single_records_are_routed_alike(
-    values: list[dict[str, object]], rules: list[RouteRule], mode: RouteMode, case: Case
+    values: list[dict[str, object]], rules: list[RouteRule], mode: RouteMode, case: NameCase
 ) -> None:
     """For any rules and records, a block is routed as its records are one by one."""
     pipeline = plan(rules, mode=mode, defaults=policy(case=case))

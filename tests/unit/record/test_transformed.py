@@ -13,11 +13,11 @@ import pytest
 from pyiceberg.types import ListType, NestedField, StringType, StructType
 
 from framework.config.spec import (
-    Condition,
     EmptyValues,
     ErrorPolicy,
     EvolveMode,
     FieldHint,
+    RouteCondition,
     RouteRule,
     TextAsNumber,
     ValuesPolicy,
@@ -220,8 +220,8 @@ def test_nested_columns() -> None:
 def test_routing_after_sql() -> None:
     """Rules look at the columns that left the SQL; a name they cannot make is a dead letter."""
     rules = [
-        RouteRule("ns.{kind}", Condition(field="n", equals=1)),
-        RouteRule("ns.rest", Condition(field="n", equals=2)),
+        RouteRule("ns.{kind}", RouteCondition(field="n", equals=1)),
+        RouteRule("ns.rest", RouteCondition(field="n", equals=2)),
     ]
     rows = after_sql({"kind": pa.array(["A", "a b", "x", "x"]), "n": pa.array([1, 1, 2, 3], pa.int32())})
     tables = {name: target(name, {"kind": "string", "n": "long"}) for name in ("ns.a", "ns.rest")}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, IntegerType, ListType, LongType, MapType, NestedField, StructType
 
-from framework.config.spec import Case, EmptyValues, ErrorPolicy, EvolveMode, TablePolicy
+from framework.config.spec import EmptyValues, ErrorPolicy, EvolveMode, NameCase, TablePolicy
 from framework.plan.model import Plan
 from framework.record.model import BlockResult, RecordBlock, TableTarget
 from framework.record.process import process_block, process_transformed
@@ -87,10 +87,10 @@ def _agree(
     held: str = "",
 ) -> tuple[Any, ...]:
     made = plan(defaults=chosen, metadata=metadata, errors=errors)
-    told = {name: _landed(way, values, types, made, schema, held) for name, way in WAYS.items()}
-    assert told["alone"] == told["in columns"]
-    assert told["typed"] == told["in columns"]
-    return told["typed"]
+    reported = {name: _landed(way, values, types, made, schema, held) for name, way in WAYS.items()}
+    assert reported["alone"] == reported["in columns"]
+    assert reported["typed"] == reported["in columns"]
+    return reported["typed"]
 
 
 def _nested(required: bool = False) -> Schema:
@@ -232,10 +232,10 @@ def test_a_table_that_is_not_changed_now_is_written_as_it_is(word: EvolveMode) -
     _, rows, refused, *_ = _agree(empty, {"id": pa.int64(), "a": pa.list_(pa.int64())}, chosen, schema, held="why")
     assert (rows[0]["a"], refused) == (None, [])
     wide, added = [{"id": 2, "n": 2**40}], [{"id": 3, "s": {"b": 1, "c": 1}}]
-    _, rows, refused, *_, told = _agree(wide, {"id": pa.int64(), "n": pa.int64()}, chosen, schema, held="why")
-    assert (len(rows), refused, told) == ((1, [], []) if word is DISCARD else (0, [(0, "n")], [True]))
-    _, rows, refused, *_, told = _agree(added, {"id": pa.int64(), "s": STRUCT}, chosen, schema, held="why")
-    assert (rows, refused, told) == ([], [(0, "s")], [True])
+    _, rows, refused, *_, reported = _agree(wide, {"id": pa.int64(), "n": pa.int64()}, chosen, schema, held="why")
+    assert (len(rows), refused, reported) == ((1, [], []) if word is DISCARD else (0, [(0, "n")], [True]))
+    _, rows, refused, *_, reported = _agree(added, {"id": pa.int64(), "s": STRUCT}, chosen, schema, held="why")
+    assert (rows, refused, reported) == ([], [(0, "s")], [True])
     text = [{"id": 4, "a": "x"}, {"id": 5, "a": "y"}]
     # In typed columns `new_column` does what `widen` does; elsewhere the value would need a column of its own.
     if word is not EvolveMode.NEW_COLUMN:
@@ -253,8 +253,8 @@ def test_a_value_goes_to_the_column_beside_it_while_the_table_is_not_changed() -
     assert [(letter.offset, "why" in letter.message) for letter in result.dead_letters] == [(1, True)]
 
 
-@pytest.mark.parametrize("case", list(Case))
-def test_a_header_with_capitals_is_in_its_column(case: Case) -> None:
+@pytest.mark.parametrize("case", list(NameCase))
+def test_a_header_with_capitals_is_in_its_column(case: NameCase) -> None:
     """`header.X-Id` fills `_kafka_header_X_Id`, also under `case: insensitive`."""
     made = plan(metadata=["header.X-Id"], defaults=policy(case=case))
     records = block([{"a": "x"}])
@@ -321,9 +321,9 @@ def test_any_words_are_one_thing_on_each_way(case: tuple[Any, ...], errors: Erro
     field."""
     values, types, chosen, schema, held = case
     made = plan(defaults=chosen, errors=errors)
-    told = {}
+    reported = {}
     for name, way in WAYS.items():
         _, rows, *rest = _landed(way, values, types, made, schema, held)
-        told[name] = [_plain(row) for row in rows], *rest
-    assert told["alone"] == told["in columns"]
-    assert told["typed"] == told["in columns"]
+        reported[name] = [_plain(row) for row in rows], *rest
+    assert reported["alone"] == reported["in columns"]
+    assert reported["typed"] == reported["in columns"]

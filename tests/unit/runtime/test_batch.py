@@ -25,7 +25,7 @@ from framework.errors import AccountingError, RecordError, TooManyDeadLetters
 from framework.plan.compile import compile_plan
 from framework.plan.explain import plan_to_json
 from framework.plan.model import Plan
-from framework.record.model import DeadLetter, Slice, SliceReport, TaskReport
+from framework.record.model import DeadLetter, TaskRange, TaskRangeReport, TaskReport
 from framework.runtime.batches.batch import BatchScope, summarise, summarise_gaps
 
 IDS = {"t": "id-t"}
@@ -43,7 +43,7 @@ def scope(end: int = 100) -> BatchScope:
 
 def report(start: int, end: int, files: int = 1, schema_id: int = 0, **counts: int) -> TaskReport:
     counts = {"written": end - start, "filtered": 0, "dead_lettered": 0, "dropped": 0, "holes": 0} | counts
-    piece = SliceReport(Slice("t", "id-t", 0, start, end), max_timestamp_ms=end, **counts)
+    piece = TaskRangeReport(TaskRange("t", "id-t", 0, start, end), max_timestamp_ms=end, **counts)
     made = [DataFile(f"f{start}-{i}", counts["written"] // max(1, files), 10, 0) for i in range(files)]
     return TaskReport((piece,), {"a.b": made}, {"a.b": ("uuid", schema_id)}, {"a.b": counts["written"]}, {})
 
@@ -141,8 +141,8 @@ def test_policy_fail_names_the_record() -> None:
     with pytest.raises(RecordError, match="not JSON") as caught:
         summarise(plan(errors=ErrorPolicy.FAIL), scope(), [failed], Accounting())
     assert caught.value.place == "t-0 offset 42"
-    assert "not JSON" not in caught.value.told
-    assert "t-0 offset 42" in caught.value.told
+    assert "not JSON" not in caught.value.reported
+    assert "t-0 offset 42" in caught.value.reported
 
 
 def test_a_gap_is_a_batch_of_its_own_and_the_sum_names_it() -> None:

@@ -7,13 +7,13 @@ from framework.commit.offsets import PartitionFacts, PartitionKey
 from framework.commit.pacing import FIRST_BATCH_RECORDS, Pace
 from framework.runtime.batches.batch import BatchResult, BatchScope
 from framework.runtime.batches.handover import AnnouncedBatch
-from framework.runtime.batches.pacer import BatchPacer, Turn
+from framework.runtime.batches.pacer import BatchDecision, BatchPacer
 from testbed.record_samples import plan
 
 KEY: PartitionKey = ("events", 0)
 
 
-def turn(pacer: BatchPacer, end: int, at: int = 0, now_ms: int = 0, is_draining: bool = False) -> Turn:
+def turn(pacer: BatchPacer, end: int, at: int = 0, now_ms: int = 0, is_draining: bool = False) -> BatchDecision:
     """The pacer's answer for one partition that is read to `at` and ends at `end`; the last announcement was at 0
     ms."""
     positions = {KEY: at}
@@ -24,7 +24,7 @@ def turn(pacer: BatchPacer, end: int, at: int = 0, now_ms: int = 0, is_draining:
 def test_nothing_is_known_before_the_first_batch() -> None:
     """The first batch is small and due at once; what was left behind is read without waiting for the interval."""
     pacer = BatchPacer(plan())
-    assert turn(pacer, end=FIRST_BATCH_RECORDS * 2) == Turn(Pace.BATCH, {KEY: FIRST_BATCH_RECORDS})
+    assert turn(pacer, end=FIRST_BATCH_RECORDS * 2) == BatchDecision(Pace.BATCH, {KEY: FIRST_BATCH_RECORDS})
     assert not pacer.is_idle
     assert turn(pacer, FIRST_BATCH_RECORDS * 2, FIRST_BATCH_RECORDS, now_ms=1).pace is Pace.BATCH
 
@@ -34,9 +34,9 @@ def test_the_next_batch_waits_for_its_interval_and_a_new_query_does_not() -> Non
     pacer = BatchPacer(plan())
     assert turn(pacer, end=5).pace is Pace.BATCH
     assert turn(pacer, end=9, at=5, now_ms=999).pace is Pace.WAIT
-    assert turn(pacer, end=9, at=5, now_ms=1_000) == Turn(Pace.BATCH, {KEY: 9})
+    assert turn(pacer, end=9, at=5, now_ms=1_000) == BatchDecision(Pace.BATCH, {KEY: 9})
     pacer.begin_query()
-    assert turn(pacer, end=12, at=9, now_ms=1_001) == Turn(Pace.BATCH, {KEY: 12})
+    assert turn(pacer, end=12, at=9, now_ms=1_001) == BatchDecision(Pace.BATCH, {KEY: 12})
 
 
 def test_a_run_with_an_end_stops_there() -> None:
@@ -44,7 +44,7 @@ def test_a_run_with_an_end_stops_there() -> None:
     pacer = BatchPacer(plan())
     pacer.wanted_ends = {KEY: 5}
     assert pacer.has_an_end
-    assert turn(pacer, end=9) == Turn(Pace.BATCH, {KEY: 5})
+    assert turn(pacer, end=9) == BatchDecision(Pace.BATCH, {KEY: 5})
     assert turn(pacer, end=9, at=5).pace is Pace.DONE
     assert turn(pacer, end=9, at=5, is_draining=True).pace is Pace.DONE
 
@@ -53,9 +53,9 @@ def test_a_batch_ends_where_some_table_is_already() -> None:
     """Invariant 5: no batch lies half in what a table holds."""
     pacer = BatchPacer(plan())
     pacer.hold_to(({KEY: 3},))
-    assert turn(pacer, end=9) == Turn(Pace.BATCH, {KEY: 3})
+    assert turn(pacer, end=9) == BatchDecision(Pace.BATCH, {KEY: 3})
     pacer.begin_query()
-    assert turn(pacer, end=9, at=3) == Turn(Pace.BATCH, {KEY: 9})
+    assert turn(pacer, end=9, at=3) == BatchDecision(Pace.BATCH, {KEY: 9})
 
 
 def test_a_batch_of_very_many_files_is_followed_by_a_smaller_one() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from framework.commit.machine.effects import Input, LoadFailed, LoadTable, TableLoaded, TableMissing, TableView
+from framework.commit.machine.effects import ExaminedTable, Input, LoadFailed, LoadTable, TableLoaded, TableMissing
 from framework.errors import RetriableError
 from framework.runtime.coordinator.catalog_requests import COMMITTERS, SUBMITTED, CatalogRequests
 
@@ -21,12 +21,12 @@ class Catalogs:
         self.asked: list[tuple[str, str]] = []
         self.said: list[str] = []
 
-    def load_view(self, table: str, branch: str, control_topic_id: str) -> TableView | None:
+    def load_view(self, table: str, branch: str, control_topic_id: str) -> ExaminedTable | None:
         self.asked.append((table, control_topic_id))
         self.answers.wait(60)
         if "down" in table:
             raise RetriableError("nobody answers", code="FLOE-R135")
-        return None if "missing" in table else TableView(table, "uuid", branch, None, 0, None)
+        return None if "missing" in table else ExaminedTable(table, "uuid", branch, None, 0, None)
 
 
 @pytest.fixture

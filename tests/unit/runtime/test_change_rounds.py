@@ -22,6 +22,7 @@ class Tables:
     may_make: bool = True
     targets: dict[str, TableTarget] = field(default_factory=dict)
     refused: tuple[tuple[str, str], ...] = ()
+    owned_by_others: tuple[tuple[str, str], ...] = ()
 
     def satisfy(self, needs: Iterable[TableNeed]) -> None:
         for need in needs:

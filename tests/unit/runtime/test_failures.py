@@ -10,7 +10,7 @@ import pytest
 from framework.errors import AccountingError, FloeError, RetriableError, SetupError, TableBlocked
 from framework.runtime.retry_policy import holds_batches, is_outage
 from framework.task.failures import is_known, of_batch, of_task
-from framework.task.reported_failure import TaskFailure, telling
+from framework.task.reported_failure import TaskFailure, reporting
 
 TRACE = """An error occurred while calling o52.collectToPython.
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times:
@@ -30,7 +30,7 @@ def crossed(error: Exception) -> RuntimeError:
         raise error
 
     with pytest.raises((TaskFailure, type(error))) as raised:
-        list(telling(task)(iter(())))
+        list(reporting(task)(iter(())))
     return RuntimeError(TRACE % "".join(traceback.format_exception(raised.value)))
 
 
@@ -68,24 +68,24 @@ def test_other_errors_of_tasks_stay_as_they_were() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "reported"),
     [
         (ValueError("a-secret"), "a batch failed: ValueError"),
         (RuntimeError(TRACE % "what: a-secret"), "a batch failed: org.apache.spark.api.python.PythonException"),
         (RuntimeError("[CAST_INVALID_INPUT] The value 'a-secret'"), "a batch failed: the run's own log says why"),
         (RuntimeError("[CAST_INVALID_INPUT] 'x\nOSError: a-secret'"), "a batch failed: OSError"),
-        (FloeError("it says a-secret", code="FLOE-R001", told="it says something"), "a batch failed: it says something"),
+        (FloeError("it says a-secret", code="FLOE-R001", reported="it says something"), "a batch failed: it says something"),
         (OSError(28, "No space left on device"), None),
         (RuntimeError("Job aborted due to stage failure: ExecutorLostFailure"), None),
         (RuntimeError("java.lang.OutOfMemoryError: Java heap space"), None),
     ],
 )  # fmt: skip
-def test_what_others_are_told_of_a_failed_batch_quotes_no_record(error: Exception, told: str | None) -> None:
+def test_what_others_are_told_of_a_failed_batch_quotes_no_record(error: Exception, reported: str | None) -> None:
     """The control topic and the pages get the kind of an error that may quote a record's value; what files, networks and the
     JVM say is told as it is, and the run's own log has all of it."""
     got = of_batch(error if isinstance(error, RuntimeError) else crossed(error))
-    assert got.told == (got.message if told is None else told)
-    assert "a-secret" not in got.told
+    assert got.reported == (got.message if reported is None else reported)
+    assert "a-secret" not in got.reported
 
 
 def _of_system() -> set[type[OSError]]:
@@ -136,4 +136,4 @@ def test_what_a_task_tells_can_be_written_down(kind: type[Exception]) -> None:
     """A name of a file that is no Unicode, in a task's error, never keeps the driver from telling what failed."""
     got = of_batch(crossed(kind("cannot open a\udc80b")))
     assert "cannot open a?b" in got.message
-    got.told.encode()
+    got.reported.encode()

@@ -25,9 +25,9 @@ from framework.commit.machine.effects import (
 from framework.commit.machine.step import Limits
 from framework.commit.maintenance.health import MANY_SNAPSHOTS, Need, TableHealth
 from framework.commit.offsets import PartitionFacts
-from framework.commit.watch import Waiting
+from framework.commit.watch import PipelineBacklog
 from framework.errors import FloeError, OutcomeUnknown, RetriableError
-from framework.metrics.figures import Phase, Service, Stall, TableFigures
+from framework.metrics.figures import RunPhase, Service, Stall, TableFigures
 from framework.metrics.services import outcome_of, service_of, service_of_commit
 from framework.runtime.batches.measures import RunMeasures, steady_ms
 from framework.runtime.measures.commits import CommitMeasures
@@ -38,18 +38,20 @@ from tests.unit.commit.test_coordinator_step import Seat, commits
 NOW_MS = 50_000_000
 
 
-def facts(told: Health | None = Health.RUNNING, pause: PauseChanged | None = None, broken: str = "") -> RunFacts:
+def facts(reported: Health | None = Health.RUNNING, pause: PauseChanged | None = None, broken: str = "") -> RunFacts:
     report = None
-    if told is not None:
-        report = StateChanged(Subject.PIPELINE, "orders", told, "why", "do", "FLOE-R324", 1, 7_000, 8_000, "r1")
+    if reported is not None:
+        report = StateChanged(Subject.PIPELINE, "orders", reported, "why", "do", "FLOE-R324", 1, 7_000, 8_000, "r1")
     positions = {("t", 0): 10, ("t", 1): 5}
-    return RunFacts("orders", "r1", positions, Accounting(15, 15), 3, report, pause, Waiting(2, 300, 1, 1), broken)
+    return RunFacts(
+        "orders", "r1", positions, Accounting(15, 15), 3, report, pause, PipelineBacklog(2, 300, 1, 1), broken
+    )
 
 
 def measured() -> RunMeasures:
     measures = RunMeasures()
     measures.look({("t", 0): PartitionFacts("i", 0, 12), ("t", 1): PartitionFacts("i", 0, 5)}, facts().positions)
-    measures.enter(Phase.WRITING, 4)
+    measures.enter(RunPhase.WRITING, 4)
     return measures
 
 
@@ -78,7 +80,7 @@ def test_the_state_is_that_of_status_and_a_stall_is_seen_at_once(given: RunFacts
     if state is Health.STALLED:
         assert found.since_ms == pytest.approx(NOW_MS - quiet_ms, abs=1_000)
         assert found.stall is not None
-        assert found.stall.phase is Phase.WRITING
+        assert found.stall.phase is RunPhase.WRITING
 
 
 def test_figures_of_a_run_are_its_own() -> None:
@@ -117,8 +119,8 @@ def test_an_owner_shows_how_healthy_its_tables_are() -> None:
     seat.read(written("a", 1), complete("a", 1))
     seat.load()
     health = TableHealth(200, 190, 10**8, 10**6, 0, 0, 3, 9_000, 600, None, 150, 10**8, gain_snapshots=MANY_SNAPSHOTS)
-    told = {name: TableMeasured(name, health, 7_000, "c") for name in ("db.t", "db.unknown")}
-    [table] = coordinator_figures("control", seat.state, measures, seat.now, told).tables
+    reported = {name: TableMeasured(name, health, 7_000, "c") for name in ("db.t", "db.unknown")}
+    [table] = coordinator_figures("control", seat.state, measures, seat.now, reported).tables
     assert (table.table, table.health, table.measured_ms) == ("db.t", health, 7_000)
     assert table.needs == {Need.SMALL_FILES: 1, Need.SNAPSHOTS: 1}
     [table] = coordinator_figures("control", seat.state, measures, seat.now, {}).tables
@@ -187,5 +189,5 @@ def test_a_stall_is_a_value() -> None:
     assert (
         progress.stall(later, 60_000)
         == progress.stall(later + 5_000, 60_000)
-        == Stall(Phase.WRITING, progress.progress_ms)
+        == Stall(RunPhase.WRITING, progress.progress_ms)
     )

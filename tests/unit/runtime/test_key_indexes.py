@@ -17,7 +17,7 @@ from pyiceberg.types import LongType, NestedField
 
 from framework.adapters.iceberg.private.live_files import LiveFile, LiveFiles
 from framework.adapters.iceberg.project_by_id import TableColumns
-from framework.adapters.iceberg.upsert.target import KeyedTarget
+from framework.adapters.iceberg.upsert.target import UpsertTarget
 from framework.config.spec import KeyIndexUse, WriteMode, WritePolicy
 from framework.runtime.upsert.key_indexes import KeyIndexes
 from framework.table.model import TableTarget
@@ -30,7 +30,7 @@ WAIT_S = 0.4
 ROWS = WORTH_WAITING_ROWS
 
 
-def table(folder: Path, name: str, *files: str) -> tuple[TableTarget, KeyedTarget]:
+def table(folder: Path, name: str, *files: str) -> tuple[TableTarget, UpsertTarget]:
     """A table whose every file is worth waiting for."""
     schema = Schema(NestedField(1, "id", LongType(), required=True))
     upsert = replace(policy(), write=WritePolicy(WriteMode.UPSERT, key=("id",), key_index=KeyIndexUse.ALWAYS))
@@ -38,7 +38,7 @@ def table(folder: Path, name: str, *files: str) -> tuple[TableTarget, KeyedTarge
     location = (folder / name).as_uri()
     target = TableTarget(name, f"uuid of {name}", location, schema.model_dump_json(), 0, spec, 0, 0, 1, {}, upsert)
     found = {path: LiveFile(path, 0, (), ROWS, 10, 1, 1, 1, None, {}, {}, None, ()) for path in files}
-    return target, KeyedTarget(1, (1,), LiveFiles(found, frozenset()), 2, TableColumns(schema.model_dump_json()))
+    return target, UpsertTarget(1, (1,), LiveFiles(found, frozenset()), 2, TableColumns(schema.model_dump_json()))
 
 
 class Work:
@@ -57,7 +57,7 @@ class Work:
         return [] if self.fails else [Made(run, ())]
 
 
-def waited_s(indexes: KeyIndexes, *tables: tuple[TableTarget, KeyedTarget]) -> float:
+def waited_s(indexes: KeyIndexes, *tables: tuple[TableTarget, UpsertTarget]) -> float:
     """What one batch waits."""
     loaded = [(target, replace(keyed, index=indexes.of(target, keyed))) for target, keyed in tables]
     begun = time.monotonic()

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from framework.commit.events.event_types import DataWritten, TableCommitPolicy
-from framework.commit.machine.effects import CommitTable, Committed, PipelineProgress, TableProgress, TableView
+from framework.commit.machine.effects import CommitTable, Committed, ExaminedTable, PipelineProgress, TableProgress
 from framework.lineage.values import Names, RunBegan, TableSchema
 from framework.runtime.lineage import LineageTeller
 from tests.unit.lineage.schemas import check_event
 
 NAMES = Names("prod", "kafka://b:9092", {})
-VIEW = TableView("shop.orders", "uuid", "main", 1, 0, None)
+VIEW = ExaminedTable("shop.orders", "uuid", "main", 1, 0, None)
 EFFECT = CommitTable(
     "shop.orders", VIEW, "c1", (), TableProgress("x", 5, {"shop": PipelineProgress(1, {"orders": {"0": 9}})}), None
 )
@@ -49,7 +49,7 @@ def wait(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def teller(sink: Sink, said: list[str], queued: int = 10) -> LineageTeller:
+def publisher(sink: Sink, said: list[str], queued: int = 10) -> LineageTeller:
     return LineageTeller(NAMES, lambda: sink, lambda table: None, said.append, queued)
 
 
@@ -58,7 +58,7 @@ def test_a_sink_that_hangs_holds_nobody_and_costs_no_memory() -> None:
     once, and the end does not wait for ever."""
     sink, said = Sink(), list[str]()
     sink.hold.clear()
-    lineage = teller(sink, said)
+    lineage = publisher(sink, said)
     begun = time.monotonic()
     for _ in range(5_000):
         lineage.committed(EFFECT, DONE)
@@ -76,7 +76,7 @@ def test_a_sink_that_hangs_holds_nobody_and_costs_no_memory() -> None:
 def test_a_sink_that_refuses_is_said_once_and_said_again_when_it_takes() -> None:
     """Every event that is not delivered counts, and the first that is ends the outage."""
     sink, said = Sink(), list[str]()
-    lineage = teller(sink, said, 1_000)
+    lineage = publisher(sink, said, 1_000)
     sink.works = False
     for _ in range(20):
         lineage.committed(EFFECT, DONE)
@@ -94,7 +94,7 @@ def test_what_cannot_be_told_of_a_commit_ends_nothing() -> None:
     """An error while an event is made is a dropped event, on whichever thread."""
     said = list[str]()
     broken = CommitTable("t", VIEW, "c", (), None, None)  # type: ignore[arg-type]
-    lineage = teller(Sink(), said)
+    lineage = publisher(Sink(), said)
     lineage.committed(broken, DONE)
     assert lineage.dropped == 1
     lineage.close()

@@ -10,26 +10,26 @@ from unittest.mock import MagicMock
 import pytest
 
 from framework.commit.events.event_types import DataFile, KeysFile
-from framework.commit.offsets import Span
-from framework.config.spec import Distribution, TablePolicy, WriteMode, WritePolicy
-from framework.record.model import DeadLetter, KeyedPart, Slice, SliceReport, TableNeed, TaskReport
+from framework.commit.offsets import OffsetRange
+from framework.config.spec import DistributionMode, TablePolicy, WriteMode, WritePolicy
+from framework.record.model import DeadLetter, TableNeed, TaskRange, TaskRangeReport, TaskReport, UpsertPart
 from framework.runtime.batches import spark_stage
 from framework.task.context import TaskContext
 from testbed.record_samples import plan as sample_plan
 from testbed.record_samples import policy
 
-WORK = [[Span("events", 0, 0, 10)], [Span("events", 1, 0, 10)]]
+WORK = [[OffsetRange("events", 0, 0, 10)], [OffsetRange("events", 1, 0, 10)]]
 UPSERT = replace(policy(), write=WritePolicy(WriteMode.UPSERT, key=("id",)))
-HASH = replace(policy(), distribution=Distribution.HASH)
+HASH = replace(policy(), distribution=DistributionMode.HASH)
 
 
-def read(partition: int) -> tuple[SliceReport, ...]:
-    return (SliceReport(Slice("events", "id", partition, 0, 10), 10, 0, 0, 0, 0, None),)
+def read(partition: int) -> tuple[TaskRangeReport, ...]:
+    return (TaskRangeReport(TaskRange("events", "id", partition, 0, 10), 10, 0, 0, 0, 0, None),)
 
 
 NEEDS = TaskReport(read(0), {}, {}, {}, {"ns.t": TableNeed("ns.t", ())})
 DONE = TaskReport(read(1), {}, {}, {"ns.t": 10}, {})
-PART = KeyedPart(None, (1,), KeysFile("file:///nowhere/keys", 10, 1), 10, 0, 0, 0, 0)
+PART = UpsertPart(None, (1,), KeysFile("file:///nowhere/keys", 10, 1), 10, 0, 0, 0, 0)
 WRITER = TaskReport((), {"ns.t": [DataFile("file:///nowhere/rows", 10, 1, 0)]}, {"ns.t": ("u", 0)}, {}, {})
 
 

@@ -1,4 +1,4 @@
-"""Invariant 17: where tables follow their keys, a run reads on when what it announced is committed, and not before."""
+"""Invariant 17: where tables are upserted, a run reads on when what it announced is committed, and not before."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from framework.config.spec import WriteMode, WritePolicy
 from framework.errors import DeadlinePassed, TableBlocked
 from framework.plan.model import Plan
 from framework.runtime.pipeline import pipeline_state
-from framework.runtime.pipeline.pipeline_state import COMMIT_PATIENCE_S, SILENT_FOR_S, Standing
+from framework.runtime.pipeline.pipeline_state import COMMIT_TIMEOUT_S, SILENT_FOR_S, PipelineRunStatus
 from framework.runtime.pipeline.worker_report import WorkerReport
-from framework.runtime.retry_policy import Trouble, gives_up
+from framework.runtime.retry_policy import ErrorStreak, gives_up
 from testbed.record_samples import plan as sample_plan
 from testbed.record_samples import policy
 
@@ -55,14 +55,14 @@ class Log(Watch):
 class Run:
     """A run's standing, its log, a clock and what people and the control topic were told."""
 
-    standing: Standing
+    run_status: PipelineRunStatus
     log: Log
     clock: SimpleNamespace
     said: list[str] = field(default_factory=list)
-    told: list[Health] = field(default_factory=list)
+    reported: list[Health] = field(default_factory=list)
 
     def is_held(self, has_an_end: bool = False) -> bool:
-        return self.standing.hold(has_an_end) is not None
+        return self.run_status.hold(has_an_end) is not None
 
 
 @pytest.fixture
@@ -72,12 +72,14 @@ def made(monkeypatch: pytest.MonkeyPatch) -> dict[WriteMode, Run]:
     runs = {}
     for mode in WriteMode:
         said: list[str] = []
-        told: list[Health] = []
-        standing = Standing(plan(mode), "run", WorkerReport("p"), said.append)
-        teller = SimpleNamespace(tell=lambda name, run, state, *more, told=told: told.append(state))
+        reported: list[Health] = []
+        run_status = PipelineRunStatus(plan(mode), "run", WorkerReport("p"), said.append)
+        publisher = SimpleNamespace(
+            report_state=lambda name, run, state, *more, reported=reported: reported.append(state)
+        )
         log = Log()
-        standing.attach(log, teller)  # type: ignore[arg-type]
-        runs[mode] = Run(standing, log, clock, said, told)
+        run_status.attach(log, publisher)  # type: ignore[arg-type]
+        runs[mode] = Run(run_status, log, clock, said, reported)
     return runs
 
 
@@ -98,16 +100,16 @@ def commit(log: Log) -> CommitToTable:
 def test_the_next_batch_waits_for_the_commit_of_the_one_before(run: Run) -> None:
     """From the announcement on, before the run itself has seen it in the log, until the commit is told; in silence."""
     assert not run.is_held()
-    run.standing.announced(1)
+    run.run_status.announced(1)
     assert run.is_held()
     run.log.say(*batch(1))
     assert run.is_held()
     run.log.say(commit(run.log))
     assert not run.is_held()
-    run.standing.announced(2)
+    run.run_status.announced(2)
     assert run.is_held()
     assert run.said == []
-    assert set(run.told) == {Health.RUNNING}
+    assert set(run.reported) == {Health.RUNNING}
 
 
 def test_a_run_begins_when_what_an_older_run_announced_is_committed(run: Run) -> None:
@@ -122,40 +124,40 @@ def test_a_run_begins_when_what_an_older_run_announced_is_committed(run: Run) ->
 def test_tables_that_are_appended_to_wait_for_no_commit(made: dict[WriteMode, Run]) -> None:
     """Batches of such pipelines go on while others wait for their interval."""
     run = made[WriteMode.APPEND]
-    run.standing.announced(1)
+    run.run_status.announced(1)
     run.log.say(*batch(1))
     assert not run.is_held()
 
 
 def test_a_commit_that_does_not_come_is_said(run: Run) -> None:
     """After half a minute the state says BLOCKED, until it comes."""
-    run.standing.announced(1)
+    run.run_status.announced(1)
     run.log.say(*batch(1))
     run.is_held()
     run.clock.now_s += SILENT_FOR_S
     assert run.is_held()
     assert "reads nothing: a batch is announced for ns.t" in run.said[-1]
-    assert run.told[-1] is Health.BLOCKED
+    assert run.reported[-1] is Health.BLOCKED
     run.log.say(commit(run.log))
     assert not run.is_held()
     assert run.said[-1] == "reads on"
-    assert run.told[-1] is Health.RUNNING
+    assert run.reported[-1] is Health.RUNNING
 
 
 def test_a_run_that_is_to_end_does_not_wait_for_ever(run: Run) -> None:
     """Somebody waits for it: the deadline of a commit is its own."""
-    run.standing.announced(1)
+    run.run_status.announced(1)
     run.is_held(has_an_end=True)
-    run.clock.now_s += COMMIT_PATIENCE_S + 1
+    run.clock.now_s += COMMIT_TIMEOUT_S + 1
     with pytest.raises(DeadlinePassed, match="cannot catch up"):
         run.is_held(has_an_end=True)
 
 
 def test_a_pause_comes_first(run: Run) -> None:
     """Who holds the reading is named, whatever waits for a commit besides."""
-    run.standing.announced(1)
+    run.run_status.announced(1)
     run.log.say(PauseChanged(Holds.READING, "p", True, "upkeep", "ann", 0))
-    hold = run.standing.hold(has_an_end=False)
+    hold = run.run_status.hold(has_an_end=False)
     assert hold is not None
     assert hold.state is Health.PAUSED
 
@@ -163,8 +165,8 @@ def test_a_pause_comes_first(run: Run) -> None:
 def test_a_table_whose_rows_cannot_be_replaced_holds_the_pipeline(run: Run) -> None:
     """A run without an end tries again and says BLOCKED with what to do; one that is to end ends."""
     error = TableBlocked("no key", code="FLOE-R144", place="ns.t", remedy="add it")
-    assert not gives_up(error, Trouble(50, 0.0), now_s=1_000.0, has_an_end=False)
-    assert gives_up(error, Trouble(1, 0.0), now_s=1.0, has_an_end=True)
-    assert gives_up(TableBlocked("dropped", place="ns.t"), Trouble(1, 0.0), now_s=1.0, has_an_end=False)
-    run.standing.failed(error, failures=1, batch=1)
-    assert run.told == [Health.BLOCKED]
+    assert not gives_up(error, ErrorStreak(50, 0.0), now_s=1_000.0, has_an_end=False)
+    assert gives_up(error, ErrorStreak(1, 0.0), now_s=1.0, has_an_end=True)
+    assert gives_up(TableBlocked("dropped", place="ns.t"), ErrorStreak(1, 0.0), now_s=1.0, has_an_end=False)
+    run.run_status.failed(error, failures=1, batch=1)
+    assert run.reported == [Health.BLOCKED]

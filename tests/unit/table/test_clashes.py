@@ -15,7 +15,7 @@ from framework.table.changes import AlterTable, CreateTable, Refusal
 from framework.table.create import plan_create
 from framework.table.evolve import plan_evolution
 from framework.table.model import TableNeed, TableTarget
-from framework.table.readable import Definition, faults, new_faults
+from framework.table.readable import TableDefinition, faults, new_faults
 from testbed.record_samples import block, plan, policy, processed, target
 
 CLASHING = ("a", "b", "a.b", "b.c", "a.b.c", "element", "a.element", "element.b", "value", "", ".")
@@ -58,7 +58,7 @@ def test_any_records_make_and_change_a_table_in_as_many_steps_as_it_has_columns(
         return
     assert isinstance(made, CreateTable)
     schema = Schema.model_validate_json(made.schema_json)
-    assert faults(Definition(schema)) == ()
+    assert faults(TableDefinition(schema)) == ()
     for record in (first, second):
         for _ in range(8):
             table = partitioned(schema)
@@ -68,7 +68,7 @@ def test_any_records_make_and_change_a_table_in_as_many_steps_as_it_has_columns(
                 break
             assert isinstance(change, AlterTable)
             wanted = Schema.model_validate_json(change.schema_json)
-            assert new_faults(Definition(wanted, SPECS), Definition(schema, SPECS)) == ()
+            assert new_faults(TableDefinition(wanted, SPECS), TableDefinition(schema, SPECS)) == ()
             schema = wanted
         else:
             raise AssertionError("the record asks for ever")

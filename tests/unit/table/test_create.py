@@ -7,10 +7,10 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import ListType, StructType
 
 from framework.config.spec import (
-    Case,
     CreatePolicy,
     EvolvePolicy,
     FieldHint,
+    NameCase,
     PartitionFieldSpec,
     SortFieldSpec,
     TablePolicy,
@@ -37,7 +37,7 @@ def made(
     partition_by: tuple[PartitionFieldSpec, ...] = (),
     hints: tuple[FieldHint, ...] = (),
     metadata: tuple[str, ...] = (),
-    case: Case = Case.INSENSITIVE,
+    case: NameCase = NameCase.INSENSITIVE,
     enabled: bool = True,
 ) -> CreateTable | Refusal:
     policy = TablePolicy(create=CreatePolicy(enabled, partition_by), evolve=EvolvePolicy(), case=case)
@@ -161,12 +161,12 @@ def test_spellings_of_a_name() -> None:
         "O.x": "double",
         "O.y": "string",
     }
-    sensitive = schema_of(made(fields=fields, case=Case.SENSITIVE))
+    sensitive = schema_of(made(fields=fields, case=NameCase.SENSITIVE))
     assert [field.name for field in sensitive.fields] == ["a", "O", "A", "o"]
 
 
 def created(
-    create: CreatePolicy, hints: tuple[FieldHint, ...] = (), case: Case = Case.INSENSITIVE
+    create: CreatePolicy, hints: tuple[FieldHint, ...] = (), case: NameCase = NameCase.INSENSITIVE
 ) -> CreateTable | Refusal:
     return plan_create(TableNeed("ns.a.t", FIELDS), TablePolicy(create=create, case=case), hints, ())
 
@@ -214,15 +214,15 @@ def test_the_column_that_orders_an_upsert_table_is_there_and_has_an_order() -> N
 @pytest.mark.parametrize(
     ("path", "case", "code"),
     [
-        ("missing", Case.INSENSITIVE, "FLOE-T107"),
-        ("nothing", Case.INSENSITIVE, "FLOE-T107"),
-        ("ID", Case.SENSITIVE, "FLOE-T107"),
-        ("x", Case.INSENSITIVE, "FLOE-T108"),
-        ("o", Case.INSENSITIVE, "FLOE-T108"),
-        ("o.b.element.c", Case.INSENSITIVE, "FLOE-T108"),
+        ("missing", NameCase.INSENSITIVE, "FLOE-T107"),
+        ("nothing", NameCase.INSENSITIVE, "FLOE-T107"),
+        ("ID", NameCase.SENSITIVE, "FLOE-T107"),
+        ("x", NameCase.INSENSITIVE, "FLOE-T108"),
+        ("o", NameCase.INSENSITIVE, "FLOE-T108"),
+        ("o.b.element.c", NameCase.INSENSITIVE, "FLOE-T108"),
     ],
 )
-def test_fields_that_cannot_identify_rows(path: str, case: Case, code: str) -> None:
+def test_fields_that_cannot_identify_rows(path: str, case: NameCase, code: str) -> None:
     """Unknown columns, floats, structures and what is in lists identify no rows, and the refusal says so."""
     change = created(CreatePolicy(identifier_fields=(path,)), case=case)
     assert isinstance(change, Refusal)

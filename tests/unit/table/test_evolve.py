@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pyiceberg.schema import Schema
 from pyiceberg.types import ListType, LongType, MapType, NestedField, StringType, StructType
 
-from framework.config.spec import Case, EvolveMode, TablePolicy
+from framework.config.spec import EvolveMode, NameCase, TablePolicy
 from framework.table.changes import AddColumn, AlterTable, Refusal, RelaxColumn, WidenColumn
 from framework.table.evolve import merge_needs, plan_evolution
 from framework.table.model import ObservedType, TableNeed, TableTarget
@@ -139,7 +139,7 @@ def test_an_identifier_field_stays_required() -> None:
 
 def test_case_policy_decides_what_is_new() -> None:
     """Another spelling is the same column under the insensitive policy and a new one under the sensitive."""
-    assert evolved({"F": "double"}, policy(case=Case.SENSITIVE)) is not None
+    assert evolved({"F": "double"}, policy(case=NameCase.SENSITIVE)) is not None
     change, schema = altered({"F": "double"})
     assert change.changes == (WidenColumn(("f",), "float", "double"),)
     assert len(schema.fields) == len(SCHEMA.fields)

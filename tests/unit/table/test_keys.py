@@ -18,14 +18,16 @@ from pyiceberg.types import (
     StructType,
 )
 
-from framework.config.spec import Case, Deletes, TablePolicy, WriteMode, WritePolicy
+from framework.config.spec import Deletes, NameCase, TablePolicy, WriteMode, WritePolicy
 from framework.table.changes import Refusal
 from framework.table.model import TableTarget
 from framework.table.schema.arrow import parse_schema
 from framework.table.upsert.keys import TableKey, key_of
 
 
-def table(*key: str, version: int = 2, deletes: Deletes = Deletes.AUTO, case: Case = Case.INSENSITIVE) -> TableTarget:
+def table(
+    *key: str, version: int = 2, deletes: Deletes = Deletes.AUTO, case: NameCase = NameCase.INSENSITIVE
+) -> TableTarget:
     """A table of columns that can be a key and of such that cannot."""
     nested: list[IcebergType] = [ListType(10, StringType()), StructType(NestedField(11, "a", LongType()))]
     schema = Schema(
@@ -56,7 +58,7 @@ def test_a_key_is_columns_of_the_table() -> None:
     ("found", "code"),
     [
         (table("number"), "FLOE-T111"),
-        (table("id", case=Case.SENSITIVE), "FLOE-T111"),
+        (table("id", case=NameCase.SENSITIVE), "FLOE-T111"),
         (table("a"), "FLOE-T111"),
         (table("price"), "FLOE-T112"),
         (table("tags"), "FLOE-T112"),

@@ -13,7 +13,7 @@ import pytest
 
 from framework.config.spec import EmptyValues, ErrorPolicy, EvolveMode, TablePolicy
 from framework.config.values.evolution import EVOLVE_SHORTHANDS, evolve_mode
-from framework.table.policy.answers import Act, Answer
+from framework.table.policy.answers import Act, PolicyAnswer
 from framework.table.policy.metadata_columns import own_fields, spellings
 from framework.table.policy.rules import TableRules
 from framework.table.policy.sql_source import sql_source_policy
@@ -23,14 +23,14 @@ from testbed.record_samples import policy
 ROOT = Path(__file__).parents[3]
 EVOLVE, WIDEN, NEW_COLUMN, RELAX = EvolveMode.EVOLVE, EvolveMode.WIDEN, EvolveMode.NEW_COLUMN, EvolveMode.RELAX
 FREEZE, DISCARD, DEAD, FAIL = EvolveMode.FREEZE, EvolveMode.DISCARD_VALUE, EvolveMode.DEAD_LETTER, EvolveMode.FAIL
-CHANGE, BESIDE, LEAVE_OUT = Answer(Act.CHANGE), Answer(Act.BESIDE), Answer(Act.LEAVE_OUT)
-REFUSE = Answer(Act.REFUSE)
-HELD = Answer(Act.REFUSE, frozen="held")
+CHANGE, BESIDE, LEAVE_OUT = PolicyAnswer(Act.CHANGE), PolicyAnswer(Act.BESIDE), PolicyAnswer(Act.LEAVE_OUT)
+REFUSE = PolicyAnswer(Act.REFUSE)
+HELD = PolicyAnswer(Act.REFUSE, frozen="held")
 AS_IT_IS = {
     DISCARD: LEAVE_OUT,
     FREEZE: REFUSE,
-    DEAD: Answer(Act.REFUSE, ErrorPolicy.DEAD_LETTER),
-    FAIL: Answer(Act.REFUSE, ErrorPolicy.FAIL),
+    DEAD: PolicyAnswer(Act.REFUSE, ErrorPolicy.DEAD_LETTER),
+    FAIL: PolicyAnswer(Act.REFUSE, ErrorPolicy.FAIL),
 }
 
 

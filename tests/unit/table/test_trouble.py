@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from framework.table.trouble import OWN_AFTER_S, Failed, Verdict, judge, needs_probes
+from framework.table.trouble import OWN_AFTER_S, Failed, FailureVerdict, judge, needs_probes
 
 YOUNG, OLD = 0.0, OWN_AFTER_S
 
@@ -20,7 +20,7 @@ def test_what_is_lasting_is_the_tables_own_trouble(
     needed."""
     failed = Failed("ns.t", True, writable, failing_s)
     assert not needs_probes([failed])
-    assert judge([failed], answers, others) == {"ns.t": Verdict.AS_KNOWN if writable else Verdict.REFUSED}
+    assert judge([failed], answers, others) == {"ns.t": FailureVerdict.AS_KNOWN if writable else FailureVerdict.REFUSED}
 
 
 @pytest.mark.parametrize(("answers", "others"), [(False, False), (False, True), (True, False)])
@@ -29,7 +29,7 @@ def test_an_outage_gives_no_record_up(answers: bool, others: bool) -> None:
     lasts."""
     failed = [Failed("ns.t", False, False, 10 * OLD), Failed("ns.u", False, True, 10 * OLD)]
     assert needs_probes(failed)
-    assert set(judge(failed, answers, others).values()) == {Verdict.OUTAGE}
+    assert set(judge(failed, answers, others).values()) == {FailureVerdict.OUTAGE}
 
 
 def test_a_table_that_fails_alone_is_refused_after_a_while() -> None:
@@ -40,4 +40,8 @@ def test_a_table_that_fails_alone_is_refused_after_a_while() -> None:
         Failed("ns.u", False, False, OLD),
         Failed("ns.v", False, True, YOUNG),
     ]
-    assert judge(failed, True, True) == {"ns.t": Verdict.WAIT, "ns.u": Verdict.REFUSED, "ns.v": Verdict.AS_KNOWN}
+    assert judge(failed, True, True) == {
+        "ns.t": FailureVerdict.WAIT,
+        "ns.u": FailureVerdict.REFUSED,
+        "ns.v": FailureVerdict.AS_KNOWN,
+    }

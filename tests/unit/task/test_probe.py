@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from framework.record.blocks.poison_records import Condemned
-from framework.record.model import Slice
+from framework.record.blocks.poison_records import PoisonRecord
+from framework.record.model import TaskRange
 from framework.task import probe
-from framework.task.probe import MOST_CONDEMNED, MOST_CUTS, NotARecord, deadly_records
+from framework.task.probe import MOST_CUTS, MOST_POISON_RECORDS, NotARecord, deadly_records
 
 
 @dataclass(frozen=True)
 class Context:
-    condemned: tuple[Condemned, ...] = ()
+    poison: tuple[PoisonRecord, ...] = ()
 
 
 class Processes:
@@ -26,9 +26,9 @@ class Processes:
         self.fails = fails
         self.count = 0
 
-    def run(self, pieces: Sequence[Slice], context: Context) -> Any:
+    def run(self, pieces: Sequence[TaskRange], context: Context) -> Any:
         self.count += 1
-        gone = {each.offset for each in context.condemned}
+        gone = {each.offset for each in context.poison}
         for done, piece in enumerate(pieces):
             if self.fails([at for at in range(piece.start, piece.end) if at not in gone]):
                 return probe._End(done, "it raised")
@@ -40,7 +40,7 @@ def search(monkeypatch: pytest.MonkeyPatch, count: int, fails: Any) -> tuple[Pro
     monkeypatch.setattr(probe, "_run", processes.run)
     context: Any = Context()
     try:
-        return processes, [each.offset for each in deadly_records([Slice("t", "id", 0, 0, count)], context)]
+        return processes, [each.offset for each in deadly_records([TaskRange("t", "id", 0, 0, count)], context)]
     except NotARecord as error:
         return processes, error
 
@@ -48,7 +48,7 @@ def search(monkeypatch: pytest.MonkeyPatch, count: int, fails: Any) -> tuple[Pro
 @pytest.mark.parametrize("bad", [[], [0], [99_999], [3, 4, 50_000], list(range(0, 96_000, 3_000))])
 def test_each_record_that_ends_the_task_is_found(monkeypatch: pytest.MonkeyPatch, bad: list[int]) -> None:
     """Wherever they are, up to the bound."""
-    assert len(bad) <= MOST_CONDEMNED
+    assert len(bad) <= MOST_POISON_RECORDS
     _, found = search(monkeypatch, 100_000, lambda offsets: any(at in bad for at in offsets))
     assert found == bad
 

@@ -35,7 +35,7 @@ def run(tests: str, more: str = ROUTED) -> FileReport:
     return run_file(load(f"{more}tests:\n{tests}"))
 
 
-def told(tests: str, more: str = ROUTED) -> list[str]:
+def reported(tests: str, more: str = ROUTED) -> list[str]:
     """The messages about one test, each with the text at its place."""
     report = run(tests, more)
     assert report.findings == ()
@@ -63,8 +63,8 @@ def test_a_value_is_expected_to_the_last_bit(kind: str, value: str, expected: st
     and nothing that merely becomes it."""
     more = f'source: {{kafka: {{topics: [orders]}}, schema: {{v: "{kind}"}}}}\n{ROUTED}'
     case = "  - {name: a, input: [{value: {v: %s}}], expect: {tables: {shop.orders: {rows: [{v: %s}]}}}}\n"
-    assert told(case % (value, expected), more) == []
-    assert told(case % (value, other), more) != []
+    assert reported(case % (value, expected), more) == []
+    assert reported(case % (value, other), more) != []
 
 
 def test_rows_are_compared_by_the_columns_that_are_named() -> None:
@@ -74,7 +74,7 @@ def test_rows_are_compared_by_the_columns_that_are_named() -> None:
     input: [{value: {id: 1, x: a}}, {value: {id: 2, x: b}}]
     expect: {tables: {shop.orders: {rows: [{id: 2}, {id: 1, x: a}]}}}
 """
-    assert told(case) == []
+    assert reported(case) == []
 
 
 def test_given_tables_have_nested_columns() -> None:
@@ -89,7 +89,7 @@ def test_given_tables_have_nested_columns() -> None:
       tables: {shop.orders: {rows: [{m: {b c: 1}, l: [{a: 2.50}], s: {x: "2024-01-04"}}]}}
       dead_letters: [{code: FLOE-D301}]
 """
-    assert told(case) == []
+    assert reported(case) == []
 
 
 def test_a_wrong_value_is_told_at_its_place() -> None:
@@ -99,7 +99,7 @@ def test_a_wrong_value_is_told_at_its_place() -> None:
     input: [{value: {id: 1, who: {name: A}}}]
     expect: {tables: {shop.orders: {rows: [{id: 1, who: {name: B}}]}}}
 """
-    assert told(case) == ['row 1 of shop.orders: `who.name` is "A", expected "B" @ B}}]}}}']
+    assert reported(case) == ['row 1 of shop.orders: `who.name` is "A", expected "B" @ B}}]}}}']
 
 
 def test_exact_rows_have_nothing_else() -> None:
@@ -109,7 +109,7 @@ def test_exact_rows_have_nothing_else() -> None:
     input: [{value: {id: 1, x: a}}]
     expect: {tables: {shop.orders: {exact: true, rows: [{id: 1}]}}}
 """
-    assert told(case) == ['row 1 of shop.orders: `x` is "a", expected null @ {id: 1}]}}}']
+    assert reported(case) == ['row 1 of shop.orders: `x` is "a", expected null @ {id: 1}]}}}']
 
 
 def test_a_table_that_is_not_expected_is_a_difference() -> None:
@@ -119,7 +119,7 @@ def test_a_table_that_is_not_expected_is_a_difference() -> None:
     input: [{value: {id: 1, type: refund}}]
     expect: {tables: {shop.orders: {rows: [{id: 1}]}}}
 """
-    assert told(case) == [
+    assert reported(case) == [
         'the table shop.refunds is not expected, and has 1 row: {"id": 1.0, "type": "refund"} @ tables: {sho',
         "no record reaches the table shop.orders @ shop.orders:",
     ]
@@ -127,19 +127,19 @@ def test_a_table_that_is_not_expected_is_a_difference() -> None:
 
 def test_dead_letters_that_nobody_expects_make_a_test_fail() -> None:
     """Without `dead_letters` there must be none."""
-    assert told("  - {name: a, input: [{value: nope}], expect: {}}\n")[0].startswith(
+    assert reported("  - {name: a, input: [{value: nope}], expect: {}}\n")[0].startswith(
         "orders-0@0 becomes a dead letter: "
     )
-    assert told("  - {name: a, input: [{value: nope}], expect: {dead_letters: [{stage: decode}]}}\n") == []
-    assert told("  - {name: a, input: [{value: {a: 1}}], expect: {dead_letters: [{offset: 0}]}}\n") == [
+    assert reported("  - {name: a, input: [{value: nope}], expect: {dead_letters: [{stage: decode}]}}\n") == []
+    assert reported("  - {name: a, input: [{value: {a: 1}}], expect: {dead_letters: [{offset: 0}]}}\n") == [
         "dead letter 1 is missing; there are none @ {offset: 0}]"
     ]
 
 
 def test_a_tombstone_is_dropped_and_counted() -> None:
     """`value: null` is a record without a value."""
-    assert told("  - {name: a, input: [{value: null}], expect: {dropped: 1, tables: {}}}\n") == []
-    assert told("  - {name: a, input: [{value: null}], expect: {dropped: 0}}\n") == [
+    assert reported("  - {name: a, input: [{value: null}], expect: {dropped: 1, tables: {}}}\n") == []
+    assert reported("  - {name: a, input: [{value: null}], expect: {dropped: 0}}\n") == [
         "1 record is dropped, expected 0 @ 0}}"
     ]
 
@@ -169,8 +169,8 @@ def test_values_are_compared_as_their_type_says(kind: str, written: str, expecte
         "  - {{name: a, input: [{{value: {{v: {}}}}}], expect: {{tables: {{shop.orders: {{rows: [{{v: {}}}]}}}}}}}}\n"
     )
 
-    assert told(case.format(written, expected), more) == []
-    assert len(told(case.format(written, other), more)) == 1
+    assert reported(case.format(written, expected), more) == []
+    assert len(reported(case.format(written, other), more)) == 1
 
 
 def test_schema_and_partitions_of_a_new_table() -> None:
@@ -178,8 +178,8 @@ def test_schema_and_partitions_of_a_new_table() -> None:
     more = 'tables: {defaults: {create: {partition_by: ["bucket(4, id)"]}}}\n'
     case = '  - {name: a, input: [{value: {id: 1}}], expect: {tables: {shop.orders: {schema: {id: %s}, partition_by: ["%s"]}}}}\n'
 
-    assert told(case % ("long", "bucket(id, 4)"), more) == []
-    assert told(case % ("string", "id"), more) == [
+    assert reported(case % ("long", "bucket(id, 4)"), more) == []
+    assert reported(case % ("string", "id"), more) == [
         "shop.orders: `id` is long, expected string @ string}, par",
         'shop.orders is partitioned by ["bucket(4, id)"], expected ["id"] @ ["id"]}}}}',
     ]
@@ -193,9 +193,9 @@ def test_given_tables_are_there_before() -> None:
     input: [{value: {id: 1}}, {value: {id: 3000000000}}]
     expect: {tables: {shop.orders: {schema: {id: long}, rows: [{id: 1}, {id: 3000000000}]}}}
 """
-    assert told(case) == []
+    assert reported(case) == []
     frozen = "tables: {defaults: {create: {enabled: false}, evolve: {columns: freeze}}}\n"
-    letters = told(case.replace("3000000000", "1, x: 2"), frozen)
+    letters = reported(case.replace("3000000000", "1, x: 2"), frozen)
     assert [one for one in letters if "orders-0@1 becomes a dead letter" in one] != []
 
 
@@ -204,10 +204,10 @@ def test_a_run_that_stops_is_expected_by_its_code() -> None:
     more = "errors: {policy: fail}\nroutes: {unrouted: fail, rules: [{table: shop.orders}]}\n"
     input_ = "  - {name: a, input: [{value: {id: 1}}, {value: nope}], expect: %s}\n"
 
-    assert told(input_ % "{stops: {offset: 1, code: FLOE-D101}}", more) == []
-    assert told(input_ % "{}", more)[0].startswith("the run stops at orders-0@1: ")
-    assert told(input_ % "{stops: {offset: 0}}", more) == ["the run stops with offset 1, expected 0 @ 0}}}"]
-    assert told("  - {name: a, input: [{value: {a: 1}}], expect: {stops: {}}}\n", more) == [
+    assert reported(input_ % "{stops: {offset: 1, code: FLOE-D101}}", more) == []
+    assert reported(input_ % "{}", more)[0].startswith("the run stops at orders-0@1: ")
+    assert reported(input_ % "{stops: {offset: 0}}", more) == ["the run stops with offset 1, expected 0 @ 0}}}"]
+    assert reported("  - {name: a, input: [{value: {a: 1}}], expect: {stops: {}}}\n", more) == [
         "the run does not stop @ {}}}"
     ]
 
@@ -231,7 +231,7 @@ def test_kafka_fields_are_those_of_the_record() -> None:
             - {id: 2, _kafka_offset: 42, _kafka_timestamp: null, _kafka_key: null}
             - {id: 3, _kafka_topic: orders, _kafka_offset: 0, _kafka_key: "base64:/w=="}
 """
-    assert told(case, more) == []
+    assert reported(case, more) == []
 
 
 def test_files_that_cannot_be_tested_are_told_by_name() -> None:

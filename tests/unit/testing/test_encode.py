@@ -33,7 +33,7 @@ def run(tests: str, more: str = AVRO) -> FileReport:
     return run_file(load(f"{more}tests:\n{tests}", files={"targets/local.yaml": REGISTRY}))
 
 
-def told(tests: str, more: str = AVRO) -> list[str]:
+def reported(tests: str, more: str = AVRO) -> list[str]:
     report = run(tests, more)
     assert report.findings == ()
     return [one.message for case in report.cases for one in case.differences]
@@ -67,7 +67,7 @@ def test_avro_values_are_readable_and_exact() -> None:
       dropped: 1
       dead_letters: [{code: FLOE-D111, offset: 3}]
 """
-    assert told(case) == []
+    assert reported(case) == []
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_without_a_schema() -> None:
     more = "source: {kafka: {topics: [orders]}, format: {type: avro, registry: main}}\n"
     case = "  - {name: a, %sinput: [{value: 5}], expect: {tables: {shop.orders: {rows: [{value: 5}]}}}}\n"
     assert "gives no schema" in run(case % "", more).findings[0].message
-    assert told(case % "given: {value_schema: '\"int\"'}, ", more) == []
+    assert reported(case % "given: {value_schema: '\"int\"'}, ", more) == []
 
 
 @pytest.mark.parametrize("registry", ["", "registry: main, "])
@@ -112,7 +112,7 @@ source: {{kafka: {{topics: [orders]}}, format: {{type: protobuf, {registry}messa
 """
     rows = "expect: {tables: {shop.orders: {rows: [{id: 9007199254740993}]}}}"
     case = f"  - {{name: a, input: [{{value: {{id: 9007199254740993}}}}], {rows}}}\n"
-    assert told(case, more) == []
+    assert reported(case, more) == []
     assert "nope" in run(case.replace("{id: 9", "{nope: 9", 1), more).findings[0].message
 
 
@@ -120,11 +120,11 @@ def test_raw_and_debezium_values() -> None:
     """Raw values are text or bytes; Debezium's envelopes are JSON."""
     raw = "source: {kafka: {topics: [orders]}, format: {type: raw, encoding: text, column: line}}\n"
     case = "  - {name: a, input: [{value: hello}, {value: {base64: aGk=}}], expect: {tables: {shop.orders: {rows: [%s]}}}}\n"
-    assert told(case % "{line: hello}, {line: hi}", raw) == []
+    assert reported(case % "{line: hello}, {line: hi}", raw) == []
     debezium = "source: {kafka: {topics: [orders]}, format: {type: json, envelope: debezium}}\n"
     case = """\
   - name: a
     input: [{value: {op: u, before: null, after: {id: 1}, ts_ms: 1000, source: {lsn: 5, version: x}}}]
     expect: {tables: {shop.orders: {rows: [{id: 1, __op: u, __ts_ms: "1970-01-01T00:00:01Z", __source_lsn: 5}]}}}
 """
-    assert told(case, debezium) == []
+    assert reported(case, debezium) == []

@@ -1,4 +1,4 @@
-"""Tests of tables that follow their keys: what is expected is the newest row of each key."""
+"""Tests of upsert tables: what is expected is the newest row of each key."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def load(text: str) -> LoadResult:
     return load_pipelines(["base.yaml"], None, world(files))[0]
 
 
-def told(tests: str, more: str = UPSERTED) -> list[str]:
+def reported(tests: str, more: str = UPSERTED) -> list[str]:
     """The messages about some tests."""
     report = run_file(load(over(PIPELINE, f"{more}tests:\n{tests}")))
     assert report.findings == ()
@@ -47,7 +47,7 @@ def test_a_later_record_replaces_the_row_of_its_key() -> None:
       - {value: {id: 1, sub: x, n: 3}}
     expect: {tables: {shop.orders: {exact: true, rows: [{id: 1, sub: x, n: 3}, {id: 1, sub: y, n: 2}]}}}
 """
-    assert told(case) == []
+    assert reported(case) == []
 
 
 def test_a_deleted_key_is_gone_until_it_comes_again() -> None:
@@ -62,7 +62,7 @@ def test_a_deleted_key_is_gone_until_it_comes_again() -> None:
       - {value: {id: 2, sub: x, op: r}}
     expect: {tables: {shop.orders: {rows: [{id: 2, op: r}]}}}
 """
-    assert told(case) == []
+    assert reported(case) == []
 
 
 def test_a_tombstone_deletes_and_is_not_dropped() -> None:
@@ -75,7 +75,7 @@ def test_a_tombstone_deletes_and_is_not_dropped() -> None:
       - {key: '{"id": 1}', value: null}
     expect: {dropped: 0, tables: {shop.orders: {rows: [{key_id: 2, n: 2}]}}}
 """
-    assert told(case, BY_TOMBSTONE) == []
+    assert reported(case, BY_TOMBSTONE) == []
 
 
 def test_positions_that_a_test_gives_decide() -> None:
@@ -92,20 +92,20 @@ def test_positions_that_a_test_gives_decide() -> None:
     input: [{topic: b, value: {id: 1, sub: x, n: 1}}, {topic: a, partition: 3, value: {id: 1, sub: x, n: 2}}]
     expect: {tables: {shop.orders: {rows: [{n: 1}]}}}
 """
-    assert told(case) == []
+    assert reported(case) == []
 
 
 def test_a_table_whose_keys_are_all_deleted_is_named_with_no_rows() -> None:
     """Records that reach a table are never passed over in silence, even if nothing is left of them."""
     records = "{name: a, input: [{value: {id: 1, sub: x}}, {value: {id: 1, sub: x, op: d}}]"
-    assert told(f"  - {records}, expect: {{tables: {{shop.orders: {{rows: []}}}}}}}}\n") == []
-    assert told(f"  - {records}, expect: {{tables: {{}}}}}}\n") == [
+    assert reported(f"  - {records}, expect: {{tables: {{shop.orders: {{rows: []}}}}}}}}\n") == []
+    assert reported(f"  - {records}, expect: {{tables: {{}}}}}}\n") == [
         "the table shop.orders is not expected, and has no rows left"
     ]
 
 
 def test_tables_beside_it_keep_every_record() -> None:
-    """In one file a table that is appended to has all records, and one that follows its keys the newest."""
+    """In one file a table that is appended to has all records, and one that is an upsert table the newest."""
     case = """\
   - name: a
     input: [{value: {id: 1, n: 1}}, {value: {id: 1, n: 2}}, {value: {id: 1, n: 3, log: y}}, {value: {id: 1, n: 4, log: y}}]
@@ -116,7 +116,7 @@ source: {kafka: {topics: [orders]}, schema: {id: long}}
 routes: {rules: [{when: {field: log, equals: y}, table: shop.log}, {table: shop.orders}]}
 tables: {defaults: {write: {mode: upsert, key: [id]}}, overrides: [{match: shop.log, write: {mode: append}}]}
 """
-    assert told(case, more) == []
+    assert reported(case, more) == []
 
 
 CHANGES = st.lists(
@@ -139,7 +139,7 @@ def test_the_rows_are_those_of_a_dictionary(changes: list[tuple[int, int, str, s
             held[number, sub] = place
     rows = [{"id": number, "sub": sub, "n": place} for (number, sub), place in held.items()]
     case = {"name": "a", "input": inputs, "expect": {"tables": {"shop.orders": {"rows": rows}}}}
-    assert told(f"  - {json.dumps(case)}\n") == []
+    assert reported(f"  - {json.dumps(case)}\n") == []
 
 
 def test_fix_writes_the_rows_that_are_left() -> None:

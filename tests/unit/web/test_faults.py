@@ -23,8 +23,8 @@ from framework.observe.status.model import ControlStatus, Status
 from framework.overview.build import Built, overview
 from framework.overview.fold import LogFold
 from framework.overview.values import BrokerSeen, Overview, PartitionView, PipelineFactsSeen
-from framework.web.page.html import Looked, parts
-from tests.unit.web.desk import NOW_MS, complete, written
+from framework.web.page.html import PageView, parts
+from tests.unit.web.backend import NOW_MS, complete, written
 
 SINCE = "since 2027-01-15 07:59:00 UTC"
 
@@ -103,7 +103,7 @@ FAULTS: dict[str, tuple[tuple[ControlEvent, ...], PipelineFactsSeen, str]] = {
         PipelineFactsSeen(("run-1",)),
         f"DEGRADED control-iceberg coordinator {SINCE} FLOE-R153 who coordinates changed 4 times in 15 minutes, and each reads "
         "the log again before it commits Do floe log --last 200 shows who; end drivers that start and fail, and look whether "
-        "machines lack memory or the broker is restarted; floe coordinator on a quiet machine keeps the seat "
+        "machines lack memory or the broker is restarted; floe coordinator on a quiet machine keeps leadership "
         "floe log --last 200 -t prod Copy floe coordinator -t prod Copy",
     ),
     "run-killed": (
@@ -127,7 +127,7 @@ FAULTS: dict[str, tuple[tuple[ControlEvent, ...], PipelineFactsSeen, str]] = {
 
 
 def first_screen(events: tuple[ControlEvent, ...], facts: PipelineFactsSeen, owner: str | None = "c") -> str:
-    return parts(look(events, facts, owner), Looked())["troubles"].html
+    return parts(look(events, facts, owner), PageView())["troubles"].html
 
 
 def look(events: tuple[ControlEvent, ...], facts: PipelineFactsSeen, owner: str | None = "c") -> Overview:
@@ -159,19 +159,19 @@ def test_a_danger_is_told_by_top_and_status_as_by_the_page(fault: str, capsys: p
     events, facts, expected = FAULTS[fault]
     held = [Held(each.topic, each.partition, 1_000, 6_000, 1_500, NOW_MS - 60_000) for each in facts.partitions]
     takeovers = [event.timestamp_ms for event in events[1:] if isinstance(event, CommitComplete)]
-    [danger] = filter(None, (retention_near("orders", held), coordinator_flaps("control-iceberg", takeovers, NOW_MS)))
+    [breaking] = filter(None, (retention_near("orders", held), coordinator_flaps("control-iceberg", takeovers, NOW_MS)))
     control = ControlStatus("control-iceberg", "id", 0, 9, 9)
-    status = Status("prod", control, None, (), (), (), NOW_MS, dangers=(danger,))
-    assert (status.exit_code, replace(status, dangers=()).exit_code) == (9, 0)
+    status = Status("prod", control, None, (), (), (), NOW_MS, risks=(breaking,))
+    assert (status.exit_code, replace(status, risks=()).exit_code) == (9, 0)
     print_status(status)
     said = [capsys.readouterr().out]
     out = io.StringIO()
     Console(file=out, width=1_000).print(screen(look(events, facts), NOW_MS, 1_000, None))
     said.append(out.getvalue())
     for text in said:
-        for part in (danger.kind, danger.name, danger.reason, danger.remedy, "for 1m 0s"):
+        for part in (breaking.kind, breaking.name, breaking.reason, breaking.remedy, "for 1m 0s"):
             assert part in text
-    assert text_of(danger.reason) in expected
+    assert text_of(breaking.reason) in expected
 
 
 @pytest.mark.parametrize(
@@ -196,8 +196,8 @@ def test_a_danger_is_told_by_top_and_status_as_by_the_page(fault: str, capsys: p
 )
 def test_each_reason_of_a_blocked_table_has_a_command(reason: str) -> None:
     """Whoever is woken has something to type for each cause, with the table or pipeline that the reason is about."""
-    told = CommitComplete("c", 0, NOW_MS - 60_000, blocked={"a.t": reason}, position=3)
-    shown = text_of(first_screen((written("a.t", 1), complete(1), told), PipelineFactsSeen(("run-1",))))
+    reported = CommitComplete("c", 0, NOW_MS - 60_000, blocked={"a.t": reason}, position=3)
+    shown = text_of(first_screen((written("a.t", 1), complete(1), reported), PipelineFactsSeen(("run-1",))))
     assert SINCE in shown
     [*commands] = re.findall(r"(floe [a-z]+(?: [^`]*?)?) -t prod Copy", shown)
     assert commands, shown

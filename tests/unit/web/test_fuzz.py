@@ -21,7 +21,7 @@ from framework.ops.backend import _of_file, _of_sink
 from framework.web.connect import SINKS
 from framework.web.openapi import describe
 from framework.web.operations import OPERATIONS
-from tests.unit.web.desk import ACTOR, PlainDesk, served
+from tests.unit.web.backend import ACTOR, PlainDesk, served
 
 JSON = {
     "iceberg.catalog.type": "rest",
@@ -192,6 +192,6 @@ def test_a_configuration_reads_no_file_and_no_variable(path: str, monkeypatch: p
         f"template: {{use: '{path}'}}\n"
         f"source: {{kafka: {{topics: [a]}}, schema_file: '{path}', format: {{type: avro, schema_file: '{path}'}}}}\n"
     )
-    told = " ".join(each.message for each in _of_file({"file": text}))
-    assert "canary-of-this-test" not in told
+    reported = " ".join(each.message for each in _of_file({"file": text}))
+    assert "canary-of-this-test" not in reported
     assert [each for each in opened if "passwd" in each or "a.json" in each] == []

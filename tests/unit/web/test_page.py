@@ -15,8 +15,8 @@ import requests
 
 from framework.commit.events.event_types import Acted, Health, Holds, PauseChanged, Subject
 from framework.overview.values import Overview
-from framework.web.page.html import Looked, looked_at, parts
-from tests.unit.web.desk import (
+from framework.web.page.html import PageView, looked_at, parts
+from tests.unit.web.backend import (
     NOW_MS,
     READER,
     TOKENS,
@@ -26,9 +26,9 @@ from tests.unit.web.desk import (
     complete,
     measured,
     paused,
+    reported,
     seen,
     served,
-    told,
     written,
 )
 
@@ -47,8 +47,8 @@ class Reader(HTMLParser):
         self.elements.append((tag, dict(attrs)))
 
 
-def html(found: Overview, looked: Looked | None = None) -> str:
-    return "".join(part.html for part in parts(found, looked or Looked()).values())
+def html(found: Overview, looked: PageView | None = None) -> str:
+    return "".join(part.html for part in parts(found, looked or PageView()).values())
 
 
 def everywhere(evil: str, other: bool = False) -> Overview:
@@ -58,8 +58,8 @@ def everywhere(evil: str, other: bool = False) -> Overview:
             written(evil, 1, pipeline=evil, schema_id=1),
             written(evil, 2, pipeline=evil, schema_id=2),
             complete(1, pipeline=evil),
-            told(evil, Health.DEGRADED, evil),
-            told(evil, Health.DEGRADED, evil, subject=Subject.PIPELINE, by="run-1"),
+            reported(evil, Health.DEGRADED, evil),
+            reported(evil, Health.DEGRADED, evil, subject=Subject.PIPELINE, by="run-1"),
             PauseChanged(Holds.READING, evil, True, evil, evil, NOW_MS),
             Acted(evil, evil, evil, evil, NOW_MS, evil),
             measured(evil, other=evil if other else ""),
@@ -69,12 +69,12 @@ def everywhere(evil: str, other: bool = False) -> Overview:
 
 
 @pytest.mark.parametrize(
-    "looked", [Looked(), Looked("pipeline", EVIL), Looked("table", EVIL), Looked("table", EVIL + "x")]
+    "looked", [PageView(), PageView("pipeline", EVIL), PageView("table", EVIL), PageView("table", EVIL + "x")]
 )
 @pytest.mark.parametrize("other", [False, True])
-def test_no_name_and_no_reason_becomes_markup(looked: Looked, other: bool) -> None:
+def test_no_name_and_no_reason_becomes_markup(looked: PageView, other: bool) -> None:
     """Names, reasons, authors of others are text on the page: no element, no handler, no control character of theirs."""
-    plain = html(everywhere("a.b", other), Looked(looked.kind, "a.b" if looked.name == EVIL else looked.name))
+    plain = html(everywhere("a.b", other), PageView(looked.kind, "a.b" if looked.name == EVIL else looked.name))
     evil = html(everywhere(EVIL, other), looked)
     count = lambda text: sorted(tag for tag, _ in Reader(text).elements if tag not in ("code", "p", "button"))  # noqa: E731
     assert count(evil) == count(plain)
@@ -103,7 +103,7 @@ def test_what_is_in_trouble_comes_first_with_since_and_command() -> None:
                 written("a.well", 1),
                 committed("a.well", 1),
                 written("z.bad", 1),
-                told("z.bad", Health.DEGRADED, "the catalog does not answer"),
+                reported("z.bad", Health.DEGRADED, "the catalog does not answer"),
                 complete(1),
                 paused("orders", "INC-1"),
             )
@@ -121,7 +121,7 @@ def test_nothing_in_trouble_is_said() -> None:
     """Who looks at a healthy system reads that in the first line, also of an empty log."""
     assert "Nothing is in trouble" in html(seen(()))
     assert "Nothing is in trouble" in html(seen(at_now(written("a.t", 1), committed("a.t", 1))))
-    assert "No pipeline has told anything" in html(seen(()))
+    assert "No pipeline has published anything" in html(seen(()))
 
 
 def test_a_broker_that_is_away_is_the_first_line() -> None:
@@ -138,31 +138,31 @@ def test_a_broker_that_is_away_is_the_first_line() -> None:
 def test_a_tables_timeline_names_what_is_committed_waiting_and_unknown() -> None:
     """Each announcement has its outcome, in words and as a mark; the schema change names its batch and run."""
     events = [written("a.t", 1, schema_id=1), committed("a.t", 1, 77), written("a.t", 2, schema_id=2)]
-    text = html(seen(at_now(*events)), Looked("table", "a.t"))
+    text = html(seen(at_now(*events)), PageView("table", "a.t"))
     assert "snapshot 77" in text
     assert "schema 1 became 2" in text
     assert 'class="mark waiting"' in text
     assert 'class="mark committed"' in text
-    events.append(told("a.t", Health.DEGRADED, "outcome unknown (timed out)"))
-    assert 'class="mark unknown"' in html(seen(at_now(*events)), Looked("table", "a.t"))
+    events.append(reported("a.t", Health.DEGRADED, "outcome unknown (timed out)"))
+    assert 'class="mark unknown"' in html(seen(at_now(*events)), PageView("table", "a.t"))
 
 
 @pytest.mark.parametrize(
     ("url", "looked"),
     [
-        ("/", Looked()),
-        ("/?q=a%20b&state=BLOCKED&page=3", Looked(text="a b", state="BLOCKED", number=3)),
-        ("/?state=nothing&page=-1", Looked()),
-        ("/?page=99999999999999999999", Looked()),
-        ("/tables/cold%3Aa.b%2Fc", Looked("table", "cold:a.b/c")),
-        ("/pipelines/o", Looked("pipeline", "o")),
+        ("/", PageView()),
+        ("/?q=a%20b&state=BLOCKED&page=3", PageView(text="a b", state="BLOCKED", number=3)),
+        ("/?state=nothing&page=-1", PageView()),
+        ("/?page=99999999999999999999", PageView()),
+        ("/tables/cold%3Aa.b%2Fc", PageView("table", "cold:a.b/c")),
+        ("/pipelines/o", PageView("pipeline", "o")),
         ("/tables/", None),
         ("/x", None),
         ("//[", None),
         ("/?" + "a=1&" * 100, None),
     ],
 )
-def test_a_page_is_known_by_its_address(url: str, looked: Looked | None) -> None:
+def test_a_page_is_known_by_its_address(url: str, looked: PageView | None) -> None:
     """Whatever an address says, it is a page or none; nothing is raised."""
     assert looked_at(url) == looked
 
@@ -171,9 +171,9 @@ def test_a_part_is_the_same_text_until_it_changes() -> None:
     """Ages do not change a part: who looks at a quiet system is sent nothing."""
     from dataclasses import replace
 
-    found = seen(at_now(written("a.t", 1), complete(1), told("a.t", Health.DEGRADED, "slow")))
+    found = seen(at_now(written("a.t", 1), complete(1), reported("a.t", Health.DEGRADED, "slow")))
     later = replace(found, at_ms=found.at_ms + 50_000, version=2)
-    assert parts(found, Looked()) == parts(later, Looked())
+    assert parts(found, PageView()) == parts(later, PageView())
 
 
 # ---- events --------------------------------------------------------------------------------------------------------
@@ -201,15 +201,15 @@ def events(url: str, token: str = "", at: str = "/") -> Iterator[dict[str, Any]]
 
 def test_who_looks_is_told_what_changed_and_nothing_else() -> None:
     """First all parts, then only those whose text is another one, within seconds."""
-    desk = PlainDesk()
-    with served(desk) as url:
+    backend = PlainDesk()
+    with served(backend) as url:
         stream = events(url, READER)
         assert set(next(stream)) == {"head", "troubles", "pipelines", "tables", "acts"}
-        desk.found = seen(at_now(written("new.table", 1), complete(1)), 2)
+        backend.found = seen(at_now(written("new.table", 1), complete(1)), 2)
         changed = next(stream)
         assert "new.table" in changed["tables"]["html"]
         acted = at_now(written("new.table", 1), complete(1), Acted("stop", "orders", "bea@host", "why not", NOW_MS))
-        desk.found = seen(acted, 3)
+        backend.found = seen(acted, 3)
         again = next(stream)
         assert "bea@host" in again["acts"]["html"]
         assert "tables" not in again
@@ -229,19 +229,19 @@ def test_with_tokens_the_document_holds_nobodys_data() -> None:
 def test_a_token_that_is_taken_out_ends_what_it_opened() -> None:
     """Who looks with a token that counts no more is told nothing more, however long the page was open."""
     tokens = list(TOKENS)
-    desk = PlainDesk()
-    with served(desk, lambda: tokens) as url:
+    backend = PlainDesk()
+    with served(backend, lambda: tokens) as url:
         stream = events(url, READER)
         next(stream)
         tokens.clear()
-        desk.found = seen(at_now(written("new.table", 1)), 2)
+        backend.found = seen(at_now(written("new.table", 1)), 2)
         assert list(stream) == []
 
 
 def test_fifty_viewers_are_one_look_a_second() -> None:
     """However many look, the overview is asked for as if one did, and what is rendered is rendered once for all."""
-    desk = Counting()
-    with served(desk, tokens=None) as url:
+    backend = Counting()
+    with served(backend, tokens=None) as url:
         ready = threading.Barrier(51)
         got: list[int] = []
 
@@ -259,7 +259,7 @@ def test_fifty_viewers_are_one_look_a_second() -> None:
         before, begun = Counting.looks, time.monotonic()
         time.sleep(3)
         quiet, took = Counting.looks - before, time.monotonic() - begun
-        desk.found = seen(at_now(written("new.table", 1)), 2)
+        backend.found = seen(at_now(written("new.table", 1)), 2)
         for thread in threads:
             thread.join(30)
     assert got == [got[0]] * 50
@@ -272,17 +272,17 @@ def test_a_page_with_many_tables_is_answered_quickly() -> None:
     names = [f"shop.table_{number:04}" for number in range(1_000)]
     entries = at_now(*(each for name in names for each in (written(name, 1), committed(name, 1), written(name, 2))))
     found = seen(entries)
-    desk = PlainDesk(found=found)
+    backend = PlainDesk(found=found)
     from dataclasses import replace
 
     took: list[float] = []
-    with served(desk, tokens=None) as url, requests.Session() as session:
+    with served(backend, tokens=None) as url, requests.Session() as session:
         paths = ("/", "/v1/overview", "/v1/tables", f"/tables/{names[7]}", f"/v1/tables/{names[500]}")
         for path in paths:
             session.get(url + path, timeout=20)  # templates are compiled once
         for number in range(100):
             if number % 10 == 0:
-                desk.found = replace(found, version=2 + number)
+                backend.found = replace(found, version=2 + number)
             begun = time.monotonic()
             answer = session.get(url + paths[number % len(paths)], timeout=20)
             took.append(time.monotonic() - begun)
@@ -321,10 +321,10 @@ def test_a_table_that_decays_shows_its_command_on_the_first_page_and_its_figures
     assert "maintain shop.items" not in first
     assert "1 table decays" in re.sub(r"\s+", " ", first)
     assert "Nothing is in trouble" in first
-    orders = html(found, Looked("table", "shop.orders"))
+    orders = html(found, PageView("table", "shop.orders"))
     assert ">390<" in orders
     assert "20 rows in 2 files" in orders
     assert 'data-copy="floe maintain shop.orders -t prod"' in orders
-    items = html(found, Looked("table", "shop.items"))
+    items = html(found, PageView("table", "shop.items"))
     assert "spark 4.1.1 rewrites its files" in items
     assert "floe maintain" not in items

@@ -1,7 +1,7 @@
 """The table commit: files and progress into one Iceberg snapshot, conditional on what was examined.
 
 In: a `CommitTable` effect. Out: `Committed`, `CommitConflict` or `CommitFailed`. Keeps invariants 3, 4 and 7: progress
-moves only in the commit that adds the files; the catalog is told uuid, branch head and schema id to compare; and
+moves only in the commit that adds the files; the catalog is given uuid, branch head and schema id to compare; and
 whatever exception comes, the table is read back before anything is said or removed.
 Updates and requirements go to `Catalog.commit_table` directly. PyIceberg's transaction would refresh and retry blindly,
 and after a 409 for a commit that had been applied it deletes the live manifest list.
@@ -31,7 +31,7 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
-from framework.adapters.host.failpoints import reach
+from framework.adapters.host.failpoints import failpoint
 from framework.adapters.iceberg.commits.conditions import (
     is_copied,
     numbering,
@@ -60,12 +60,12 @@ from framework.adapters.iceberg.upsert.target import remedy_for_deletes, unread_
 from framework.adapters.iceberg.views import head_of, view_of
 from framework.adapters.secrets import hidden
 from framework.commit.deleted_keys import (
-    TOMBSTONES_PROPERTY,
+    DELETED_KEYS_PROPERTY,
+    deleted_keys_summary,
     text_of,
-    tombstones_summary,
 )
 from framework.commit.events.event_types import DataFile as CommittedFile
-from framework.commit.file_ages import Moment, stood_still
+from framework.commit.file_ages import ClockReading, stood_still
 from framework.commit.machine.effects import (
     OUTCOME_UNKNOWN,
     CommitConflict,
@@ -107,7 +107,7 @@ class _Attempt:
     snapshot: Snapshot
     written: WrittenSnapshot
     paths: tuple[str, ...]
-    began: Moment
+    began: ClockReading
 
 
 class TableCommits:
@@ -170,7 +170,7 @@ class TableCommits:
                 return CommitFailed(effect.table, effect.commit_id, said, FailureCause.FLOE)
             said = f"metadata could not be written: {_words(error)}"
             return CommitFailed(effect.table, effect.commit_id, said, FailureCause.STORE)
-        reach("manifests-written")
+        failpoint("manifests-written")
         return self._send(effect, table, attempt)
 
     def apply(
@@ -178,7 +178,7 @@ class TableCommits:
         table: Table,
         requirements: Sequence[TableRequirement],
         updates: Sequence[TableUpdate],
-        began: Moment | None = None,
+        began: ClockReading | None = None,
     ) -> Table:
         """`Catalog.commit_table`, then the old metadata files that the table's own limits no longer keep are removed.
 
@@ -229,7 +229,7 @@ class TableCommits:
         files: ReplacedFiles,
         snapshot_id: int,
         copies: Copies | None,
-        began: Moment,
+        began: ClockReading,
     ) -> _Attempt:
         metadata = table.metadata
         added = iceberg_files(effect, metadata)
@@ -254,7 +254,7 @@ class TableCommits:
             written = files.write(parent.snapshot_id if parent else None, listed, added, deletes, live)
         own = summary(effect.progress, effect.commit_id, effect.valid_through_ms)
         mark = mark_at_head(metadata, effect.view.branch)
-        own |= tombstones_summary(metadata.properties.get(TOMBSTONES_PROPERTY), effect.keyed, mark)
+        own |= deleted_keys_summary(metadata.properties.get(DELETED_KEYS_PROPERTY), effect.keyed, mark)
         if effect.keyed:
             own[SUMMARY_KEY] = key_text(effect.keyed[0].key_ids)
         if isinstance(effect, RecoverTable):
@@ -276,7 +276,7 @@ class TableCommits:
         properties = {PROGRESS_PROPERTY: merge(metadata.properties.get(PROGRESS_PROPERTY), effect.progress)}
         # What is remembered of deleted keys changes in the commit that deletes them.
         if (remembered := remembered_after(effect, metadata)) is not None:
-            properties[TOMBSTONES_PROPERTY] = text_of(remembered)
+            properties[DELETED_KEYS_PROPERTY] = text_of(remembered)
         if isinstance(effect, RecoverTable):
             properties |= effect.properties
         updates: tuple[TableUpdate, ...] = (
@@ -341,7 +341,7 @@ class TableCommits:
         cannot be asked."""
         try:
             return self._settled(effect, self._catalog.load_table(identifier_of(effect.table)).metadata, None)
-        except Exception as error:  # each catalog has exceptions of its own, and the first error is the one to tell
+        except Exception as error:  # each catalog has exceptions of its own, and the first error is the one to report
             log.info("table %s could not be looked at again: %s", effect.table, error)
             return None
 
@@ -359,7 +359,7 @@ class TableCommits:
 
     @staticmethod
     def remove(io: FileIO, paths: Sequence[str]) -> None:
-        """Remove files that nothing can refer to. One that stays is a mere orphan, so a failure is only told."""
+        """Remove files that nothing can refer to. One that stays is a mere orphan, so a failure is only reported."""
         for path in paths:
             try:
                 io.delete(path)

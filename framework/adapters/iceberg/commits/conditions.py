@@ -11,7 +11,7 @@ from pyiceberg.table.refs import SnapshotRefType
 
 from framework.adapters.iceberg.supported_tables import cannot_rewrite
 from framework.adapters.iceberg.views import head_of, snapshot_by_id
-from framework.commit.deleted_keys import TOMBSTONES_PROPERTY, Remembered, after_commit
+from framework.commit.deleted_keys import DELETED_KEYS_PROPERTY, Remembered, after_commit
 from framework.commit.machine.effects import CommitTable, RecoverTable
 from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY, parse
 from framework.errors import StateDisagreement
@@ -75,4 +75,4 @@ def remembered_after(effect: CommitTable, metadata: TableMetadata) -> Remembered
     Raises:
         StateDisagreement: the table no longer names what the batch was compared with.
     """
-    return after_commit(metadata.properties.get(TOMBSTONES_PROPERTY), effect.keyed)
+    return after_commit(metadata.properties.get(DELETED_KEYS_PROPERTY), effect.keyed)

@@ -36,9 +36,9 @@ from framework.adapters.iceberg.private.replaced_files import ReplacedFiles, can
 from framework.adapters.iceberg.private.snapshot_id import new_snapshot_id
 from framework.adapters.iceberg.private.spec_schemas import partition_types, schema_for_spec
 from framework.adapters.iceberg.views import ancestry, head_of
-from framework.commit.deleted_keys import SUMMARY_TOMBSTONES
+from framework.commit.deleted_keys import SUMMARY_DELETED_KEYS
 from framework.commit.events.event_types import DataFile
-from framework.commit.file_ages import Moment, Presence, presence_of_unnamed
+from framework.commit.file_ages import ClockReading, Presence, presence_of_unnamed
 from framework.commit.machine.progress.recorded import (
     SUMMARY_CONTROL_OFFSET,
     SUMMARY_CONTROL_TOPIC_ID,
@@ -61,7 +61,7 @@ class Replacement:
     files: tuple[DataFile, ...]
     schema_id: int
     places: Callable[[Sequence[Positions]], list[Positions]]
-    begun: Moment
+    begun: ClockReading
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ def _progress(metadata: TableMetadata, head: Snapshot) -> dict[str, str]:
     for snapshot in ancestry(metadata, head):
         said = snapshot.summary.additional_properties if snapshot.summary else {}
         if SUMMARY_CONTROL_TOPIC_ID in said and SUMMARY_CONTROL_OFFSET in said:
-            kept = (SUMMARY_CONTROL_TOPIC_ID, SUMMARY_CONTROL_OFFSET, SUMMARY_TOMBSTONES, SUMMARY_KEY)
+            kept = (SUMMARY_CONTROL_TOPIC_ID, SUMMARY_CONTROL_OFFSET, SUMMARY_DELETED_KEYS, SUMMARY_KEY)
             return {key: said[key] for key in kept if key in said}
     return {}
 

@@ -60,7 +60,7 @@ def damaged_manifests(metadata: TableMetadata, io: FileIO, manifests: Iterable[M
 
 def damaged_double(file: DataFile, place: int, source_id: int) -> float | None:
     """The partition value that a file must have had at a place, where its column of doubles is itself the partition and
-    the value that stands there has single precision; None where it is right, or nothing tells.
+    the value that stands there has single precision; None where it is right, or nothing says.
 
     floe wrote such values before 0.1.0: PyIceberg read them so. All rows of the file have one value, so that the bounds of
     the column are that value.

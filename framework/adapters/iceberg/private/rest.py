@@ -2,7 +2,7 @@
 
 In: PyIceberg's settings of a REST catalog. Out: the same catalog. PyIceberg waits for ever for a server that has
 stopped answering on an open connection; here the wait ends in an exception, which is an unknown outcome (invariant 7).
-`refused` tells the owner to open the catalog again, with credentials read again.
+`refused` asks the owner to open the catalog again, with credentials read again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ READ_TIMEOUT_MS = 30_000
 _REFUSALS = frozenset({401, 403, 419})
 
 
-class BoundedRestCatalog(RestCatalog):
+class TimeoutRestCatalog(RestCatalog):
     """PyIceberg's REST catalog; every request that it makes is bounded.
 
     Goes when PyIceberg takes time-outs and an adapter for its session from the catalog's properties.

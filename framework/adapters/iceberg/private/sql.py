@@ -66,7 +66,7 @@ _Text = tuple[bytes, ...]  # pieces of JSON, between which commas belong
 
 
 @dataclass(frozen=True)
-class _Rendered:
+class _GrowingLists:
     """The ids of a table's snapshots, and the JSON of the entries of both growing lists."""
 
     ids: Ids
@@ -74,15 +74,15 @@ class _Rendered:
     snapshot_log: _Text
 
     @classmethod
-    def of(cls, metadata: TableMetadata) -> _Rendered:
-        nothing = _Rendered(np.empty(0, np.int64), (), ())
+    def of(cls, metadata: TableMetadata) -> _GrowingLists:
+        nothing = _GrowingLists(np.empty(0, np.int64), (), ())
         return nothing.grown(metadata.format_version, metadata.snapshots, metadata.snapshot_log)
 
-    def grown(self, version: int, snapshots: Sequence[Snapshot], log: Sequence[SnapshotLogEntry]) -> _Rendered:
+    def grown(self, version: int, snapshots: Sequence[Snapshot], log: Sequence[SnapshotLogEntry]) -> _GrowingLists:
         ids = np.append(self.ids, np.array([snapshot.snapshot_id for snapshot in snapshots], np.int64))
         if version == 1:  # which knows no sequence numbers
             snapshots = [snapshot.model_copy(update={"sequence_number": None}) for snapshot in snapshots]
-        return _Rendered(ids, _appended(self.snapshots, snapshots), _appended(self.snapshot_log, log))
+        return _GrowingLists(ids, _appended(self.snapshots, snapshots), _appended(self.snapshot_log, log))
 
 
 def _appended(text: _Text, entries: Sequence[IcebergBaseModel]) -> _Text:
@@ -102,7 +102,7 @@ class _Known:
 
     location: str
     metadata: TableMetadata
-    rendered: _Rendered | None = None
+    rendered: _GrowingLists | None = None
 
 
 def _memory_bytes(known: _Known) -> int:
@@ -200,7 +200,7 @@ class FlatSqlCatalog(SqlCatalog):
             ToOutputFile.table_metadata(metadata, io.new_output(metadata_path))
             return
         staged = self._as_staged(metadata)
-        rendered = (staged.rendered if staged is not None else None) or _Rendered.of(metadata)
+        rendered = (staged.rendered if staged is not None else None) or _GrowingLists.of(metadata)
         log, snapshots = _with_commas(rendered.snapshot_log), _with_commas(rendered.snapshots)
         head = _rest(metadata).encode()
         pieces = (head[:-1], b',"snapshot-log":[', *log, b'],"snapshots":[', *snapshots, b"]}")
@@ -212,11 +212,11 @@ class FlatSqlCatalog(SqlCatalog):
                 for piece in pieces:  # of several megabytes in all, which need not be put together first
                     stream.write(piece)
 
-    def _rendered(self, key: tuple[str, str], metadata: TableMetadata) -> _Rendered:
+    def _rendered(self, key: tuple[str, str], metadata: TableMetadata) -> _GrowingLists:
         with self._known_lock:
             known = self._known.get(key)
         found = known.rendered if known is not None and known.metadata is metadata else None
-        return found or _Rendered.of(metadata)
+        return found or _GrowingLists.of(metadata)
 
     def _remember(self, key: tuple[str, str], known: _Known) -> None:
         with self._known_lock:

@@ -20,7 +20,7 @@ from framework.adapters.iceberg.upsert.hash_files import Damaged, read_hash_file
 from framework.adapters.iceberg.upsert.index_runs import find
 from framework.adapters.key_hash import HASH_VERSION, KeyHashes, Words
 from framework.adapters.value_bytes import plain
-from framework.commit.events.event_types import TombstoneFile
+from framework.commit.events.event_types import DeletedKeysFile
 from framework.record.arrays import Ints
 
 Flags = npt.NDArray[np.bool_]
@@ -44,11 +44,11 @@ class DeletedKeys:
         return DeletedKeys(self.hashes.take(rows), self.order.take(pa.array(rows)), self.deleted_ms[rows])
 
 
-class UnusableTombstones(OSError):
+class UnusableDeletedKeys(OSError):
     """A file that the table names and that cannot be used."""
 
 
-def write_tombstones(io: FileIO, root: str, deleted: DeletedKeys) -> TombstoneFile:
+def write_deleted_keys(io: FileIO, root: str, deleted: DeletedKeys) -> DeletedKeysFile:
     """Write the keys, in whatever order they are, each once.
 
     Raises:
@@ -62,10 +62,10 @@ def write_tombstones(io: FileIO, root: str, deleted: DeletedKeys) -> TombstoneFi
         "deleted_ms": pa.array(ordered.deleted_ms, pa.int64()),
     }
     path, size = write_hash_file(io, root, columns, _ABOUT, {"hash_version": HASH_VERSION})
-    return TombstoneFile(path, len(ordered), size, int(ordered.deleted_ms.max(initial=0)))
+    return DeletedKeysFile(path, len(ordered), size, int(ordered.deleted_ms.max(initial=0)))
 
 
-def read_tombstones(io: FileIO, file: TombstoneFile, kind: pa.DataType, wanted: Words | None = None) -> DeletedKeys:
+def read_deleted_keys(io: FileIO, file: DeletedKeysFile, kind: pa.DataType, wanted: Words | None = None) -> DeletedKeys:
     """The keys of a file, or those among which the wanted hashes are; mapped, and read as far as that. Files of earlier
     versions have no checksums, and are believed until they are merged.
 
@@ -87,22 +87,22 @@ def read_tombstones(io: FileIO, file: TombstoneFile, kind: pa.DataType, wanted: 
             columns["deleted_ms"],
         )
     except (Damaged, LookupError, pa.ArrowException) as error:
-        raise UnusableTombstones(f"the deleted keys in {file.path} cannot be read: {error}") from error
+        raise UnusableDeletedKeys(f"the deleted keys in {file.path} cannot be read: {error}") from error
     if held.about != {"hash_version": HASH_VERSION} or held.count != file.record_count:
-        raise UnusableTombstones(f"{file.path} has not the {file.record_count:,} deleted keys that the table names")
+        raise UnusableDeletedKeys(f"{file.path} has not the {file.record_count:,} deleted keys that the table names")
     return found
 
 
-def merge_tombstones(
-    io: FileIO, root: str, files: Sequence[TombstoneFile], kind: pa.DataType, before_ms: int
-) -> TombstoneFile | None:
+def merge_deleted_keys(
+    io: FileIO, root: str, files: Sequence[DeletedKeysFile], kind: pa.DataType, before_ms: int
+) -> DeletedKeysFile | None:
     """One file of several, of each key its newest delete, without those that were written before a moment; None where
     none is left.
 
     Raises:
         UnusableTombstones, OSError: as the others.
     """
-    parts = [read_tombstones(io, file, kind) for file in files]
+    parts = [read_deleted_keys(io, file, kind) for file in files]
     together = DeletedKeys(
         KeyHashes(
             np.concatenate([part.hashes.high for part in parts]), np.concatenate([part.hashes.low for part in parts])
@@ -117,11 +117,11 @@ def merge_tombstones(
     places = np.lexsort((together.deleted_ms, ranks, together.hashes.low, together.hashes.high))
     high, low = together.hashes.high[places], together.hashes.low[places]
     is_last = np.append((high[1:] != high[:-1]) | (low[1:] != low[:-1]), True)
-    return write_tombstones(io, root, together.take(places[is_last]))
+    return write_deleted_keys(io, root, together.take(places[is_last]))
 
 
 def older_than_deletes(
-    io: FileIO, files: Sequence[TombstoneFile], hashes: KeyHashes, order: pa.Array, before_ms: int
+    io: FileIO, files: Sequence[DeletedKeysFile], hashes: KeyHashes, order: pa.Array, before_ms: int
 ) -> Flags:
     """Which of these keys have a delete that is newer than the record.
 
@@ -140,7 +140,7 @@ def older_than_deletes(
     by_hash = np.argsort(hashes.high)
     ordered = hashes.take(by_hash)
     for file in files:
-        held = read_tombstones(io, file, order.type, ordered.high)
+        held = read_deleted_keys(io, file, order.type, ordered.high)
         keys, entries = find(held.hashes, ordered.high, ordered.low)
         remembered = held.deleted_ms[entries] >= before_ms
         keys, entries = by_hash[keys[remembered]], entries[remembered]

@@ -34,7 +34,7 @@ def double_keys(
 
     Args:
         kinds: the types of the key columns, as `value_bytes.plain_type` gives them.
-        say: is told of each pass, where there are several.
+        say: is called for each pass, where there are several.
 
     Raises:
         OSError: a file cannot be read; each store has exceptions of its own.

@@ -26,8 +26,8 @@ FILE, POSITION = "__floe_file", "__floe_pos"
 
 
 @dataclass(frozen=True)
-class Found:
-    """Live rows that are to go: parallel arrays, one entry for each; a path is told once for all of its rows."""
+class RowPositions:
+    """Live rows that are to go: parallel arrays, one entry for each; a path is reported once for all of its rows."""
 
     paths: pa.DictionaryArray
     positions: Ints
@@ -61,7 +61,7 @@ def write_keys(io: FileIO, path: str, keys: pa.Table, hits: Hits, searched: Sequ
     return KeysFile(path, len(held), len(output))
 
 
-def read_found(io: FileIO, path: str) -> Found:
+def read_found(io: FileIO, path: str) -> RowPositions:
     """Where the rows of the keys were found; no key column is read.
 
     Raises:
@@ -72,7 +72,7 @@ def read_found(io: FileIO, path: str) -> Found:
         held = opened.read([FILE, POSITION], use_threads=False).unify_dictionaries()
     held = held.filter(pc.is_valid(held.column(POSITION))).combine_chunks()
     paths = held.column(FILE).combine_chunks()
-    return Found(paths, np.asarray(held.column(POSITION), np.int64))
+    return RowPositions(paths, np.asarray(held.column(POSITION), np.int64))
 
 
 def read_keys(io: FileIO, path: str) -> pa.Table:

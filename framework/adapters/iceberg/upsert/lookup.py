@@ -28,7 +28,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Found:
+class KeyMatches:
     """`hits` count the files in `searched`; `lost_runs` are the paths of runs that are of no use any more."""
 
     hits: Hits
@@ -45,7 +45,7 @@ def look_up(
     hashes: KeyHashes,
     order: Ints,
     index: KeyIndex | None,
-) -> Found:
+) -> KeyMatches:
     """Every live row with one of the keys.
 
     Args:
@@ -60,7 +60,7 @@ def look_up(
     """
     if index is None:
         files_to_search = candidates()
-        return Found(search(io, files_to_search, key, keys), tuple(files_to_search))
+        return KeyMatches(search(io, files_to_search, key, keys), tuple(files_to_search))
     ordered = hashes.take(order)
     covered: set[str] = set()
     files: dict[str, int] = {}
@@ -80,11 +80,11 @@ def look_up(
         kinds = [plain_type(column.type) for column in keys.columns]
         counts = [file.record_count for file in rest]
         parts += _hits(io, entries_of(io, rest, key, kinds).by_hash(), rest, counts, ordered, order, files)
-        return Found(_joined(parts), tuple(live[path] for path in files), tuple(lost))
+        return KeyMatches(_joined(parts), tuple(live[path] for path in files), tuple(lost))
     rest = [file for file in candidates() if file.path not in covered]
     hits = search(io, rest, key, keys)
     parts.append(Hits(hits.keys, hits.files + len(files), hits.positions, hits.row_ids))
-    return Found(_joined(parts), (*(live[path] for path in files), *rest), tuple(lost))
+    return KeyMatches(_joined(parts), (*(live[path] for path in files), *rest), tuple(lost))
 
 
 def _in_run(

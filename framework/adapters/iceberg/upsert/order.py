@@ -1,8 +1,7 @@
-"""How a table that follows its keys says which record is newer, where a column of it does, and which deleted keys it
-remembers.
+"""Reads an upsert table's order: the column that decides which record is newer, and the deleted keys to remember.
 
-In: a table's metadata and the policy. Out: a `RowOrder`, or None where the source's own order holds. The rule: a
-table that has lost what it remembered is not written, since older records would bring deleted keys back.
+In: a table's metadata and the policy. Out: a `RowOrder`, or None where the order of the source decides. Invariant: a
+table that has lost its deleted keys is not written, because older records would restore deleted rows.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH
 
 from framework.adapters.iceberg.views import ancestry, head_of
-from framework.commit.deleted_keys import FORGET, SUMMARY_TOMBSTONES, TOMBSTONES_PROPERTY, mark_of, parse, root_of
-from framework.commit.events.event_types import TombstoneFile
+from framework.commit.deleted_keys import DELETED_KEYS_PROPERTY, FORGET, SUMMARY_DELETED_KEYS, mark_of, parse, root_of
+from framework.commit.events.event_types import DeletedKeysFile
 from framework.commit.machine.progress.recorded import SUMMARY_COMMIT_ID
 from framework.config.rules.permitted import is_below
 from framework.errors import StateDisagreement, TableBlocked
@@ -34,9 +33,9 @@ class RowOrder:
     """
 
     field_id: int
-    files: tuple[TombstoneFile, ...] = ()
+    files: tuple[DeletedKeysFile, ...] = ()
     known: tuple[str, ...] = ()
-    added: tuple[TombstoneFile, ...] = ()
+    added: tuple[DeletedKeysFile, ...] = ()
     removed: tuple[str, ...] = ()
     root: str = ""
     now_ms: int = 0
@@ -52,10 +51,10 @@ def row_order_of(metadata: TableMetadata, target: TableTarget, key_ids: Sequence
     key = key_of(target)
     if isinstance(key, Refusal) or key.order is None:
         return None
-    text = metadata.properties.get(TOMBSTONES_PROPERTY)
+    text = metadata.properties.get(DELETED_KEYS_PROPERTY)
     mark = mark_at_head(metadata, target.policy.commit.branch)
     if text is None and _has_files(mark):
-        raise lost(target.name, f"its property {TOMBSTONES_PROPERTY} is gone")
+        raise lost(target.name, f"its property {DELETED_KEYS_PROPERTY} is gone")
     try:
         held = parse(text)
     except StateDisagreement as error:
@@ -63,7 +62,7 @@ def row_order_of(metadata: TableMetadata, target: TableTarget, key_ids: Sequence
     if held is None:
         return RowOrder(key.order.field_id)
     if mark and mark != mark_of(held):
-        raise lost(target.name, f"its property {TOMBSTONES_PROPERTY} is not what its newest commit made of it")
+        raise lost(target.name, f"its property {DELETED_KEYS_PROPERTY} is not what its newest commit made of it")
     root = root_of(target.location)
     if (other := next((path for path in held.paths if not is_below(path, (root,))), None)) is not None:
         raise lost(target.name, f"{other} does not lie in {root}")
@@ -79,8 +78,8 @@ def mark_at_head(metadata: TableMetadata, branch: str) -> str:
     """What the newest of floe's snapshots behind the head says of the property; "" where none says anything."""
     for snapshot in ancestry(metadata, head_of(metadata, branch)):
         own = snapshot.summary.additional_properties if snapshot.summary else {}
-        if SUMMARY_COMMIT_ID in own or SUMMARY_TOMBSTONES in own:
-            return own.get(SUMMARY_TOMBSTONES, "")
+        if SUMMARY_COMMIT_ID in own or SUMMARY_DELETED_KEYS in own:
+            return own.get(SUMMARY_DELETED_KEYS, "")
     return ""
 
 
@@ -88,9 +87,9 @@ def _has_files(mark: str) -> bool:
     return bool(mark) and not mark.startswith("0 ")
 
 
-def tombstones_of(metadata: TableMetadata) -> tuple[str, ...] | None:
+def deleted_key_files_of(metadata: TableMetadata) -> tuple[str, ...] | None:
     """The files of deleted keys that a table names; None where it has lost which they are."""
-    text = metadata.properties.get(TOMBSTONES_PROPERTY)
+    text = metadata.properties.get(DELETED_KEYS_PROPERTY)
     mark = mark_at_head(metadata, MAIN_BRANCH)
     try:
         held = parse(text)
@@ -102,11 +101,11 @@ def tombstones_of(metadata: TableMetadata) -> tuple[str, ...] | None:
 
 
 def lost(table: str, reason: str) -> TableBlocked:
-    """The error for a table whose deleted keys are not all known any more."""
+    """The error for a table that has lost some of its deleted keys."""
     return TableBlocked(
         f"the deleted keys that table {table} remembers cannot be used: {reason}",
         code="FLOE-R146",
         place=table,
         remedy=f"bring back what is missing; or let older records bring deleted keys back: ALTER TABLE {table} "
-        f"SET TBLPROPERTIES ('{TOMBSTONES_PROPERTY}' = '{FORGET}')",
+        f"SET TBLPROPERTIES ('{DELETED_KEYS_PROPERTY}' = '{FORGET}')",
     )

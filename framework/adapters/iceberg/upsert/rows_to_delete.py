@@ -1,4 +1,4 @@
-"""Which rows go with a commit to a table that follows its keys, for the very head that it is conditional on.
+"""Which rows go with a commit to an upsert table, for the very head that it is conditional on.
 
 In: announcements of changed keys, and the live files of the head. Out: by data file the positions to delete. Keeps
 invariant 15: no positions are committed unless every live file was known at the snapshot that was searched, or is
@@ -21,12 +21,12 @@ from framework.adapters.iceberg.project_by_id import table_columns
 from framework.adapters.iceberg.upsert.keys_file import read_found, read_keys
 from framework.adapters.iceberg.upsert.search import search
 from framework.adapters.iceberg.views import head_of, snapshot_by_id
-from framework.commit.events.event_types import KeyedChanges
+from framework.commit.events.event_types import UpsertChanges
 from framework.record.arrays import Ints
 
 
 def rows_to_delete(
-    io: FileIO, metadata: TableMetadata, branch: str, live: LiveFiles, keyed: Sequence[KeyedChanges]
+    io: FileIO, metadata: TableMetadata, branch: str, live: LiveFiles, keyed: Sequence[UpsertChanges]
 ) -> dict[str, Ints]:
     """By path of a live file, the positions of the rows whose keys change.
 

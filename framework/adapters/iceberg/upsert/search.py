@@ -57,7 +57,7 @@ def search(io: FileIO, files: Sequence[LiveFile], key: TableColumns, keys: pa.Ta
     columns = [plain(column) for column in keys.columns]
     kinds = [column.type for column in columns]
     look_up = _LookUp(columns)
-    bounds = _Bounds(key.field_ids, columns)
+    bounds = _KeyBounds(key.field_ids, columns)
     found: list[tuple[Ints, Ints, Ints, Ints]] = []
     wanted = [number for number, file in enumerate(files) if bounds.may_hold(file)]
     for group in _groups(files, wanted):
@@ -189,7 +189,7 @@ def _codes(values: pa.Array, among: pa.Array) -> Ints:
     return found
 
 
-class _Bounds:
+class _KeyBounds:
     """Which files may hold one of the keys, by the bounds of their first key column, where these can be compared."""
 
     def __init__(self, key_ids: Sequence[int], columns: Sequence[pa.Array]) -> None:

@@ -1,7 +1,7 @@
-"""A table that follows its keys, as tasks must know it to find the live rows of keys: one snapshot, and where its rows
+"""An upsert table, as tasks must know it to find the live rows of keys: one snapshot, and where its rows
 are.
 
-In: a table as it was just loaded, and the target that tasks write by. Out: a `KeyedTarget`, small when pickled, or why
+In: a table as it was just loaded, and the target that tasks write by. Out: a `UpsertTarget`, small when pickled, or why
 rows of the table cannot be replaced by key, in words for people. Nothing is decided here of what becomes of such a
 table.
 """
@@ -37,7 +37,7 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
-class KeyedTarget:
+class UpsertTarget:
     """`snapshot_id` is the head at which live rows are looked for, None where the table has no snapshot; `key_ids` are
     the field ids of its key columns, in the order of the pipeline file. Of `files` only the bounds of key columns are
     kept. `columns` are those of the key, and what orders records, as data files are read. `index` helps to find rows
@@ -54,7 +54,7 @@ class KeyedTarget:
     is_unique: bool = False
 
 
-def keyed_target_of(loaded: Table, target: TableTarget, known: KeyedTarget | None = None) -> KeyedTarget:
+def upsert_target_of(loaded: Table, target: TableTarget, known: UpsertTarget | None = None) -> UpsertTarget:
     """The head's live files, read anew unless `known` is of that very head.
 
     Raises:
@@ -93,7 +93,7 @@ def keyed_target_of(loaded: Table, target: TableTarget, known: KeyedTarget | Non
         same = (known.order, known.columns) == (order, columns)
         return known if same else replace(known, order=order, columns=columns)
     if head is None:
-        return KeyedTarget(None, key_ids, LiveFiles({}, frozenset()), metadata.format_version, columns, order=order)
+        return UpsertTarget(None, key_ids, LiveFiles({}, frozenset()), metadata.format_version, columns, order=order)
     manifests = (
         lineage.read_manifests(loaded.io, head.manifest_list)
         if metadata.format_version >= lineage.VERSION
@@ -105,10 +105,10 @@ def keyed_target_of(loaded: Table, target: TableTarget, known: KeyedTarget | Non
     except UnsupportedDeletes as error:
         said = f"{unread_deletes(error)}: a row that they delete would be taken for a live one"
         raise blocked(target.name, said, remedy_for_deletes(target.name)) from error
-    return KeyedTarget(snapshot_id, key_ids, files, metadata.format_version, columns, order=order, is_unique=is_unique)
+    return UpsertTarget(snapshot_id, key_ids, files, metadata.format_version, columns, order=order, is_unique=is_unique)
 
 
-def ask_keyed(loaded: Table | None, target: TableTarget, read: Callable[[Table], Answer]) -> Answer:
+def ask_upsert(loaded: Table | None, target: TableTarget, read: Callable[[Table], Answer]) -> Answer:
     """What `read` says of a table that was just loaded.
 
     Args:
@@ -133,9 +133,9 @@ def ask_keyed(loaded: Table | None, target: TableTarget, read: Callable[[Table],
         ) from error
 
 
-def check_keyed(loaded: Table, target: TableTarget) -> None:
-    """Find what keeps rows from being replaced by key as far as the metadata tells; manifests are read only where it
-    tells of equality deletes.
+def check_upsert(loaded: Table, target: TableTarget) -> None:
+    """Find what keeps rows from being replaced by key as far as the metadata says; manifests are read only where it
+    reports equality deletes.
 
     Raises:
         TableBlocked, Exception: as `keyed_target_of`.
@@ -144,7 +144,7 @@ def check_keyed(loaded: Table, target: TableTarget) -> None:
     head = head_of(loaded.metadata, target.policy.commit.branch)
     summary = head.summary if head is not None else None
     if summary is not None and summary["total-equality-deletes"] not in (None, "0"):
-        keyed_target_of(loaded, target)
+        upsert_target_of(loaded, target)
 
 
 def unread_deletes(error: UnsupportedDeletes) -> str:

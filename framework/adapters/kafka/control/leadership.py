@@ -1,8 +1,8 @@
-"""The coordinator's seat: whoever owns the control topic's partition in the coordinators' group reads it and commits.
+"""Coordinator leadership: whoever owns the control topic's partition in the coordinators' group reads it and commits.
 
-In: a connection's settings, the group and the control topic. Out: SeatAssigned with the facts that invariant 6 needs,
-then committed events from the low-water mark on, SeatEnd whenever the log's end is reached, SeatRevoked when the seat
-is lost. The low-water mark is the group's offset, with the topic's id beside it (invariant 11).
+In: a connection's settings, the group and the control topic. Out: LeadershipAssigned with the facts that invariant 6 needs,
+then committed events from the low-water mark on, LogEndReached whenever the log's end is reached, LeadershipRevoked when
+leadership is lost. The low-water mark is the group's offset, with the topic's id beside it (invariant 11).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from framework.errors import DataLossError, RetriableError, SetupError
 # seven seconds; librdkafka's defaults take 45 and more.
 SESSION_TIMEOUT_MS = 6_000
 HEARTBEAT_INTERVAL_MS = 1_000
-# The longest that one turn of the coordinator (many commits to a slow catalog) may take before it loses the seat.
+# The longest that one turn of the coordinator (many commits to a slow catalog) may take before it loses leadership.
 MAX_POLL_INTERVAL_MS = 120_000
 _POLL_RECORDS = 1000
 PROBE_GROUP_ID = "floe-control-reader"  # a name that every reader of the topic may use; nothing is committed under it
@@ -41,8 +41,8 @@ LOST = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaErro
 
 
 @dataclass(frozen=True)
-class SeatAssigned:
-    """This process owns the seat. `low_water` is None when none was ever stored, or it expired."""
+class LeadershipAssigned:
+    """This process holds leadership. `low_water` is None when none was ever stored, or it expired."""
 
     topic_id: str
     log_start: int
@@ -59,12 +59,12 @@ class SeatAssigned:
 
 
 @dataclass(frozen=True)
-class SeatRevoked:
-    """The seat is gone, or was gone for a while: forget everything; what was decided before may no longer be stored."""
+class LeadershipRevoked:
+    """Leadership is lost, or was lost for a while: forget everything; what was decided before may no longer be stored."""
 
 
 @dataclass(frozen=True)
-class SeatRead:
+class LeadershipRead:
     """One committed record; `event` None: a type unknown to this version. `timestamp_ms` by its writer's clock."""
 
     offset: int
@@ -74,16 +74,16 @@ class SeatRead:
 
 
 @dataclass(frozen=True)
-class SeatEnd:
+class LogEndReached:
     """Everything that is committed so far was read; `position` is the next offset, past transaction markers."""
 
     position: int
 
 
-SeatUpdate = SeatAssigned | SeatRevoked | SeatRead | SeatEnd
+LeadershipUpdate = LeadershipAssigned | LeadershipRevoked | LeadershipRead | LogEndReached
 
 
-class CoordinatorSeat:
+class CoordinatorLeadership:
     """A member of the coordinators' group. `poll` must be called at least every two minutes. One thread only."""
 
     def __init__(self, settings: Mapping[str, str], group: str, topic: str, client_id: str | None = None) -> None:
@@ -93,12 +93,12 @@ class CoordinatorSeat:
         self._topic = topic
         self._log = ClientLog()
         self._admin = KafkaAdmin(settings)
-        self._updates: list[SeatUpdate] = []
-        self._error: KafkaError | None = None  # told once what came before it was handed out
+        self._updates: list[LeadershipUpdate] = []
+        self._error: KafkaError | None = None  # reported once what came before it was handed out
         self._topic_id: str | None = None
         self._position = 0
         self.has_joined = False
-        """Whether the group has taken this member in, so that somebody owns the seat."""
+        """Whether the group has taken this member in, so that somebody holds leadership."""
         self._consumer = build(
             Consumer,
             settings,
@@ -110,7 +110,7 @@ class CoordinatorSeat:
                 heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
                 max_poll_interval_ms=MAX_POLL_INTERVAL_MS,
                 # Cooperative: a member that joins or leaves takes nothing from the owner. Eager assignment would move
-                # the seat, and so re-read the log, each time a driver starts.
+                # leadership, and so re-read the log, each time a driver starts.
                 partition_assignment_strategy="cooperative-sticky",
                 fetch_wait_max_ms=100,
             ),
@@ -120,14 +120,14 @@ class CoordinatorSeat:
 
     @property
     def owned(self) -> bool:
-        """Whether this process believes that it owns the seat; only a conditional commit proves it (invariant 4)."""
+        """Whether this process believes that it holds leadership; only a conditional commit proves it (invariant 4)."""
         return self._topic_id is not None
 
-    def poll(self, timeout_s: float) -> list[SeatUpdate]:
+    def poll(self, timeout_s: float) -> list[LeadershipUpdate]:
         """What happened, in order, after waiting at most `timeout_s` for the first update.
 
         Raises:
-            SetupError: the broker refuses us, or the facts of a new seat cannot be read; close this seat, open another.
+            SetupError: the broker refuses us, or the facts of a new leadership cannot be read; close this one, open another.
             DataLossError: the log was cut while it was read.
             FloeError: a control record is malformed.
         """
@@ -148,7 +148,7 @@ class CoordinatorSeat:
                 event = self._records.event(offset, message.value())
                 self._position = offset + 1
                 self._updates.append(
-                    SeatRead(
+                    LeadershipRead(
                         offset,
                         event,
                         written_at_ms(message),
@@ -157,9 +157,9 @@ class CoordinatorSeat:
                 )
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._position = max(self._position, message.offset() or 0)
-                self._updates.append(SeatEnd(self._position))
+                self._updates.append(LogEndReached(self._position))
             elif self._updates:
-                # What is known of a new seat says more than that its position cannot be read, and is decided from
+                # What is known of a new leadership says more than that its position cannot be read, and is decided from
                 # first.
                 self._error = error
                 break
@@ -185,7 +185,7 @@ class CoordinatorSeat:
             records_end: behind the last of them.
 
         Returns:
-            False when this process no longer owns the seat, the group is changing hands or the broker does not take it
+            False when this process no longer holds leadership, the group is changing hands or the broker does not take it
             just now: a later mark, by whoever owns it then, includes this one.
 
         Raises:
@@ -218,13 +218,13 @@ class CoordinatorSeat:
         raise setup_error(error, self._settings, self._log, f"storing the low-water mark of group {self._group}")
 
     def pause(self, paused: bool) -> None:
-        """Hold or resume delivery of the log; membership and the seat are kept."""
+        """Hold or resume delivery of the log; membership and leadership are kept."""
         partitions = [tp for tp in self._consumer.assignment() if tp.partition == 0]
         if partitions:
             (self._consumer.pause if paused else self._consumer.resume)(partitions)
 
     def close(self) -> None:
-        """Leave the group, so that another member takes the seat at once."""
+        """Leave the group, so that another member takes leadership at once."""
         self._topic_id = None
         self._consumer.close()
 
@@ -243,9 +243,9 @@ class CoordinatorSeat:
         consumer.incremental_unassign(partitions)
         if any(tp.partition == 0 for tp in partitions):
             self._topic_id = None
-            self._updates.append(SeatRevoked())
+            self._updates.append(LeadershipRevoked())
 
-    def _facts(self) -> SeatAssigned:
+    def _facts(self) -> LeadershipAssigned:
         """Read anew at every assignment: another owner may have moved the mark since."""
         key = (self._topic, 0)
         topic = self._admin.topics([self._topic]).get(self._topic)
@@ -259,7 +259,7 @@ class CoordinatorSeat:
         stored = self._admin.group_offsets(self._group, [key]).get(key)
         log_start, log_end = self._admin.start_offsets([key])[key], self._admin.end_offsets([key])[key]
         if stored is None:
-            return SeatAssigned(topic.topic_id, log_start, None, None, None, log_end)
+            return LeadershipAssigned(topic.topic_id, log_start, None, None, None, log_end)
         mark = mark_of(stored.metadata)
         ours = mark.topic_id == topic.topic_id and log_start <= stored.offset <= log_end
         truncated = (
@@ -267,7 +267,7 @@ class CoordinatorSeat:
             and mark.leader_epoch is not None
             and not holds_still(self._settings, self._topic, vouched_end(stored.offset, mark), mark.leader_epoch)
         )
-        return SeatAssigned(
+        return LeadershipAssigned(
             topic.topic_id,
             log_start,
             stored.offset,
@@ -282,7 +282,7 @@ class CoordinatorSeat:
     def _refuse(self, error: KafkaError) -> None:
         if error.code() in LOST:
             raise lost_position(self._admin, self._settings, self._topic, self._position)
-        # Where the poll came too late the seat is lost, and the callback says so.
+        # Where the poll came too late leadership is lost, and the callback says so.
         if error.code() != KafkaError._MAX_POLL_EXCEEDED and not is_passing(error):
             raise setup_error(error, self._settings, self._log, f"reading the control topic {self._topic}")
 
@@ -298,7 +298,7 @@ def lost_position(admin: KafkaAdmin, settings: Mapping[str, str], topic: str, po
     )
 
 
-def first_offset(assigned: SeatAssigned) -> int:
+def first_offset(assigned: LeadershipAssigned) -> int:
     """Invariant 6: from the low-water mark of this very topic, else from the log's beginning, never from its end.
 
     Whether that is enough (a log that starts above the mark, a mark of another topic) is decided by
@@ -342,8 +342,8 @@ def mark_of(metadata: str) -> Mark:
 
 
 def holds_still(settings: Mapping[str, str], topic: str, offset: int, leader_epoch: int) -> bool:
-    """Whether the log still holds everything below `offset` that was read up to this leader epoch: the broker tells
-    where the records of an epoch end (KIP-320), and a consumer that begins with an epoch is told where they end
+    """Whether the log still holds everything below `offset` that was read up to this leader epoch: the broker says
+    where the records of an epoch end (KIP-320), and a consumer that begins with an epoch learns where they end
     earlier.
 
     Raises:

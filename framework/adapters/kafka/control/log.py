@@ -28,12 +28,12 @@ from framework.adapters.kafka.client import (
 )
 from framework.adapters.kafka.control.leadership import (
     LOST,
-    CoordinatorSeat,
-    SeatAssigned,
-    SeatEnd,
-    SeatRead,
-    SeatRevoked,
-    SeatUpdate,
+    CoordinatorLeadership,
+    LeadershipAssigned,
+    LeadershipRead,
+    LeadershipRevoked,
+    LeadershipUpdate,
+    LogEndReached,
     lost_position,
     written_at_ms,
 )
@@ -46,12 +46,12 @@ from framework.errors import RetriableError
 __all__ = [
     "ControlPublisher",
     "ControlReader",
-    "CoordinatorSeat",
-    "SeatAssigned",
-    "SeatEnd",
-    "SeatRead",
-    "SeatRevoked",
-    "SeatUpdate",
+    "CoordinatorLeadership",
+    "LeadershipAssigned",
+    "LeadershipRead",
+    "LeadershipRevoked",
+    "LeadershipUpdate",
+    "LogEndReached",
 ]
 
 READ_GROUP_ID = "floe-control-reader"
@@ -75,7 +75,7 @@ class ControlReader:
 
     Args:
         only: the type of events that are wanted; all others are given as None, without being decoded.
-        notice: told of each record that holds no event that can be read: its offset, why, and its value. Who only shows
+        notice: called with each record that holds no event that can be read: its offset, why, and its value. Who only shows
             the log reads on behind them; without it such a record is an error unless it is provably nobody's
             announcement.
     """
@@ -230,7 +230,7 @@ def _raw(message: Message) -> RawRecord:
 
 
 class ControlPublisher:
-    """Appends events at least once: what a coordinator tells, and requests. Kept open between calls."""
+    """Appends events at least once: what a coordinator publishes, and requests. Kept open between calls."""
 
     def __init__(self, settings: Mapping[str, str], topic: str, timeout_s: float = PUBLISH_TIMEOUT_S) -> None:
         self._settings = dict(settings)
@@ -277,5 +277,5 @@ class ControlPublisher:
         return offsets
 
     def close(self) -> None:
-        with suppress(KafkaException):  # a producer that has failed for good says so again; `publish` has told it
+        with suppress(KafkaException):  # a producer that has failed for good says so again; `publish` has published it
             self._producer.flush(5)

@@ -27,7 +27,7 @@ _POLL_S = 0.2
 class Presence:
     """Membership of one run. Joins at once, leaves with `close`; serves itself in a thread of its own.
 
-    It only tells; it guards nothing. That one run alone can announce is kept by the transactional id (invariant 2), so
+    It only reports; it guards nothing. That one run alone can announce is kept by the transactional id (invariant 2), so
     a membership that could not be had, or was lost in an outage, does no harm and is taken up again by itself.
     """
 
@@ -61,14 +61,14 @@ class Presence:
         self._thread.join()
 
     def _serve(self) -> None:
-        told = False
+        reported = False
         while not self._closing.is_set():
             try:
                 self._be_a_member()
             except Exception as error:  # whatever it is: the membership is taken up again, with a client made anew
-                if not told:
+                if not reported:
                     log.warning("this run is not a visible member of its consumer group for now: %s", error)
-                told = True
+                reported = True
                 self._leave()
                 self._closing.wait(AGAIN_AFTER_S)
         self._leave()

@@ -14,7 +14,7 @@ from framework.adapters.kafka.client import ClientLog, build, consumer_config
 from framework.adapters.kafka.control.leadership import written_at_ms
 from framework.adapters.kafka.control.log import READ_GROUP_ID
 
-PATIENCE_S = 5.0
+TIMEOUT_S = 5.0
 
 
 def record_time_ms(settings: Mapping[str, str], topic: str, partition: int, offset: int) -> int | None:
@@ -22,7 +22,7 @@ def record_time_ms(settings: Mapping[str, str], topic: str, partition: int, offs
     consumer = build(Consumer, settings, consumer_config(settings, ClientLog(), READ_GROUP_ID, fetch_wait_max_ms=100))
     try:
         consumer.assign([TopicPartition(topic, partition, offset)])
-        limit = time.monotonic() + PATIENCE_S
+        limit = time.monotonic() + TIMEOUT_S
         while time.monotonic() < limit:
             message = consumer.poll(0.2)
             if message is not None and message.error() is None:

@@ -1,7 +1,7 @@
 """The control topic: made with what the protocol needs, or checked for it; never changed.
 
 In: an admin client and a name. Out: the topic's id and its log's ends, or a SetupError that says which setting is wrong
-and the command that mends it. What they must be is decided by `framework.plan.control_topic`.
+and the command that repairs it. What they must be is decided by `framework.plan.control_topic`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ VISIBLE_TIMEOUT_S = 10.0
 @dataclass(frozen=True)
 class ControlTopicFacts:
     """The control topic as it is: log_end is the last stable offset; retention -1 is for ever; `weakness` is what a
-    person should mend (empty: nothing)."""
+    person should repair (empty: nothing)."""
 
     name: str
     topic_id: str

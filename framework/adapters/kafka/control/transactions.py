@@ -14,9 +14,9 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from framework.adapters.host.failpoints import reach
+from framework.adapters.host.failpoints import failpoint
 from framework.adapters.host.stopwatch import Stopwatch
-from framework.adapters.host.timeout import NotBack, bounded
+from framework.adapters.host.timeout import NotBack, with_timeout
 from framework.adapters.kafka.client import (
     CONNECT_TIMEOUT_S,
     ClientLog,
@@ -30,14 +30,14 @@ from framework.adapters.kafka.client import (
 from framework.commit.events.codec import encode
 from framework.commit.events.event_types import ControlEvent, DataWritten
 from framework.errors import FencedError, FloeError, OutcomeUnknown, RetriableError
-from framework.record.dead_letters.dead_letter import LetterMessage
+from framework.record.dead_letters.dead_letter import DeadLetterMessage
 
 # An open transaction hides everybody's later events from read_committed readers, so the broker must end it soon.
 TRANSACTION_TIMEOUT_MS = 10_000
 # With a dead-letter topic the transaction carries records too: at most a batch of 500,000.
-LETTERS_TRANSACTION_TIMEOUT_MS = 60_000
+DEAD_LETTERS_TRANSACTION_TIMEOUT_MS = 60_000
 DELIVERY_TIMEOUT_MS = 8_000
-COMMIT_PATIENCE_S = 20.0
+COMMIT_RETRY_S = 20.0
 # InitProducerId waits for the broker to finish the transaction of the run before.
 START_TIMEOUT_S = 30.0
 RECOVER_TIMEOUT_S = 60.0
@@ -76,14 +76,14 @@ class PipelineProducer:
         control_topic: str,
         *,
         transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS,
-        commit_patience_s: float = COMMIT_PATIENCE_S,
+        commit_retry_s: float = COMMIT_RETRY_S,
     ) -> None:
         self._settings = dict(settings)
         self._transactional_id = transactional_id
         self._group_id = group_id
         self._control_topic = control_topic
         self._transaction_timeout_ms = transaction_timeout_ms
-        self._commit_patience_s = commit_patience_s
+        self._commit_retry_s = commit_retry_s
         self._log = ClientLog()
         self._producer: Producer | None = None
         self._group_metadata: Any = None
@@ -128,8 +128,8 @@ class PipelineProducer:
         self,
         events: Sequence[ControlEvent],
         offsets: Mapping[tuple[str, int], tuple[int, str]],
-        letters: Iterable[LetterMessage] = (),
-        letter_topic: str = "",
+        letters: Iterable[DeadLetterMessage] = (),
+        dead_letter_topic: str = "",
     ) -> int:
         """Invariant 1: the events that name the files and the source offsets they cover, in one transaction.
 
@@ -158,7 +158,7 @@ class PipelineProducer:
         positions = [TopicPartition(t, p, offset, metadata) for (t, p), (offset, metadata) in offsets.items()]
         try:
             producer.begin_transaction()
-            self._send_letters(producer, letters, letter_topic)
+            self._send_letters(producer, letters, dead_letter_topic)
             self._produce(producer, events, delivered)
             if positions:
                 self._send_offsets(producer, positions)
@@ -168,8 +168,8 @@ class PipelineProducer:
         except KafkaException as raised:
             # No commit was asked for: nothing can have happened, but the transaction must be ended.
             raise self._ended_before_commit(self._cause(producer, error_of(raised), positions), begun) from raised
-        if positions or any(isinstance(event, DataWritten) for event in events):  # not for what is only told
-            reach("in-transaction")
+        if positions or any(isinstance(event, DataWritten) for event in events):  # not for what is only reported
+            failpoint("in-transaction")
         self._commit(producer, begun)
         return max(delivered) + 1 if delivered else 0
 
@@ -177,7 +177,7 @@ class PipelineProducer:
         """Let go of the connection. An open transaction is left to the broker's time-out or to the next run."""
         self._drop()
 
-    def _send_letters(self, producer: Producer, letters: Iterable[LetterMessage], topic: str) -> None:
+    def _send_letters(self, producer: Producer, letters: Iterable[DeadLetterMessage], topic: str) -> None:
         """Send dead letters, and look now and then whether the broker takes them."""
         failed: list[KafkaError] = []
 
@@ -233,7 +233,7 @@ class PipelineProducer:
 
     def _commit(self, producer: Producer, begun: Stopwatch) -> None:
         """Commit, patiently: a retriable error leaves the outcome open, and the same call may be made again."""
-        deadline = time.monotonic() + self._commit_patience_s
+        deadline = time.monotonic() + self._commit_retry_s
         while True:
             try:
                 producer.commit_transaction(max(0.1, deadline - time.monotonic()))
@@ -248,7 +248,7 @@ class PipelineProducer:
                     raise self._unknown(error.str()) from raised
 
     def _cause(self, producer: Producer, error: KafkaError, positions: list[TopicPartition]) -> KafkaError:
-        """Events are purged when their transaction has failed for another reason; the next call on it tells that."""
+        """Events are purged when their transaction has failed for another reason; the next call on it reports that."""
         if error.code() != KafkaError._PURGE_QUEUE or not positions:
             return error
         try:
@@ -263,7 +263,7 @@ class PipelineProducer:
         """Bounded by us as well: librdkafka never looks at this call's time-out while it waits for the group's
         coordinator, so that after a restart of the broker it may hang for ever."""
         timeout_s = self._transaction_timeout_ms / 1000
-        bounded(
+        with_timeout(
             lambda: producer.send_offsets_to_transaction(positions, self._group_metadata, timeout_s),
             timeout_s + HANG_GRACE_S,
         )

@@ -22,16 +22,16 @@ class Fit(Enum):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class LinkCheck:
     fit: Fit
     reason: str = ""
 
 
-FOLLOWS = Verdict(Fit.FOLLOWS)
-REPEAT = Verdict(Fit.REPEAT)
+FOLLOWS = LinkCheck(Fit.FOLLOWS)
+REPEAT = LinkCheck(Fit.REPEAT)
 
 
-def check_link(link: Heartbeat | None, event: DataComplete | Heartbeat) -> Verdict:
+def check_link(link: Heartbeat | None, event: DataComplete | Heartbeat) -> LinkCheck:
     """Invariant 2: how an event fits the chain that ends with `link`.
 
     A pipeline's first event fits, and so does a partition's first range. A partition that is named no more keeps its
@@ -101,7 +101,7 @@ def _given_up(
     return tuple(left[key] for key in sorted(left))
 
 
-def check_recorded(progress: PipelineProgress | None, event: DataWritten) -> Verdict:
+def check_recorded(progress: PipelineProgress | None, event: DataWritten) -> LinkCheck:
     """Invariant 5: how an announcement fits what its table already records of the pipeline.
 
     The table's record lags behind the chain (batches without rows for it leave no trace), so a gap shows only between
@@ -137,7 +137,7 @@ def check_recorded(progress: PipelineProgress | None, event: DataWritten) -> Ver
     return FOLLOWS
 
 
-def check_after(newest: int | None, event: DataWritten) -> Verdict:
+def check_after(newest: int | None, event: DataWritten) -> LinkCheck:
     """Invariant 3: whether the table holds what was announced for it before.
 
     Args:
@@ -149,7 +149,7 @@ def check_after(newest: int | None, event: DataWritten) -> Verdict:
     return put_back(event, f"it follows batch {event.after_batch} in this table, but the table records {held}")
 
 
-def put_back(event: DataWritten, seen: str) -> Verdict:
+def put_back(event: DataWritten, seen: str) -> LinkCheck:
     """What was announced for a table before this is not in it."""
     return _broken(
         f"batch {event.batch}: {seen}. The table was put back to an older state, or its record was taken away; "
@@ -184,5 +184,5 @@ def _by_pipeline(events: Iterable[DataWritten]) -> dict[str, list[DataWritten]]:
     return groups
 
 
-def _broken(reason: str) -> Verdict:
-    return Verdict(Fit.BROKEN, reason)
+def _broken(reason: str) -> LinkCheck:
+    return LinkCheck(Fit.BROKEN, reason)

@@ -7,16 +7,16 @@ its record was taken away or put back, or the log no longer holds what the table
 
 from __future__ import annotations
 
-from framework.commit.machine.effects import TableProgress, TableView
+from framework.commit.machine.effects import ExaminedTable, TableProgress
 from framework.commit.machine.model import Announcement, CoordinatorState, TableState
-from framework.commit.machine.progress.chain import Fit, Verdict
+from framework.commit.machine.progress.chain import Fit, LinkCheck
 from framework.commit.machine.progress.prefix import check_before, obstacle
 from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY
 from framework.commit.machine.queues import is_later
 from framework.diagnose.shown import argument
 
 
-def trouble(state: CoordinatorState, table: TableState, view: TableView) -> str | None:
+def trouble(state: CoordinatorState, table: TableState, view: ExaminedTable) -> str | None:
     """Invariant 10: what is wrong with the table itself."""
     progress, control_topic_id = view.progress, state.control_topic_id
     recorded = max(table.recorded, state.committed.get(view.table_uuid, 0))
@@ -51,7 +51,7 @@ def trouble(state: CoordinatorState, table: TableState, view: TableView) -> str 
     return None
 
 
-def first_obstacle(state: CoordinatorState, table: TableState, view: TableView) -> str | None:
+def first_obstacle(state: CoordinatorState, table: TableState, view: ExaminedTable) -> str | None:
     """Why the oldest announcement can never be taken into this table as it is, found before the table is due."""
     first = table.pending.first
     if first is None:
@@ -79,7 +79,7 @@ def _written_anew(table: TableState, progress: TableProgress) -> Announcement | 
     return first if first is not None and first.offset < progress.control_offset else None
 
 
-def is_cut_off(state: CoordinatorState, view: TableView) -> bool:
+def is_cut_off(state: CoordinatorState, view: ExaminedTable) -> bool:
     """Whether a table's progress lies above what the control log holds, or in what was written anew there."""
     if view.progress is None:
         return False
@@ -88,8 +88,8 @@ def is_cut_off(state: CoordinatorState, view: TableView) -> bool:
     return anew or view.progress.control_offset > log_end(state)
 
 
-def lacks_announced(state: CoordinatorState, view: TableView) -> bool:
-    """Whether the log tells of more that is in a table than the table records: of a commit, or in the next announcement
+def lacks_announced(state: CoordinatorState, view: ExaminedTable) -> bool:
+    """Whether the log reports more that is in a table than the table records: of a commit, or in the next announcement
     that waits for it, which follows one that the table does not hold."""
     table = state.tables.get(state.queues.get(view.table_uuid, ""))
     reached = view.progress.control_offset if view.progress is not None else 0
@@ -99,6 +99,6 @@ def lacks_announced(state: CoordinatorState, view: TableView) -> bool:
     return reached < state.committed.get(view.table_uuid, 0)
 
 
-def _check_first(table: TableState, view: TableView, first: Announcement) -> Verdict:
+def _check_first(table: TableState, view: ExaminedTable, first: Announcement) -> LinkCheck:
     held = view.progress.pipelines.get(first.event.pipeline) if view.progress is not None else None
     return check_before(table, held, held.batch if held is not None else None, 0, first)

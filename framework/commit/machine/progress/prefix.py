@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from framework.commit.events.event_types import DataFile, DataWritten, KeyedChanges
+from framework.commit.events.event_types import DataFile, DataWritten, UpsertChanges
 from framework.commit.file_ages import YOUNG_MS, may_be_gone
-from framework.commit.machine.effects import PipelineProgress, TableProgress, TableView
+from framework.commit.machine.effects import ExaminedTable, PipelineProgress, TableProgress
 from framework.commit.machine.model import Announcement, PipelineState, TableState
-from framework.commit.machine.progress.chain import Fit, Verdict, check_after, check_recorded, put_back, record
+from framework.commit.machine.progress.chain import Fit, LinkCheck, check_after, check_recorded, put_back, record
 from framework.commit.machine.progress.recorded import recorded_elsewhere
 from framework.commit.machine.queues import batch_of
 
@@ -37,7 +37,7 @@ class Prefix:
     progress: TableProgress
     blocked: str | None
     examine: tuple[str, ...] = ()
-    keyed: tuple[KeyedChanges, ...] = ()
+    keyed: tuple[UpsertChanges, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -56,7 +56,7 @@ class _Cut:
 
 def take_prefix(
     table: TableState,
-    view: TableView,
+    view: ExaminedTable,
     pipelines: Mapping[str, PipelineState],
     control_topic_id: str,
     position: int,
@@ -114,8 +114,8 @@ def take_prefix(
                 if file.path not in paths:  # Invariant 5: no path twice in one commit
                     paths.add(file.path)
                     files.append(file)
-            told_ms = announcement.timestamp_ms
-            if may_be_gone(now_ms, announcement.after_ms, told_ms, event.begun_ms, examine_after_ms):
+            reported_ms = announcement.timestamp_ms
+            if may_be_gone(now_ms, announcement.after_ms, reported_ms, event.begun_ms, examine_after_ms):
                 waited += [(announcement.offset, path) for path in event.paths]
         parts[batch] = max(parts[batch], event.part + 1)
         if event.part < event.parts - 1:
@@ -141,7 +141,7 @@ def take_prefix(
     )
 
 
-def newest_epoch(view: TableView, leader_epoch: int | None) -> int | None:
+def newest_epoch(view: ExaminedTable, leader_epoch: int | None) -> int | None:
     """What stands beside progress: the newest epoch that is known, be it the table's or the log's."""
     recorded = view.progress.leader_epoch if view.progress is not None else None
     return max((epoch for epoch in (recorded, leader_epoch) if epoch is not None), default=None)
@@ -149,7 +149,7 @@ def newest_epoch(view: TableView, leader_epoch: int | None) -> int | None:
 
 def check_before(
     table: TableState, recorded: PipelineProgress | None, newest: int | None, part: int, announcement: Announcement
-) -> Verdict:
+) -> LinkCheck:
     """Invariant 3: whether an announcement fits what the table records, and the table holds what was announced before
     it.
 
@@ -182,7 +182,7 @@ def _is_chained(table: TableState, announcement: Announcement) -> bool:
 
 
 def obstacle(
-    offset: int, event: DataWritten, view: TableView, pipelines: Mapping[str, PipelineState], control_topic_id: str
+    offset: int, event: DataWritten, view: ExaminedTable, pipelines: Mapping[str, PipelineState], control_topic_id: str
 ) -> tuple[bool, str | None]:
     """Whether an announcement has to wait, and why it cannot be taken as things are (invariant 10); None: it may
     come."""

@@ -32,8 +32,8 @@ SUMMARY_RECOVERY = "floe.recovery"  # on a snapshot that a verb of recovery made
 
 def filled_from(properties: Mapping[str, str]) -> frozenset[str]:
     """The ids of the control topics whose announcements may name files of a table."""
-    told = {key.removeprefix(FILLED_FROM_PROPERTY) for key in properties if key.startswith(FILLED_FROM_PROPERTY)}
-    return frozenset({*_entries(properties.get(PROGRESS_PROPERTY)), *told})
+    reported = {key.removeprefix(FILLED_FROM_PROPERTY) for key in properties if key.startswith(FILLED_FROM_PROPERTY)}
+    return frozenset({*_entries(properties.get(PROGRESS_PROPERTY)), *reported})
 
 
 def merge(property_text: str | None, progress: TableProgress) -> str:

@@ -1,4 +1,4 @@
-"""What to type when a table is blocked, by the reason that a coordinator tells.
+"""What to type when a table is blocked, by the reason that a coordinator reports.
 
 In: a table's name and the reason. Out: a remedy, which has a command for every reason. The reasons are floe's own
 sentences, and they stand in control logs of earlier versions, too: each is known by the words it is made with.
@@ -37,7 +37,7 @@ def blocked_remedy(table: str, reason: str) -> str:
         return FAILING_REMEDY
     if reason == "not committed by the deadline":
         return f"it goes on by itself; `floe status --table {named} --verify` says how far it is"
-    return f"mend what the reason names: {GOES_ON}. If it cannot be mended, {give_up}"
+    return f"repair what the reason names: {GOES_ON}. If it cannot be repaired, {give_up}"
 
 
 def _pipeline_of(reason: str) -> str | None:

@@ -1,8 +1,8 @@
 """Which of the eight states a pipeline or a table is in, from everything that is known of it.
 
-In: what the broker shows, what the log was folded to, and what runs and coordinators told, as values. Out: the state
-with its reason, since when, and what to do. What can be looked at counts more than what was told: a report is heeded
-only while the run that told it lives, or until a commit has come after it.
+In: what the broker shows, what the log was folded to, and what runs and coordinators reported, as values. Out: the state
+with its reason, since when, and what to do. What can be looked at counts more than what was reported: a report is heeded
+only while the run that reported it lives, or until a commit has come after it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from framework.commit.machine.reporting.health import (
     STALLED_COMMIT,
     STALLED_COMMIT_REMEDY,
 )
-from framework.commit.watch import Waiting, hold_reason
+from framework.commit.watch import PipelineBacklog, hold_reason
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument, is_command
 
@@ -37,12 +37,12 @@ class Condition:
     code: str = ""
     since_ms: int | None = None
     failures: int = 0
-    is_told: bool = False
+    is_reported: bool = False
 
 
 @dataclass(frozen=True)
 class PipelineFacts:
-    """`live`: ids of runs that are members of the group; `reports`: what runs told, the newest run last."""
+    """`live`: ids of runs that are members of the group; `reports`: what runs published, the newest run last."""
 
     name: str
     live: tuple[str, ...]
@@ -59,7 +59,7 @@ class PipelineFacts:
 @dataclass(frozen=True)
 class TableFacts:
     """`examined`: state and reason as a coordinator would find them now, without what only its memory knows; None:
-    nobody looked, and what was told counts. `blocked_since_ms`: when a commit's word first named it as blocked."""
+    nobody looked, and what was reported counts. `blocked_since_ms`: when a commit's word first named it as blocked."""
 
     table: str
     pending: int
@@ -73,10 +73,10 @@ class TableFacts:
 
 
 def pipeline_condition(facts: PipelineFacts) -> Condition:
-    """The state of a pipeline. What a person must mend comes first, then what a person holds, then whether it runs."""
+    """The state of a pipeline. What a person must repair comes first, then what a person holds, then whether it runs."""
     name = argument(facts.name)
-    told = next((r for r in reversed(facts.reports) if not facts.live or r.by in facts.live), None)
-    since_ms = told.since_ms if told is not None else None
+    reported = next((r for r in reversed(facts.reports) if not facts.live or r.by in facts.live), None)
+    since_ms = reported.since_ms if reported is not None else None
     if facts.broken:
         remedy = f"`floe stop {name}`, then `floe offsets set {name} --from-log` goes on where its good chain ends"
         return Condition(Health.BLOCKED, facts.broken, remedy, "FLOE-R105", since_ms)
@@ -90,35 +90,37 @@ def pipeline_condition(facts: PipelineFacts) -> Condition:
     if facts.replay:
         return Condition(Health.IDLE)
     if not facts.live:
-        return _ended(told)
+        return _ended(reported)
     if facts.pause is not None:
         remedy = f"`{resume_command(facts.pause)}` resumes it"
         return Condition(Health.PAUSED, describe(facts.pause), remedy, "", facts.pause.timestamp_ms)
-    if told is not None and told.state in (Health.DEGRADED, Health.BLOCKED):
-        return _as_told(told)
+    if reported is not None and reported.state in (Health.DEGRADED, Health.BLOCKED):
+        return _as_reported(reported)
     if facts.unannounced:
         return Condition(Health.RUNNING, since_ms=since_ms)
     return Condition(Health.RUNNING if facts.lag else Health.IDLE, since_ms=since_ms)
 
 
-def _ended(told: StateChanged | None) -> Condition:
+def _ended(reported: StateChanged | None) -> Condition:
     """No run is live."""
-    if told is None:
+    if reported is None:
         return Condition(Health.STOPPED, "no run is live", "`floe run` goes on from the safe offsets")
-    if told.state in (Health.STOPPED, Health.FAILED):
-        return _as_told(replace(told, remedy=told.remedy or "`floe run` goes on from the safe offsets"))
-    reason = f"run {told.by} vanished: it was killed, or its machine is gone"
-    return Condition(Health.FAILED, reason, "`floe run` goes on from the safe offsets", "FLOE-R138", told.timestamp_ms)
+    if reported.state in (Health.STOPPED, Health.FAILED):
+        return _as_reported(replace(reported, remedy=reported.remedy or "`floe run` goes on from the safe offsets"))
+    reason = f"run {reported.by} vanished: it was killed, or its machine is gone"
+    return Condition(
+        Health.FAILED, reason, "`floe run` goes on from the safe offsets", "FLOE-R138", reported.timestamp_ms
+    )
 
 
-def _as_told(report: StateChanged) -> Condition:
+def _as_reported(report: StateChanged) -> Condition:
     """In the log a stall is DEGRADED with a code of its own. What to do is made of code and name where floe knows it."""
     state = Health.STALLED if report.code in (STALLED_BATCH, STALLED_COMMIT) else report.state
     if (made := _made(report)) is not None:
         return Condition(state, report.reason, made, report.code, report.since_ms, report.failures)
     is_floes = all(map(is_command, _QUOTED.findall(report.remedy)))
     remedy = report.remedy if is_floes else "see what its process said itself"
-    return Condition(state, report.reason, remedy, report.code, report.since_ms, report.failures, is_told=True)
+    return Condition(state, report.reason, remedy, report.code, report.since_ms, report.failures, is_reported=True)
 
 
 def _made(report: StateChanged) -> str | None:
@@ -133,7 +135,9 @@ def _made(report: StateChanged) -> str | None:
     }.get(report.code)
 
 
-def reading_hold(pause: PauseChanged | None, waiting: Waiting, max_batches: int, max_bytes: int) -> Condition | None:
+def reading_hold(
+    pause: PauseChanged | None, waiting: PipelineBacklog, max_batches: int, max_bytes: int
+) -> Condition | None:
     """Why a live run reads nothing for now: a person holds it, or too much waits for its tables. None: it reads."""
     if pause is not None:
         remedy = f"`{resume_command(pause)}` resumes it"
@@ -142,8 +146,8 @@ def reading_hold(pause: PauseChanged | None, waiting: Waiting, max_batches: int,
     return Condition(Health.BLOCKED, reason, HELD_REMEDY, "FLOE-R139") if reason is not None else None
 
 
-def commit_hold(waiting: Waiting, is_seen: bool) -> Condition | None:
-    """Why a live run whose tables follow their keys reads nothing for now: a batch of it is not committed yet
+def commit_hold(waiting: PipelineBacklog, is_seen: bool) -> Condition | None:
+    """Why a live run whose tables are upserted reads nothing for now: a batch of it is not committed yet
     (invariant 17). None: all are.
 
     Args:
@@ -160,21 +164,21 @@ def table_condition(facts: TableFacts) -> Condition:
     """The state of a table."""
     report = facts.report
     if report is not None and facts.last_commit_ms is not None and report.timestamp_ms < facts.last_commit_ms:
-        report = None  # what was told was over with that commit
+        report = None  # what was reported was over with that commit
     if facts.pause is not None:
         remedy = f"`{resume_command(facts.pause)}` resumes it"
         return Condition(Health.PAUSED, describe(facts.pause), remedy, "", facts.pause.timestamp_ms)
     if facts.examined is None and facts.pending and report is not None and report.state is Health.BLOCKED:
-        return _as_told(report)
+        return _as_reported(report)
     state, reason = facts.examined or (Health.RUNNING, "")
     if facts.pending and state is Health.BLOCKED:
-        is_told = report is not None and report.state is Health.BLOCKED
-        since_ms = report.since_ms if report is not None and is_told else facts.blocked_since_ms
+        is_reported = report is not None and report.state is Health.BLOCKED
+        since_ms = report.since_ms if report is not None and is_reported else facts.blocked_since_ms
         return Condition(Health.BLOCKED, reason, blocked_remedy(facts.table, reason), "FLOE-R110", since_ms)
     if facts.pending and state is Health.STALLED:
         return Condition(state, reason, STALLED_COMMIT_REMEDY, STALLED_COMMIT)
     if facts.pending and report is not None and report.state in (Health.DEGRADED, Health.FAILED):
-        return _as_told(report)
+        return _as_reported(report)
     if facts.pending and state in (Health.DEGRADED, Health.FAILED):
         return Condition(Health.DEGRADED, reason, FAILING_REMEDY, "FLOE-R136")
     if facts.unreadable:

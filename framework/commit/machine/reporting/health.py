@@ -1,7 +1,7 @@
-"""The state of each table as the coordinator knows it, and when that is told to the control topic.
+"""The state of each table as the coordinator knows it, and when that is reported to the control topic.
 
 In: the draft of the state. Out: Publish effects with `StateChanged`, when a table's state changes (at most one a table
-in ten seconds) and when its reason does (in five minutes). Information only: no decision is made from what was told.
+in ten seconds) and when its reason does (in five minutes). Information only: no decision is made from what was reported.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from framework.commit.events.event_types import Health, Holds, StateChanged, Sub
 from framework.commit.machine.changed import changed
 from framework.commit.machine.cycle import waiting_reason
 from framework.commit.machine.effects import Publish
-from framework.commit.machine.model import CoordinatorState, Phase, TableState
+from framework.commit.machine.model import CoordinatorState, TablePhase, TableState
 from framework.commit.machine.pauses import describe, holding, resume_command
 from framework.commit.machine.reporting.blocked_remedies import FAILING_REMEDY, blocked_remedy
-from framework.commit.machine.step_draft import Turn
+from framework.commit.machine.step_draft import StepDraft
 
 STALLED_BATCH, STALLED_COMMIT = "FLOE-R150", "FLOE-R151"
 STALLED_BATCH_REMEDY = (
@@ -45,63 +45,65 @@ def table_health(state: CoordinatorState, table: TableState, now_ms: int | None 
 
 def stalls_ms(state: CoordinatorState, table: TableState) -> float:
     """When the commit that is under way counts as stalled; never where there is none."""
-    if table.attempt is None or table.phase is not Phase.COMMITTING or state.limits.stalled_ms is None:
+    if table.attempt is None or table.phase is not TablePhase.COMMITTING or state.limits.stalled_ms is None:
         return float("inf")
     return table.attempt.started_ms + state.limits.stalled_ms
 
 
-def tell(turn: Turn) -> None:
-    """Publish what has changed. Trouble is told and its end; pauses are in the log already."""
+def report_states(turn: StepDraft) -> None:
+    """Publish what has changed. Trouble is reported and its end; pauses are in the log already."""
     if not turn.state.caught_up or turn.state.needs_proof is not None:
         return
     for table in list(turn.state.tables.values()):
-        event, told = _next(turn.state, table, turn.now_ms), _told(turn.state, table)
+        event, reported = _next(turn.state, table, turn.now_ms), _reported(turn.state, table)
         if event is None:
             continue
-        if told is None or not 0 <= turn.now_ms - told.timestamp_ms < _pause_ms(turn.state, told, event):
+        if reported is None or not 0 <= turn.now_ms - reported.timestamp_ms < _pause_ms(turn.state, reported, event):
             turn.emit(Publish(event))
-            turn.put_table(changed(table, told=event))
+            turn.put_table(changed(table, reported=event))
 
 
-def next_tell_ms(state: CoordinatorState) -> int | None:
-    """When `tell` has something to say that it may not say yet; None when it has not."""
+def next_report_ms(state: CoordinatorState) -> int | None:
+    """When `report_states` has something to say that it may not say yet; None when it has not."""
     if not state.caught_up or state.needs_proof is not None:
         return None
     times = []
     for table in state.tables.values():
-        told = _told(state, table)
-        event = _next(state, table, told.timestamp_ms) if told is not None else None
-        if told is not None and event is not None:
-            times.append(told.timestamp_ms + _pause_ms(state, told, event))
+        reported = _reported(state, table)
+        event = _next(state, table, reported.timestamp_ms) if reported is not None else None
+        if reported is not None and event is not None:
+            times.append(reported.timestamp_ms + _pause_ms(state, reported, event))
         stalls = stalls_ms(state, table)
-        if stalls < float("inf") and (told is None or told.code != STALLED_COMMIT):
-            times.append(max(int(stalls), told.timestamp_ms + state.limits.tell_ms if told is not None else 0))
+        if stalls < float("inf") and (reported is None or reported.code != STALLED_COMMIT):
+            times.append(
+                max(int(stalls), reported.timestamp_ms + state.limits.report_ms if reported is not None else 0)
+            )
     return min(times, default=None)
 
 
-def _told(state: CoordinatorState, table: TableState) -> StateChanged | None:
+def _reported(state: CoordinatorState, table: TableState) -> StateChanged | None:
     """The newest word on the table: our own, or what a coordinator before us left in the log."""
-    return table.told or state.reports.get(table.table)
+    return table.reported or state.reports.get(table.table)
 
 
-def _pause_ms(state: CoordinatorState, told: StateChanged, event: StateChanged) -> int:
-    same = told.state is event.state and (told.code == STALLED_COMMIT) == (event.code == STALLED_COMMIT)
-    return state.limits.retell_ms if same else state.limits.tell_ms
+def _pause_ms(state: CoordinatorState, reported: StateChanged, event: StateChanged) -> int:
+    same = reported.state is event.state and (reported.code == STALLED_COMMIT) == (event.code == STALLED_COMMIT)
+    return state.limits.retell_ms if same else state.limits.report_ms
 
 
 def _next(state: CoordinatorState, table: TableState, now_ms: int) -> StateChanged | None:
-    """What is to be told of a table at some time, if anything."""
+    """What is to be reported of a table at some time, if anything."""
     health, reason, remedy = table_health(state, table, now_ms)
     if health in (Health.IDLE, Health.PAUSED):
         health, reason, remedy = Health.RUNNING, "", ""
     stalled = health is Health.STALLED
     if stalled:  # coordinators and runs of earlier versions know no such word, and would stop at it
         health = Health.DEGRADED
-    told = _told(state, table)
-    before = told.state if told is not None else Health.RUNNING
-    if health is before and (health is Health.RUNNING or told is None or told.reason == reason):
+    reported = _reported(state, table)
+    before = reported.state if reported is not None else Health.RUNNING
+    if health is before and (health is Health.RUNNING or reported is None or reported.reason == reason):
         return None
-    since_ms = told.since_ms if told is not None and health is before else now_ms
+    since_ms = reported.since_ms if reported is not None and health is before else now_ms
     if stalled and table.attempt is not None:
         since_ms = table.attempt.started_ms
     code = STALLED_COMMIT if stalled else {Health.BLOCKED: "FLOE-R110", Health.RUNNING: ""}.get(health, "FLOE-R136")

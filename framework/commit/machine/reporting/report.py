@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from framework.commit.events.event_types import Accounting, CommitToTable
 from framework.commit.machine.cycle import low_water, waiting_reason
-from framework.commit.machine.model import CoordinatorState, Phase, PipelineState, TableState
+from framework.commit.machine.model import CoordinatorState, PipelineState, TablePhase, TableState
 from framework.commit.machine.schedule import due_at_ms
 
 
@@ -74,7 +74,7 @@ class Report:
 
 
 def snapshot(state: CoordinatorState) -> Report:
-    """The state as a report. Tables of which nothing waits are named too, if the log told of a commit to them."""
+    """The state as a report. Tables of which nothing waits are named too, if the log reports a commit to them."""
     tables = {name: _table(state, table) for name, table in state.tables.items()}
     for name, commit in state.last_commits.items():
         if name not in tables:
@@ -157,7 +157,7 @@ def _table_state(state: CoordinatorState, table: TableState) -> str:
         return "blocked"
     if table.failures:
         return "degraded"
-    return {Phase.COMMITTING: "committing", Phase.LOADING: "loading"}.get(table.phase, "waiting")
+    return {TablePhase.COMMITTING: "committing", TablePhase.LOADING: "loading"}.get(table.phase, "waiting")
 
 
 def _quiet_table(name: str, commit: CommitToTable) -> TableReport:

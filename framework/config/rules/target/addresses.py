@@ -1,4 +1,4 @@
-"""Rules about addresses in a target: each has the form that its client takes, so that a slip is told before a run begins.
+"""Rules about addresses in a target: each has the form that its client takes, so that a slip is reported before a run begins.
 
 In: a target's tree, its references resolved. Out: a diagnostic per violation. Values with a reference that is not
 resolved here are passed over, and no address with a password is part of a message: that is refused elsewhere.

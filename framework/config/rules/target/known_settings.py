@@ -1,7 +1,7 @@
 """Rules about settings of other systems in a target: the client knows each of them, and takes its value.
 
 In: a target's tree, its references resolved. Out: a diagnostic per violation. A client passes over a setting that it
-does not know, or stops when the pipeline starts; here it is told before. No value is part of a message: it may be a
+does not know, or stops when the pipeline starts; here it is reported before. No value is part of a message: it may be a
 secret. What `allow.settings` names is let through.
 """
 

@@ -25,7 +25,7 @@ _Reason = tuple[str, str]
 def history_is_apart(document: Document) -> Iterator[Diagnostic]:
     """A history is a table of its own, inside `allow_tables` and in the table's catalog, to which every change of one
     table is appended."""
-    told: set[Path] = set()
+    reported: set[Path] = set()
     seen: dict[str, str] = {}
     for found in upsert_policies(document):
         place = found.place("write", "history")
@@ -33,8 +33,8 @@ def history_is_apart(document: Document) -> Iterator[Diagnostic]:
         if history is None or node is None:
             continue
         reason = _of_another(document, found, history, seen) or _no_history(document, found, history)
-        if reason is not None and place not in told:
-            told.add(place)
+        if reason is not None and place not in reported:
+            reported.add(place)
             yield at("FLOE-C456", f"`{history}` cannot be the history: {reason[0]}", node, place, reason[1])
 
 

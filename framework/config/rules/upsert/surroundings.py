@@ -24,12 +24,12 @@ def no_sql(document: Document) -> Iterator[Diagnostic]:
 
 def on_main(document: Document) -> Iterator[Diagnostic]:
     """Upsert tables are written on the branch `main`."""
-    told: set[Path] = set()
+    reported: set[Path] = set()
     for found in upsert_policies(document):
         place = found.place("commit", "branch")
         branch, node = document.text(*place), document.node(*place)
-        if branch not in (None, "main") and node is not None and place not in told:
-            told.add(place)
+        if branch not in (None, "main") and node is not None and place not in reported:
+            reported.add(place)
             message = f"an upsert table cannot be written on the branch `{branch}`"
             yield at("FLOE-C455", message, node, place, "use `branch: main`, or remove the key")
 

@@ -1,8 +1,8 @@
-"""Rules about tables whose rows follow their keys: the words of `write`, the key, and what says that a row is newer or
+"""Rules about upsert tables: the words of `write`, the key, and what says that a row is newer or
 gone.
 
 In: a pipeline's tree. Out: a diagnostic per violation. What a table's policy leaves out comes from the defaults, so
-each rule looks at the two together, and a fault in the defaults is told once.
+each rule looks at the two together, and a fault in the defaults is reported once.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ def _delete_findings(found: UpsertPolicy) -> Iterator[Diagnostic]:
 
 
 def _not_in_record_key(document: Document, column: str) -> str:
-    """Why a column is not known of a record without a value; "" where it is, or where that cannot be told."""
+    """Why a column is not known of a record without a value; "" where it is, or where that cannot be determined."""
     if column.lower() == _RAW_KEY:
         return ""  # the bytes of the key; that the file asks for them is looked at elsewhere
     entry = document.entry("source", "key")

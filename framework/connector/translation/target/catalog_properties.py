@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Fate(Enum):
+class PropertyOutcome(Enum):
     """What becomes of a property: it stands in the target, it is needless, a person must act, or nothing can be done."""
 
     KEPT = "kept"
@@ -24,7 +24,7 @@ class Fate(Enum):
 class Property:
     """`name` and `value` where it is kept, else why not."""
 
-    fate: Fate
+    fate: PropertyOutcome
     name: str = ""
     value: str = ""
     reason: str = ""
@@ -65,36 +65,43 @@ def property_of(name: str, value: str) -> Property:
     if found := _special(name, value.strip()):
         return found
     if name in _RENAMED or _SAME.fullmatch(name):
-        return Property(Fate.KEPT, _RENAMED.get(name, name), value)
+        return Property(PropertyOutcome.KEPT, _RENAMED.get(name, name), value)
     if _NEEDLESS.fullmatch(name):
-        return Property(Fate.NEEDLESS, reason="it tunes Iceberg's Java client; PyIceberg has no such setting")
+        return Property(
+            PropertyOutcome.NEEDLESS, reason="it tunes Iceberg's Java client; PyIceberg has no such setting"
+        )
     for pattern, reason in _LOST:
         if re.fullmatch(pattern, name):
-            return Property(Fate.LOST, reason=reason)
-    return Property(Fate.REFUSED, reason="floe does not know this property of a catalog")
+            return Property(PropertyOutcome.LOST, reason=reason)
+    return Property(PropertyOutcome.REFUSED, reason="floe does not know this property of a catalog")
 
 
 def _special(name: str, value: str) -> Property | None:
     if name == "io-impl":
         if value.rpartition(".")[2] in _JAVA_IO and value.startswith("org.apache.iceberg."):
             return Property(
-                Fate.NEEDLESS, reason="PyIceberg chooses by the address: `s3://`, `gs://`, `abfss://`, `hdfs://`"
+                PropertyOutcome.NEEDLESS,
+                reason="PyIceberg chooses by the address: `s3://`, `gs://`, `abfss://`, `hdfs://`",
             )
-        return Property(Fate.REFUSED, reason=f"PyIceberg cannot write through `{value}`")
+        return Property(PropertyOutcome.REFUSED, reason=f"PyIceberg cannot write through `{value}`")
     if name == "s3.path-style-access":
         is_path = value.lower() == "true"
-        return Property(Fate.KEPT, "s3.force-virtual-addressing", "false" if is_path else "true")
+        return Property(PropertyOutcome.KEPT, "s3.force-virtual-addressing", "false" if is_path else "true")
     if name == "include-credentials":
-        return Property(Fate.NEEDLESS, reason="PyIceberg always asks a REST catalog for credentials of the store")
+        return Property(
+            PropertyOutcome.NEEDLESS, reason="PyIceberg always asks a REST catalog for credentials of the store"
+        )
     if name == "ref":
         if value == "main":
             return Property(
-                Fate.LOST, reason="Nessie's REST address names the branch: `uri: https://HOST/iceberg/main`"
+                PropertyOutcome.LOST, reason="Nessie's REST address names the branch: `uri: https://HOST/iceberg/main`"
             )
         return Property(
-            Fate.REFUSED,
+            PropertyOutcome.REFUSED,
             reason=f"it is Nessie's branch `{value}`, which no target can name",
         )
     if _CHANGES_FILES.fullmatch(name):
-        return Property(Fate.REFUSED, reason="it changes the files that are written, and PyIceberg has no such setting")
+        return Property(
+            PropertyOutcome.REFUSED, reason="it changes the files that are written, and PyIceberg has no such setting"
+        )
     return None

@@ -14,7 +14,7 @@ from framework.config.rules.target.connections import is_clear_secret
 from framework.config.text import start_of
 from framework.config.tree import Scalar
 from framework.connector.translation.converters import converted
-from framework.connector.translation.target.catalog_properties import Fate, property_of
+from framework.connector.translation.target.catalog_properties import PropertyOutcome, property_of
 from framework.connector.translation.target.keys import client_setting, passes_to_client
 from framework.connector.translation.untranslatable import PARTIAL, Untranslatable
 
@@ -70,13 +70,13 @@ def target_of(settings: dict[str, str]) -> ImportedTarget:
                     used.add(key)
                 continue
             found = property_of(name, value)
-            if found.fate is Fate.KEPT:
+            if found.fate is PropertyOutcome.KEPT:
                 catalog[found.name] = _safe(found.name, found.value)
                 used.add(key)
-            elif found.fate is Fate.REFUSED:
+            elif found.fate is PropertyOutcome.REFUSED:
                 refused.append(Untranslatable(key, found.reason, f"remove it, or: {PARTIAL}"))
             else:
-                notes.append((key, found.fate is Fate.LOST, found.reason))
+                notes.append((key, found.fate is PropertyOutcome.LOST, found.reason))
     values_of = converted(settings)
     used |= values_of.used
     notes += values_of.notes

@@ -9,20 +9,25 @@ from __future__ import annotations
 from dataclasses import replace
 
 from framework.config.values.type_text import Structure, text_of
-from framework.connector.translation.transforms.chain import Step
-from framework.connector.translation.transforms.record_shape import Column, Shape, inside, is_struct
+from framework.connector.translation.transforms.chain import ConnectTransform
+from framework.connector.translation.transforms.record_shape import (
+    RecordColumn,
+    RecordShape,
+    inside,
+    is_struct,
+)
 
 _CDC = "_cdc"
 
 
-def _object(step: Step, shape: Shape, name: str) -> Column:
+def _object(step: ConnectTransform, shape: RecordShape, name: str) -> RecordColumn:
     column = next((one for one in shape.known(step) if one.name == name), None)
     if column is None or not is_struct(column.kind) or column.sql is None:
         step.refuse("type", f"`{name}` is not a struct among the declared fields", "declare it in `--fields`")
     return column
 
 
-def dms(step: Step, shape: Shape) -> Shape:
+def dms(step: ConnectTransform, shape: RecordShape) -> RecordShape:
     """`data` becomes the row; `_cdc` says what was done, when, and in which table."""
     data, about = _object(step, shape, "data"), _object(step, shape, "metadata")
     parts = {one.name: one.sql for one in inside(about)}
@@ -40,12 +45,12 @@ def dms(step: Step, shape: Shape) -> Shape:
         kind = next(one.kind for one in inside(about) if one.name == "timestamp")
         items.insert(1, ("ts", str(parts["timestamp"]), kind))
     sql = f"named_struct({', '.join(f'{name!r}, {item}' for name, item, _ in items)})"
-    cdc = Column(_CDC, ["struct", [[name, kind] for name, _, kind in items]], sql)
+    cdc = RecordColumn(_CDC, ["struct", [[name, kind] for name, _, kind in items]], sql)
     where = (*shape.where, f"{data.sql} IS NOT NULL", f"{about.sql} IS NOT NULL")
     return replace(shape, columns=tuple(inside(data)), where=where).put(cdc)
 
 
-def debezium(step: Step, shape: Shape) -> Shape:
+def debezium(step: ConnectTransform, shape: RecordShape) -> RecordShape:
     """The row behind a change, or the one before a delete; `_cdc` beside it."""
     before, after = _object(step, shape, "before"), _object(step, shape, "after")
     op = next((one for one in shape.known(step) if one.name == "op"), None)
@@ -59,9 +64,9 @@ def debezium(step: Step, shape: Shape) -> Shape:
         if len(kinds) > 1:
             step.refuse("type", f"`{name}` has another type in `before` than in `after`", "declare both alike")
         sql = f"CASE WHEN {op.sql} = 'd' THEN {old.sql if old else 'NULL'} ELSE {new.sql if new else 'NULL'} END"
-        columns.append(Column(name, (old or new).kind, sql))  # type: ignore[union-attr]
+        columns.append(RecordColumn(name, (old or new).kind, sql))  # type: ignore[union-attr]
     row = f"CASE WHEN {op.sql} = 'd' THEN {before.sql} IS NOT NULL ELSE {after.sql} IS NOT NULL END"
-    cdc = Column(
+    cdc = RecordColumn(
         _CDC,
         ["struct", [["op", "string"], ["source", "string"], ["target", "string"]]],
         key=step.key(),
@@ -70,7 +75,7 @@ def debezium(step: Step, shape: Shape) -> Shape:
     return replace(shape, columns=tuple(columns), where=(*shape.where, row)).put(cdc)
 
 
-def new_record_state(step: Step, shape: Shape) -> Shape:
+def new_record_state(step: ConnectTransform, shape: RecordShape) -> RecordShape:
     if not shape.has_schema:
         step.refuse(
             "type",

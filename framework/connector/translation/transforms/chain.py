@@ -117,7 +117,7 @@ class Predicate:
 
 
 @dataclass(frozen=True)
-class Step:
+class ConnectTransform:
     """One transform. `kind` is its class without package and form; `predicate` is None where it takes every record."""
 
     name: str
@@ -159,7 +159,7 @@ def _listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def step_of(name: str, settings: Mapping[str, str]) -> Step:
+def step_of(name: str, settings: Mapping[str, str]) -> ConnectTransform:
     """One of the transforms that `transforms` lists.
 
     Raises:
@@ -195,7 +195,7 @@ def step_of(name: str, settings: Mapping[str, str]) -> Step:
             f"name it as `{kind}{'$Value' if forms[0] else ''}`, or: {PARTIAL}",
         )
     negates = negated.strip().lower() == "true"
-    return Step(name, kind, form == "Key", options, _predicate(name, predicate, settings), negates)
+    return ConnectTransform(name, kind, form == "Key", options, _predicate(name, predicate, settings), negates)
 
 
 def _known(full: str) -> tuple[str, str, frozenset[str] | None]:

@@ -1,6 +1,6 @@
 """What a record is like after some of a connector's transforms: its columns, each as an expression over the record.
 
-In: the declared fields of a record, or none where they are not known. Out: a `Shape`, which transforms change step by
+In: the declared fields of a record, or none where they are not known. Out: a `RecordShape`, which transforms change step by
 step, and at the end the SELECT that gives the same columns. A column that no SQL can give keeps the reason; it is
 refused only if it reaches the table or a rule.
 """
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from framework.config.values.type_text import Structure, structure
-from framework.connector.translation.transforms.chain import Step
+from framework.connector.translation.transforms.chain import ConnectTransform
 from framework.connector.translation.untranslatable import PARTIAL, Untranslatable
 
 Topics = Mapping[str, str | None]  # each topic that is read, and what transforms have made of its name
@@ -29,7 +29,7 @@ _WORDS = """
 
 
 @dataclass(frozen=True)
-class Column:
+class RecordColumn:
     """One column. Without `sql` it cannot be said: `key` is the property that makes it, `why` the reason.
 
     Args:
@@ -49,7 +49,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Shape:
+class RecordShape:
     """The records at one point between the topic and the sink.
 
     Args:
@@ -62,15 +62,15 @@ class Shape:
         has_schema: the records carry a schema, so Connect's transforms treat them otherwise.
     """
 
-    columns: tuple[Column, ...] | None
+    columns: tuple[RecordColumn, ...] | None
     topics: Topics | None
     has_schema: bool = False
     is_rerouted: bool = False
-    added: tuple[Column, ...] = ()
+    added: tuple[RecordColumn, ...] = ()
     where: tuple[str, ...] = ()
     hints: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
-    def known(self, step: Step) -> tuple[Column, ...]:
+    def known(self, step: ConnectTransform) -> tuple[RecordColumn, ...]:
         """The columns, for a transform that shapes records.
 
         Raises:
@@ -88,7 +88,7 @@ class Shape:
             )
         return self.columns
 
-    def one(self, step: Step, option: str, name: str) -> Column:
+    def one(self, step: ConnectTransform, option: str, name: str) -> RecordColumn:
         """The column that a transform names. Connect would make a null of what no record has.
 
         Raises:
@@ -96,14 +96,14 @@ class Shape:
         """
         found = next((one for one in self.known(step) if one.name == name), None)
         if found is None:
-            told = f"no record has the field `{name}` at this point"
-            step.refuse(option, told, "correct the field, or add it to `--fields`")
+            reported = f"no record has the field `{name}` at this point"
+            step.refuse(option, reported, "correct the field, or add it to `--fields`")
         return found
 
-    def column(self, name: str) -> Column | None:
+    def column(self, name: str) -> RecordColumn | None:
         return next((one for one in (*(self.columns or ()), *self.added) if one.name == name), None)
 
-    def put(self, *columns: Column) -> Shape:
+    def put(self, *columns: RecordColumn) -> RecordShape:
         """With these columns, in the place of those with the same names."""
         by_name = {one.name: one for one in columns}
         if self.columns is None:
@@ -114,7 +114,7 @@ class Shape:
         return replace(self, columns=(*changed, *(one for one in columns if one.name not in old)))
 
 
-def shape_of(fields: Mapping[str, str] | None, topics: list[str] | None, has_schema: bool) -> Shape:
+def shape_of(fields: Mapping[str, str] | None, topics: list[str] | None, has_schema: bool) -> RecordShape:
     """The records as they are in the topic.
 
     Args:
@@ -125,31 +125,31 @@ def shape_of(fields: Mapping[str, str] | None, topics: list[str] | None, has_sch
     """
     columns = None
     if fields is not None:
-        columns = tuple(Column(name, structure(kind), quoted(name), field=name) for name, kind in fields.items())
-    return Shape(columns, None if topics is None else {topic: topic for topic in topics}, has_schema)
+        columns = tuple(RecordColumn(name, structure(kind), quoted(name), field=name) for name, kind in fields.items())
+    return RecordShape(columns, None if topics is None else {topic: topic for topic in topics}, has_schema)
 
 
-def changed(step: Step, column: Column, kind: Structure, sql: str) -> Column:
+def changed(step: ConnectTransform, column: RecordColumn, kind: Structure, sql: str) -> RecordColumn:
     """A column with another value; `sql` holds for one that SQL can give."""
     if column.sql is not None:
-        return Column(column.name, kind, sql)
+        return RecordColumn(column.name, kind, sql)
     why = column.why or f"floe adds the column `{column.name}` behind its SQL, which cannot change it"
-    return Column(column.name, kind, key=column.key or step.key(), why=why)
+    return RecordColumn(column.name, kind, key=column.key or step.key(), why=why)
 
 
-def named(step: Step, column: Column, name: str) -> Column:
+def named(step: ConnectTransform, column: RecordColumn, name: str) -> RecordColumn:
     """A column under another name."""
     if column.metadata is not None and name != f"_kafka_{column.metadata}":
         why = f"floe's column of the record's {column.metadata} is `_kafka_{column.metadata}`, not `{name}`"
-        return Column(name, column.kind, key=step.key(), why=why, topics=column.topics)
+        return RecordColumn(name, column.kind, key=step.key(), why=why, topics=column.topics)
     return replace(column, name=name)
 
 
-def inside(column: Column) -> list[Column]:
+def inside(column: RecordColumn) -> list[RecordColumn]:
     """The fields of a struct as columns."""
     assert isinstance(column.kind, list)
     return [
-        Column(name, kind, None if column.sql is None else f"{column.sql}.{quoted(name)}", column.key, column.why)
+        RecordColumn(name, kind, None if column.sql is None else f"{column.sql}.{quoted(name)}", column.key, column.why)
         for name, kind in column.kind[1]
     ]
 
@@ -172,7 +172,7 @@ def literal(text: str) -> str:
     return f"'{escaped}'"
 
 
-def is_unchanged(shape: Shape) -> bool:
+def is_unchanged(shape: RecordShape) -> bool:
     """Whether the records reach the sink with the fields that they have in the topic."""
     if shape.columns is None:
         return True
@@ -180,7 +180,7 @@ def is_unchanged(shape: Shape) -> bool:
     return not shape.where and all(one.field == one.name for one in own)
 
 
-def select(shape: Shape, fields: Mapping[str, str]) -> str | None:
+def select(shape: RecordShape, fields: Mapping[str, str]) -> str | None:
     """The SELECT that gives the columns; None where the records are unchanged.
 
     Raises:

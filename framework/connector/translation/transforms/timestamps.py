@@ -12,8 +12,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from framework.config.values.type_text import text_of
-from framework.connector.translation.transforms.chain import Step
-from framework.connector.translation.transforms.record_shape import Column, Shape, changed, quoted
+from framework.connector.translation.transforms.chain import ConnectTransform
+from framework.connector.translation.transforms.record_shape import (
+    RecordColumn,
+    RecordShape,
+    changed,
+    quoted,
+)
 
 _UNITS = {"seconds": "s", "milliseconds": "ms"}
 _TO_MOMENT = {
@@ -39,7 +44,7 @@ _WHY = {
 }
 
 
-def timestamp(step: Step, shape: Shape) -> Shape:
+def timestamp(step: ConnectTransform, shape: RecordShape) -> RecordShape:
     """The records with one field converted.
 
     Raises:
@@ -60,7 +65,7 @@ def timestamp(step: Step, shape: Shape) -> Shape:
         hint = _hint(step, precision, column)
         if hint is not None:
             sql = quoted(name)
-            moved = [Column(name, "timestamptz", sql, field=name)] if shape.columns is not None else []
+            moved = [RecordColumn(name, "timestamptz", sql, field=name)] if shape.columns is not None else []
             return replace(shape, hints={**shape.hints, name: hint}).put(*moved)
     assert column is not None
     if column.kind not in ("int", "long"):
@@ -68,14 +73,14 @@ def timestamp(step: Step, shape: Shape) -> Shape:
     return shape.put(changed(step, column, "timestamptz", _TO_MOMENT[precision].format(column.sql)))
 
 
-def _is_used_elsewhere(name: str, shape: Shape) -> bool:
+def _is_used_elsewhere(name: str, shape: RecordShape) -> bool:
     """Whether another column or a condition reads the field too, which must stay as it is for them."""
     word = re.compile(rf"(?<![\w`.]){re.escape(quoted(name))}(?![\w`])")
     others = [one.sql or "" for one in shape.columns or () if one.name != name]
     return any(word.search(text) for text in (*others, *shape.where))
 
 
-def _hint(step: Step, precision: str, column: Column | None) -> Mapping[str, str] | None:
+def _hint(step: ConnectTransform, precision: str, column: RecordColumn | None) -> Mapping[str, str] | None:
     """How floe reads the field itself; None where SQL must."""
     is_text = column is not None and column.kind == "string"
     if column is not None and column.kind not in ("string", "int", "long"):
@@ -97,7 +102,7 @@ def _hint(step: Step, precision: str, column: Column | None) -> Mapping[str, str
     return None
 
 
-def _text_form(step: Step, form: str) -> dict[str, str]:
+def _text_form(step: ConnectTransform, form: str) -> dict[str, str]:
     if not form:
         step.refuse("format", "Connect reads no text without a format")
     found, rest = "", form

@@ -10,12 +10,12 @@ import re
 from dataclasses import replace
 
 from framework.config.names.patterns import compiled
-from framework.connector.translation.transforms.chain import Step
-from framework.connector.translation.transforms.record_shape import Shape
+from framework.connector.translation.transforms.chain import ConnectTransform
+from framework.connector.translation.transforms.record_shape import RecordShape
 from framework.connector.translation.untranslatable import PARTIAL, Untranslatable, same_regex
 
 
-def applies(step: Step, shape: Shape) -> bool:
+def applies(step: ConnectTransform, shape: RecordShape) -> bool:
     """Whether the step takes the records that have a value.
 
     Raises:
@@ -40,7 +40,7 @@ def applies(step: Step, shape: Shape) -> bool:
     return step.refuse("predicate", "a rule of floe's cannot ask whether a record has a header")
 
 
-def left_of(step: Step, shape: Shape) -> Shape:
+def left_of(step: ConnectTransform, shape: RecordShape) -> RecordShape:
     """The records behind a filter by topic: its topics are not read at all.
 
     Raises:
@@ -55,7 +55,7 @@ def left_of(step: Step, shape: Shape) -> Shape:
     return replace(shape, topics={topic: name for topic, name in topics.items() if topic not in taken})
 
 
-def _matching(step: Step, shape: Shape) -> set[str]:
+def _matching(step: ConnectTransform, shape: RecordShape) -> set[str]:
     assert step.predicate is not None
     key, pattern = f"predicates.{step.predicate.name}.pattern", step.predicate.options.get("pattern", "")
     if shape.topics is None or None in shape.topics.values():
@@ -64,20 +64,20 @@ def _matching(step: Step, shape: Shape) -> set[str]:
     return {topic for topic, name in shape.topics.items() if matches(str(name))}
 
 
-def regex_router(step: Step, shape: Shape) -> Shape:
+def regex_router(step: ConnectTransform, shape: RecordShape) -> RecordShape:
     return _renamed(step, shape, "regex", "replacement")
 
 
-def logical_table(step: Step, shape: Shape) -> Shape:
+def logical_table(step: ConnectTransform, shape: RecordShape) -> RecordShape:
     """Debezium's router; what it adds goes into keys."""
     return _renamed(step, shape, "topic.regex", "topic.replacement")
 
 
-def routed_by_time(step: Step, shape: Shape) -> Shape:
+def routed_by_time(step: ConnectTransform, shape: RecordShape) -> RecordShape:
     return replace(shape, topics=None if shape.topics is None else dict.fromkeys(shape.topics), is_rerouted=True)
 
 
-def _renamed(step: Step, shape: Shape, regex: str, replacement: str) -> Shape:
+def _renamed(step: ConnectTransform, shape: RecordShape, regex: str, replacement: str) -> RecordShape:
     pattern, text = step.options.get(regex, ""), step.options.get(replacement, "")
     same_regex(step.key(regex), pattern)  # Python's, below, says the same of what is let through here
     if shape.topics is None:

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from framework.config.values.type_text import Structure
 from framework.connector.translation.transforms.cdc import debezium, dms, new_record_state
-from framework.connector.translation.transforms.chain import Step
+from framework.connector.translation.transforms.chain import ConnectTransform
 from framework.connector.translation.transforms.record_shape import (
-    Column,
-    Shape,
+    RecordColumn,
+    RecordShape,
     changed,
     inside,
     is_struct,
@@ -50,7 +50,7 @@ _NO_EFFECT = ("DropHeaders", "InsertHeader", "SetSchemaMetadata", "ValueToKey")
 _METADATA_TYPES = {"topic": "string", "partition": "int", "offset": "long", "timestamp": "long"}
 
 
-def apply(step: Step, shape: Shape) -> Shape:
+def apply(step: ConnectTransform, shape: RecordShape) -> RecordShape:
     """The records behind a transform.
 
     Raises:
@@ -71,7 +71,7 @@ def apply(step: Step, shape: Shape) -> Shape:
     return _TRANSFORMS[step.kind](step, shape)
 
 
-def _extract(step: Step, shape: Shape) -> Shape:
+def _extract(step: ConnectTransform, shape: RecordShape) -> RecordShape:
     columns = shape.known(step)
     path = [step.options.get("field", "")]
     if step.options.get("field.syntax.version", "V1").upper() == "V2":
@@ -91,7 +91,7 @@ def _extract(step: Step, shape: Shape) -> Shape:
     return replace(shape, columns=columns, where=tuple(where))
 
 
-def _replace(step: Step, shape: Shape) -> Shape:
+def _replace(step: ConnectTransform, shape: RecordShape) -> RecordShape:
     columns = shape.known(step)
     without, only = set(step.listed("exclude", "blacklist")), set(step.listed("include", "whitelist"))
     renames = {}
@@ -108,7 +108,7 @@ def _replace(step: Step, shape: Shape) -> Shape:
     return replace(shape, columns=found)
 
 
-def _insert(step: Step, shape: Shape) -> Shape:
+def _insert(step: ConnectTransform, shape: RecordShape) -> RecordShape:
     added = []
     for what in ("topic", "partition", "offset", "timestamp"):
         if name := step.options.get(f"{what}.field", "").rstrip("!?"):
@@ -116,26 +116,26 @@ def _insert(step: Step, shape: Shape) -> Shape:
     name, value = step.options.get("static.field", "").rstrip("!?"), step.options.get("static.value")
     if name and value is not None:
         shape.known(step)
-        added.append(Column(name, "string", literal(value)))
+        added.append(RecordColumn(name, "string", literal(value)))
     return shape.put(*added)
 
 
-def metadata_column(step: Step, option: str, what: str, name: str, shape: Shape) -> Column:
+def metadata_column(step: ConnectTransform, option: str, what: str, name: str, shape: RecordShape) -> RecordColumn:
     """A column of Kafka's own: floe has it under one name, and not in SQL."""
     own = f"_kafka_{what}"
     if what == "topic" and shape.topics is not None:
         names = set(shape.topics.values())
         if shape.columns is not None and len(names) == 1 and None not in names:
-            return Column(name, "string", literal(str(*names)), topics=shape.topics)
+            return RecordColumn(name, "string", literal(str(*names)), topics=shape.topics)
     is_own_topic = what != "topic" or not shape.is_rerouted
     if name == own and what != "timestamp" and is_own_topic:
-        return Column(name, _METADATA_TYPES[what], metadata=what)
+        return RecordColumn(name, _METADATA_TYPES[what], metadata=what)
     why = f"floe's column of the record's {what} is `{own}`, not `{name}`"
     if what == "timestamp":
         why = f"the sink writes milliseconds as a number, and floe's `{own}` is a timestamp"
     elif not is_own_topic:
         why = f"the sink writes the topic's name as transforms made it, and floe's `{own}` is the topic that is read"
-    column = Column(
+    column = RecordColumn(
         name, _METADATA_TYPES[what], key=step.key(option), why=why, topics=shape.topics if what == "topic" else None
     )
     if shape.columns is None and column.topics is None:
@@ -143,7 +143,7 @@ def metadata_column(step: Step, option: str, what: str, name: str, shape: Shape)
     return column
 
 
-def _kafka_metadata(step: Step, shape: Shape) -> Shape:
+def _kafka_metadata(step: ConnectTransform, shape: RecordShape) -> RecordShape:
     prefix = step.options.get("field_name", "_kafka_metadata")
     if step.flag("nested"):
         step.refuse("nested", "floe's columns of a record's position are at the top of the table", "set it to false")
@@ -157,17 +157,17 @@ def _kafka_metadata(step: Step, shape: Shape) -> Shape:
     if external := step.options.get("external_field"):
         name, _, value = external.partition(",")
         shape.known(step)
-        found.append(Column(f"{prefix}_{name}", "string", literal(value)))
+        found.append(RecordColumn(f"{prefix}_{name}", "string", literal(value)))
     return shape.put(*found)
 
 
-def _mask(step: Step, shape: Shape) -> Shape:
+def _mask(step: ConnectTransform, shape: RecordShape) -> RecordShape:
     replacement = step.options.get("replacement")
     fields = [shape.one(step, "fields", name) for name in step.listed("fields")]
     return shape.put(*(_masked(step, one, replacement) for one in fields))
 
 
-def _masked(step: Step, column: Column, replacement: str | None) -> Column:
+def _masked(step: ConnectTransform, column: RecordColumn, replacement: str | None) -> RecordColumn:
     value = _mask_value(column.kind, replacement)
     if value is None:
         step.refuse("fields", f"what it makes of `{column.name}` depends on the value", "exclude the field instead")
@@ -187,13 +187,13 @@ def _mask_value(kind: Structure, replacement: str | None) -> str | None:
     return None
 
 
-def _copy(step: Step, shape: Shape) -> Shape:
+def _copy(step: ConnectTransform, shape: RecordShape) -> RecordShape:
     source, target = step.options.get("source.field", ""), step.options.get("target.field", "")
     column = shape.one(step, "source.field", source)
     return shape.put(replace(named(step, column, target), field=None))
 
 
-def _cast(step: Step, shape: Shape) -> Shape:
+def _cast(step: ConnectTransform, shape: RecordShape) -> RecordShape:
     found = []
     for pair in step.listed("spec"):
         name, _, kind = pair.rpartition(":")
@@ -201,20 +201,20 @@ def _cast(step: Step, shape: Shape) -> Shape:
             step.refuse("spec", "it casts the whole value, and the sink writes only objects")
         column = shape.one(step, "spec", name)
         if kind not in _CASTS or column.kind not in _CAST_FROM[kind]:
-            told = column.kind if isinstance(column.kind, str) else "an object or a list"
-            step.refuse("spec", f"Connect makes {kind} of `{name}` ({told}) in a way that floe does not have")
+            reported = column.kind if isinstance(column.kind, str) else "an object or a list"
+            step.refuse("spec", f"Connect makes {kind} of `{name}` ({reported}) in a way that floe does not have")
         own, sql = _CASTS[kind]
         cast = str(column.sql) if column.kind == own else f"CAST({column.sql} AS {sql})"
         found.append(changed(step, column, own, cast))
     return shape.put(*found)
 
 
-def _flatten(step: Step, shape: Shape) -> Shape:
+def _flatten(step: ConnectTransform, shape: RecordShape) -> RecordShape:
     columns, delimiter = shape.known(step), step.options.get("delimiter", ".")
     if "." in delimiter:
         step.refuse("delimiter", "a dot in a column's name would be a path in floe", "set it to `_`")
 
-    def flat(column: Column, prefix: str) -> list[Column]:
+    def flat(column: RecordColumn, prefix: str) -> list[RecordColumn]:
         name = f"{prefix}{delimiter}{column.name}" if prefix else column.name
         if isinstance(column.kind, list) and column.kind[0] == "map":
             step.refuse("type", f"the keys of `{name}` would become columns, and no file can list them")
@@ -229,14 +229,14 @@ def _flatten(step: Step, shape: Shape) -> Shape:
     return replace(shape, columns=found)
 
 
-def _header_from(step: Step, shape: Shape) -> Shape:
+def _header_from(step: ConnectTransform, shape: RecordShape) -> RecordShape:
     if step.options.get("operation") != "move":
         return shape
     moved = set(step.listed("fields"))
     return replace(shape, columns=tuple(one for one in shape.known(step) if one.name not in moved))
 
 
-def _json_to_map(step: Step, shape: Shape) -> Shape:
+def _json_to_map(step: ConnectTransform, shape: RecordShape) -> RecordShape:
     step.refuse(
         "type",
         "it makes text of all values in objects, and floe keeps their types",
@@ -244,11 +244,11 @@ def _json_to_map(step: Step, shape: Shape) -> Shape:
     )
 
 
-def _mongo(step: Step, shape: Shape) -> Shape:
+def _mongo(step: ConnectTransform, shape: RecordShape) -> RecordShape:
     step.refuse("type", "floe does not parse the documents inside Debezium's MongoDB messages; they stay text")
 
 
-_TRANSFORMS: Mapping[str, Callable[[Step, Shape], Shape]] = {
+_TRANSFORMS: Mapping[str, Callable[[ConnectTransform, RecordShape], RecordShape]] = {
     "ByLogicalTableRouter": logical_table,
     "Cast": _cast,
     "CopyValue": _copy,

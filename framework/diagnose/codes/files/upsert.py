@@ -1,4 +1,4 @@
-"""FLOE-C450 to C462: the words of upsert tables, whose rows follow their keys."""
+"""FLOE-C450 to C462: the words of upsert tables."""
 
 # ruff: noqa: E501  (prose: one sentence is not cut by the width of a line)
 from __future__ import annotations
@@ -8,7 +8,7 @@ from framework.diagnose.entry import CodeEntry as Code
 _WRITE = "tables: {defaults: {write: {mode: upsert, key: [id]%s}}}"
 _BESIDE = "tables: {defaults: {%s, write: {mode: upsert, key: [id]}}}"
 _TWO = "metadata: {name: one}\n%s\n# file: other.yaml\nmetadata: {name: two}\n%s"
-_KEYED = "source: {kafka: {topics: [orders]}, key: {type: json}}\n"
+_UPSERT = "source: {kafka: {topics: [orders]}, key: {type: json}}\n"
 
 ENTRIES = (
     Code(
@@ -65,7 +65,7 @@ ENTRIES = (
         "What deletes a row contradicts the source",
         "Debezium's envelope says which changes delete, so `delete_when` beside it would be a second answer. A tombstone has no value: with `delete_when: tombstone` the key is made of columns that the record's key gives (`source.key`, their names begin with its `prefix`), or it is `_kafka_key`; and a column that orders records comes from the record's key or is one of Kafka's, as `_kafka_timestamp`.",
         _WRITE % ", delete_when: tombstone",
-        _KEYED + _WRITE.replace("[id]", "[key_id]") % ", delete_when: tombstone",
+        _UPSERT + _WRITE.replace("[id]", "[key_id]") % ", delete_when: tombstone",
     ),
     Code(
         "FLOE-C458",
@@ -98,7 +98,7 @@ ENTRIES = (
     Code(
         "FLOE-C462",
         "An upsert table that two pipelines write",
-        "The order of the source is the order within one pipeline's topics. Records of two pipelines have none between them, so which row stays would be chance. The same holds where a record may lead a template of another file to the table: let no glob of that file's `allow_tables` match it.",
+        "The order of the source is the order within one pipeline's topics. Records of two pipelines have none between them, so which row stays would be chance. The same holds where a record may lead a template of another file to the table: let no glob of that file's `allow_tables` match it. Two templates, of which one upserts and the other appends, must not be able to make one name.",
         _TWO % (_WRITE % "", _WRITE % ""),
         _TWO % (_WRITE % "", "routes: {rules: [{table: shop.other}]}"),
     ),

@@ -7,27 +7,27 @@ from framework.diagnose.entry import CodeEntry as Code
 from framework.diagnose.entry import Transcript
 
 _RUN = "floe run orders.yaml -t prod"
-# What helps where the record itself is wrong: no file and no replay can mend it.
+# What helps where the record itself is wrong: no file and no replay can repair it.
 _LETTER = (
-    "# The record itself cannot be mended. With `errors: {policy: dead_letter}` the run goes on without it:",
+    "# The record itself cannot be repaired. With `errors: {policy: dead_letter}` the run goes on without it:",
     _RUN,
     "floe dlq show orders.yaml orders-0@1042 -t prod",
 )
 
 
-def _stopped(stage: str, message: str, *mends: str) -> Transcript:
+def _stopped(stage: str, message: str, *repairs: str) -> Transcript:
     """A run that stops at the record, as `errors.policy: fail` says; the default keeps a dead letter instead."""
     return Transcript(
         "run orders.yaml -t prod",
         f"a record failed at stage {stage}: {message}",
         "orders-0 offset 1042",
         "fix the producer, or set errors.policy (or routes.unrouted) to dead_letter or drop; nothing of the batch was announced",
-        mends,
+        repairs,
     )
 
 
 def _again(code: str) -> tuple[str, ...]:
-    """What helps where the file or what is around it can be mended."""
+    """What helps where the file or what is around it can be repaired."""
     return (_RUN, "# If the record is a dead letter already:", f"floe dlq replay orders.yaml -t prod --code {code}")
 
 
@@ -209,6 +209,28 @@ ENTRIES = (
         ),
     ),
     Code(
+        "FLOE-D124",
+        "The record is too large",
+        "Decompressed, the record with its key and headers has more bytes than `source.kafka.max_record_bytes` (32 MiB unless the file says otherwise). A few compressed bytes may stand for any number, so a worker would be out of memory. The record is not read: the dead letter has its offset and says its size, and neither its value nor its key. Kafka still has the record. To have it in a table, raise the setting, and read its range again.",
+        transcript=_stopped(
+            "fetch",
+            "the record has 62,914,560 bytes with its key and headers, and is not read (expected 33,554,432 bytes at most, got 62,914,560 bytes)",
+            "# Raise `source.kafka.max_record_bytes`, if such records are meant; or have their producer correct them. Then:",
+            "floe validate orders.yaml",
+        ),
+    ),
+    Code(
+        "FLOE-D125",
+        "The record's batch cannot be decompressed",
+        "The producer sent the record in a batch that librdkafka cannot decompress: it is damaged, or decompresses to more than `receive.message.max.bytes` of the connection, which is 100 MB. All records of the batch are dead letters with their offsets, and without values. The records behind it are read.",
+        transcript=_stopped(
+            "fetch",
+            "the batch that holds the record cannot be decompressed, and is not read",
+            "# Set `receive.message.max.bytes` in the target's connection, if such batches are meant. Then:",
+            "floe validate orders.yaml",
+        ),
+    ),
+    Code(
         "FLOE-D201",
         "No rule matches",
         "No rule of `routes` takes the record; `routes.unrouted` says what happens to it.",
@@ -259,9 +281,21 @@ ENTRIES = (
         transcript=_stopped(
             "route",
             "the table 'shop.orders' cannot be written now: routes.max_new_tables_per_hour is 10, and that many were created within the last hour",
-            "# Mend what the message names. floe tries again every minute. Then:",
+            "# Repair what the message names. floe tries again every minute. Then:",
             "floe status -t prod",
             *_again("FLOE-D205"),
+        ),
+    ),
+    Code(
+        "FLOE-D206",
+        "The table belongs to another pipeline",
+        "A table records in its property `floe.owner` how its rows are written and by which pipelines: those that made it, or that name it as a whole in their files with the same mode and key. The record leads to an upsert table, a history or a dead-letter table of another pipeline, where a row of this one would stand beside the owner's. The message names the owner. If both pipelines shall write the table, name it in both files, without a `{field}`, with the same `write:`. If the owner no longer writes it, unset the property: the next pipeline that names the table owns it.",
+        transcript=_stopped(
+            "route",
+            "the table 'shop.customers' is not this pipeline's: it belongs to pipeline customers, which upserts it by id; pipeline shop would append to it",
+            "# Let no glob of `routes.allow_tables` match the table, or name it in both files with the same `write:`.",
+            "# If pipeline customers no longer writes it, in Spark:  ALTER TABLE shop.customers UNSET TBLPROPERTIES ('floe.owner')",
+            *_again("FLOE-D206"),
         ),
     ),
     Code(

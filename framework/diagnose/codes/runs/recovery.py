@@ -10,15 +10,15 @@ ENTRIES = (
     Code(
         "FLOE-R326",
         "It is unclear what was replayed",
-        "The control topic knows of replays of dead letters that the table of replayed letters does not hold: that table is blocked, or was dropped. A replay now could write records a second time.",
+        "The control topic knows of replays of dead letters that the table of replayed dead letters does not hold: that table is blocked, or was dropped. A replay now could write records a second time.",
         transcript=Transcript(
             "dlq replay orders.yaml -t prod",
             "earlier replays of orders announced batch 2, and shop.dead_letters_replayed holds nothing",
             "shop.dead_letters_replayed",
-            "`floe status` says whether the table is blocked; if it was dropped, floe cannot tell which letters were replayed: restore it, or name another dead-letter table",
+            "`floe status` says whether the table is blocked; if it was dropped, floe cannot tell which dead letters were replayed: restore it, or name another dead-letter table",
             (
                 "floe status -t prod",
-                "# Mend or restore the table, then:",
+                "# Repair or restore the table, then:",
                 "floe dlq replay orders.yaml -t prod",
             ),
         ),

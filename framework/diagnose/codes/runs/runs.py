@@ -200,7 +200,7 @@ ENTRIES = (
             "orders: BLOCKED for 2m 5s",
             "`floe status` says why those tables wait; reading resumes by itself once they are committed",
             (
-                "# Mend the table that the reason names. If nobody commits:",
+                "# Repair the table that the reason names. If nobody commits:",
                 "floe coordinator -t prod",
             ),
             ShownAs.STATUS,
@@ -260,12 +260,12 @@ ENTRIES = (
     Code(
         "FLOE-R153",
         "Who coordinates changes again and again",
-        "The seat of the coordinator went to another process more than three times in 15 minutes. Each reads the control log again before it commits, so that tables are late; nothing is lost. Drivers that start and fail, a machine short of CPU or memory, or a broker that is restarted do this.",
+        "Coordinator leadership went to another process more than three times in 15 minutes. Each new leader reads the control log again before it commits, so tables are late. Nothing is lost. Usual causes: drivers that start and fail, a machine short of CPU or memory, a broker that restarts.",
         transcript=Transcript(
             "status -t prod",
             "who coordinates changed 6 times in 15 minutes, and each reads the log again before it commits",
             "coordinator control-iceberg: at risk for 14m 3s",
-            "`floe log --last 200` shows who; end drivers that start and fail, and look whether machines lack memory or the broker is restarted; `floe coordinator` on a quiet machine keeps the seat",
+            "`floe log --last 200` shows who; end drivers that start and fail, and look whether machines lack memory or the broker is restarted; `floe coordinator` on a quiet machine keeps leadership",
             (
                 "floe log -t prod --last 200",
                 "floe coordinator -t prod",
@@ -301,7 +301,7 @@ ENTRIES = (
             "`floe run` announced nothing of the batch; look at the producer, and at `floe dlq stats`, or raise errors.max_count",
             (
                 "floe dlq stats orders.yaml -t prod",
-                "# Correct the producer or the file, and raise `errors.max_count`: replayed letters still count.",
+                "# Correct the producer or the file, and raise `errors.max_count`: replayed dead letters still count.",
                 "floe run orders.yaml -t prod",
             ),
         ),

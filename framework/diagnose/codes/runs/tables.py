@@ -7,9 +7,9 @@ from framework.diagnose.entry import CodeEntry as Code
 from framework.diagnose.entry import ShownAs, Transcript
 
 
-def _refused(reason: str, *mends: str) -> Transcript:
+def _refused(reason: str, *repairs: str) -> Transcript:
     """A table that a plan refuses."""
-    return Transcript("plan orders.yaml -t prod", reason, "shop.orders", "", mends, ShownAs.PLAN)
+    return Transcript("plan orders.yaml -t prod", reason, "shop.orders", "", repairs, ShownAs.PLAN)
 
 
 def _dead_letter(printed: str, message: str, remark: str) -> Transcript:

@@ -197,7 +197,7 @@ ENTRIES = (
     Code(
         "FLOE-R144",
         "Rows of a table cannot be replaced by key",
-        "`write.mode: upsert` needs a table of format version 2 or 3 that has the key columns, and whose deletes floe can read; equality deletes of other writers it cannot. Each key must have one row: before a table is first changed by its key, floe looks through it once. The message says what is wrong. The pipeline holds: it reads nothing past the batch, tries again, and goes on by itself when the table is mended; a run that is to end ends. A change that were left out could not be made up for later.",
+        "`write.mode: upsert` needs a table of format version 2 or 3 that has the key columns, and whose deletes floe can read; equality deletes of other writers it cannot. Each key must have one row: before a table is first changed by its key, floe looks through it once, and names who else wrote to it. It must not belong to another pipeline (FLOE-D206). The message says what is wrong. The pipeline holds: it reads nothing past the batch, tries again, and goes on by itself when the table is repaired; a run that is to end ends. A change that were left out could not be made up for later.",
         transcript=Transcript(
             "run orders.yaml -t prod",
             "rows of table shop.orders cannot be replaced by key: the table has no column id, which is in its key",
@@ -205,7 +205,7 @@ ENTRIES = (
             "`floe explain FLOE-T111` says what to do",
             (
                 "floe explain FLOE-T111",
-                "# Mend the table or the file. A live run goes on by itself within a minute.",
+                "# Repair the table or the file. A live run goes on by itself within a minute.",
                 "floe status -t prod",
             ),
         ),
@@ -213,10 +213,10 @@ ENTRIES = (
     Code(
         "FLOE-R145",
         "Changes by key are written by batches alone",
-        "Which change of a key is the newest is known by the order of the source. A record that comes late, by `floe replay` or `floe dlq replay`, has no place in that order: it could replace a newer row. So neither command writes to a table that follows its keys, and `floe rollback` does not take one back. To make such a table right again, drop it, and let a new pipeline read its topics from their start.",
+        "Which change of a key is the newest is known by the order of the source. A record that comes late, by `floe replay` or `floe dlq replay`, has no place in that order: it could replace a newer row. So neither command writes to an upsert table, and `floe rollback` does not take one back. To make such a table right again, drop it, and let a new pipeline read its topics from their start.",
         transcript=Transcript(
             "rollback --table shop.orders --to 4611686018427387904 -t prod",
-            "table shop.orders follows its keys: what came after an older snapshot cannot be put back into it in its order",
+            "table shop.orders is an upsert table: what came after an older snapshot cannot be put back into it in its order",
             "shop.orders",
             "read the older snapshot by its id, or make the table anew: drop it, and let a new pipeline read its topics from their start",
             (
@@ -228,7 +228,7 @@ ENTRIES = (
     Code(
         "FLOE-R146",
         "The deleted keys that a table remembers are lost",
-        "With `order: {field: ...}` a table remembers deleted keys for `remember_deletes`, in files that its property `floe.tombstones` names. A file is gone or damaged, the property was changed, or it is of another column or key than the table has now. Without them an older record would bring a deleted key back, so the pipeline holds: it reads nothing past the batch, and goes on by itself when the table is mended. Bring back what is missing. Or set the property to `forget`: the table begins anew, and older records of keys that were deleted before may come back.",
+        "With `order: {field: ...}` a table remembers deleted keys for `remember_deletes`, in files that its property `floe.tombstones` names. A file is gone or damaged, the property was changed, or it is of another column or key than the table has now. Without them an older record would bring a deleted key back, so the pipeline holds: it reads nothing past the batch, and goes on by itself when the table is repaired. Bring back what is missing. Or set the property to `forget`: the table begins anew, and older records of keys that were deleted before may come back.",
         transcript=Transcript(
             "run orders.yaml -t prod",
             "the deleted keys that table shop.orders remembers cannot be used: s3://lake/shop/orders/_floe_tombstones/7f0c.arrow is gone",
@@ -256,13 +256,13 @@ ENTRIES = (
     Code(
         "FLOE-R148",
         "A table that cannot be written for the name of a column",
-        "A column without a name, or two that have the same name in files, such as `a.b` and `a_x2Eb`: no file can be written for the table, and most readers refuse it. An older floe may have made it so, or somebody else. `floe doctor --mend` renames the column in the table's metadata, which changes no file. Its records are dead letters meanwhile; replay them.",
+        "A column without a name, or two that have the same name in files, such as `a.b` and `a_x2Eb`: no file can be written for the table, and most readers refuse it. An older floe may have made it so, or somebody else. `floe doctor --repair` renames the column in the table's metadata, which changes no file. Its records are dead letters meanwhile; replay them.",
         transcript=Transcript(
             "run orders.yaml -t prod",
             "table shop.orders cannot be written: column 'a_x2Eb': in files it has the same name as 'a.b'",
             "shop.orders",
-            "floe doctor --mend shop.orders, with the `-t` of the run: it renames the column",
-            ("floe doctor --mend shop.orders -t prod",),
+            "floe doctor --repair shop.orders, with the `-t` of the run: it renames the column",
+            ("floe doctor --repair shop.orders -t prod",),
         ),
     ),
 )

@@ -189,7 +189,7 @@ ENTRIES = (
     Code(
         "FLOE-E113",
         "The broker gives topics no id",
-        "An offset is valid for one topic only, and the topic's id tells it from a later topic of the same name (invariant 11). Brokers before Kafka 2.8, or with an older inter.broker.protocol.version, have no topic ids. Without them, floe would read a recreated topic from the offset where it left the old one.",
+        "An offset is valid for one topic only, and the topic's id distinguishes it from a later topic of the same name (invariant 11). Brokers before Kafka 2.8, or with an older inter.broker.protocol.version, have no topic ids. Without them, floe would read a recreated topic from the offset where it left the old one.",
         transcript=Transcript(
             "run orders.yaml -t prod",
             "the broker gives topic orders no id, so a recreated topic of the same name would look the same",
@@ -212,7 +212,7 @@ ENTRIES = (
             "replay the table that the records were meant for; what still fails is dropped there",
             (
                 "floe replay orders.yaml --table shop.orders -t prod",
-                "# To try the letters themselves again:",
+                "# To try the dead letters themselves again:",
                 "floe dlq replay orders.yaml -t prod",
             ),
         ),

@@ -7,7 +7,7 @@ from framework.diagnose.entry import CodeEntry as Code
 from framework.diagnose.entry import Transcript
 
 
-def _danger(code: str, message: str, *mends: str, place: str = "pipeline orders") -> Transcript:
+def _breaking(code: str, message: str, *repairs: str, place: str = "pipeline orders") -> Transcript:
     """A run that does not begin, since nobody has allowed the change."""
     usual = ("# If it is meant:", f"floe run orders.yaml -t prod --allow {code}")
     return Transcript(
@@ -18,7 +18,7 @@ def _danger(code: str, message: str, *mends: str, place: str = "pipeline orders"
         (
             "# Look at all changes; if this one is not meant, put the old words back into the file.",
             "floe plan orders.yaml -t prod",
-            *(mends or usual),
+            *(repairs or usual),
         ),
     )
 
@@ -41,7 +41,7 @@ ENTRIES = (
     ),
     Code(
         "FLOE-P002",
-        "`--allow` names no danger",
+        "`--allow` names no breaking change",
         "`--allow` takes the codes of dangerous changes, one by one. Nothing allows all of them at once.",
         transcript=Transcript(
             "run orders.yaml -t prod --allow all",
@@ -58,7 +58,7 @@ ENTRIES = (
         "FLOE-P101",
         "A rule is removed",
         "A deployed rule of `routes` is gone, but another rule still writes its table. The remaining rules decide where its records go; if none takes them, they are unrouted.",
-        transcript=_danger(
+        transcript=_breaking(
             "FLOE-P101",
             'routes.rules: shop.orders when type == "gift" is removed: records that this rule sent to shop.orders go wherever the remaining rules send them',
         ),
@@ -67,7 +67,7 @@ ENTRIES = (
         "FLOE-P102",
         "A table is no longer written",
         "No rule names the table any more. What is announced for it is still committed. The table stays, but gets no more rows.",
-        transcript=_danger(
+        transcript=_breaking(
             "FLOE-P102",
             "table shop.refunds written -> not written: nothing more is written to shop.refunds; what is announced for it is still committed, and it is not dropped",
         ),
@@ -76,7 +76,7 @@ ENTRIES = (
         "FLOE-P103",
         "A commit interval is raised tenfold or more",
         "Readers see new rows that much later. It is easy to write `h` where `s` was meant.",
-        transcript=_danger(
+        transcript=_breaking(
             "FLOE-P103",
             "tables.defaults.commit.interval 30s -> 30h: readers see new rows up to 30h late, 3600 times as late as now",
         ),
@@ -85,7 +85,7 @@ ENTRIES = (
         "FLOE-P104",
         "`starting_offsets` is changed after the first run",
         "`starting_offsets` applies only to a pipeline that has never run. This one has run and goes on at its safe offsets, so the change does nothing. To read again, see docs/operations.md.",
-        transcript=_danger(
+        transcript=_breaking(
             "FLOE-P104",
             "source.kafka.starting_offsets latest -> earliest: the pipeline has run and goes on at its safe offsets, so this only misleads whoever reads the file",
             "# To read records again, leave the key as it was and read them for the table that lacks them:",
@@ -96,7 +96,7 @@ ENTRIES = (
         "FLOE-P105",
         "Lost records no longer stop the pipeline",
         "`on_data_loss` was `fail`. Now the pipeline skips records that retention removed before it read them, and records a gap.",
-        transcript=_danger(
+        transcript=_breaking(
             "FLOE-P105",
             "source.kafka.on_data_loss fail -> skip_and_record: records that retention removed before they were read are skipped instead of stopping the pipeline",
         ),
@@ -105,7 +105,7 @@ ENTRIES = (
         "FLOE-P106",
         "Records are dropped that were kept or stopped the pipeline",
         "`errors.policy` or `routes.unrouted` becomes `drop`: such records are counted, and their bytes are not kept anywhere.",
-        transcript=_danger(
+        transcript=_breaking(
             "FLOE-P106", "errors.policy dead_letter -> drop: such records are only counted; their bytes are not kept"
         ),
     ),
@@ -113,7 +113,7 @@ ENTRIES = (
         "FLOE-P107",
         "The pipeline starts over under another name",
         "The consumer group is named after the target's prefix and the pipeline, so a new name or prefix has no position and starts where `starting_offsets` says. A deployed pipeline already reads the same topics into one of the same tables, so rows are written twice.",
-        transcript=_danger(
+        transcript=_breaking(
             "FLOE-P107",
             "metadata.name orders -> orders-v2: a new name or prefix is a new consumer group: it starts at earliest, and rows that are already in the tables are written again; first stop the other one for good",
             "# To go on where the old one is, keep its name. If a second reading is meant, end the old one first:",
@@ -141,7 +141,7 @@ ENTRIES = (
         "FLOE-P109",
         "A table moves to another catalog",
         "`catalog` in `tables` names a different catalog than the one deployed. New rows go to a table of that name there. The old table keeps its rows and gets no more. What was announced for it is still committed.",
-        transcript=_danger(
+        transcript=_breaking(
             "FLOE-P109",
             "table shop.orders in catalog default -> in catalog cold: new rows go to a table there; the old table stays as it is and gets no more rows",
         ),
@@ -150,7 +150,7 @@ ENTRIES = (
         "FLOE-P110",
         "A table is written in another mode",
         "`write.mode` of a table was `append` and becomes `upsert`, or the other way round. From append to upsert, records replace and delete rows that are there; two rows of one key that are there already block the table. From upsert to append, records of a key that is there become further rows of it.",
-        transcript=_danger(
+        transcript=_breaking(
             "FLOE-P110",
             "tables.defaults.write.mode append -> upsert: records replace and delete rows that are there; two rows of one key that are there block the table",
         ),
@@ -159,7 +159,7 @@ ENTRIES = (
         "FLOE-P111",
         "The key of an upsert table changes",
         "Rows that are there were made unique by the old key. By the new one several of them may be the same, which blocks the table; records that replaced one row may now add one.",
-        transcript=_danger(
+        transcript=_breaking(
             "FLOE-P111",
             "tables.defaults.write.key id -> id, region: rows that are there are unique by the old key; two that are one by the new key block the table",
         ),
@@ -167,8 +167,8 @@ ENTRIES = (
     Code(
         "FLOE-P112",
         "The order of an upsert table changes",
-        "Which record of a key is newer was said by the order of the source, or by another column. From a column to the source, the later record replaces a row whatever its value is. From the source to a column, rows are compared by their values of it, and keys that were deleted before may come back with an older record. From one column to another, the table blocks (FLOE-R146) until it is told to forget its deleted keys.",
-        transcript=_danger(
+        "Which record of a key is newer was said by the order of the source, or by another column. From a column to the source, the later record replaces a row whatever its value is. From the source to a column, rows are compared by their values of it, and keys that were deleted before may come back with an older record. From one column to another, the table blocks (FLOE-R146) until it is reported to forget its deleted keys.",
+        transcript=_breaking(
             "FLOE-P112",
             "tables.defaults.write.order source -> updated_at: rows are compared by updated_at from now on; keys that were deleted before are not remembered",
         ),

@@ -196,7 +196,7 @@ ENTRIES = (
     Code(
         "FLOE-E602",
         "No such dead letter",
-        "No letter of the pipeline has this topic, partition and offset.",
+        "No dead letter of the pipeline has this topic, partition and offset.",
         transcript=Transcript(
             "dlq show orders.yaml orders-0@7 -t prod",
             "pipeline orders has no dead letter orders-0@7",

@@ -1,6 +1,6 @@
 """Avro types as columns: each physical value with its logical type becomes an Arrow value of one exact type.
 
-In: a node of a schema. Out: a `Column` for what fastavro reads when it knows nothing of logical types, and the comments
+In: a node of a schema. Out: a `ColumnBuilder` for what fastavro reads when it knows nothing of logical types, and the comments
 and nullability that the schema gives. A type that holds itself is cut: where it comes again, its value is JSON text. A
 union of several types is a struct with a field for each, of which one is set; unions of numbers alone are the widest of
 them.
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from framework.record.formats.avro.schema import Node, names_of, short, without_null
 from framework.record.formats.columns import (
-    Column,
+    ColumnBuilder,
     JsonTextColumn,
     MappedColumn,
     PlainColumn,
@@ -44,7 +44,7 @@ _NUMBERS = (("int", "long"), ("float", "double"))
 
 
 # (physical type, logical type) -> column
-_LOGICAL: dict[tuple[str, str], Column] = {
+_LOGICAL: dict[tuple[str, str], ColumnBuilder] = {
     ("int", "date"): day_column(),
     ("int", "time-millis"): TimeColumn("time", _DAY_MS),
     ("long", "time-micros"): TimeColumn("time", _DAY_MS * 1000),
@@ -58,7 +58,7 @@ _LOGICAL: dict[tuple[str, str], Column] = {
 }
 
 
-def column_of(node: Node, inside: tuple[str, ...] = ()) -> Column:
+def column_of(node: Node, inside: tuple[str, ...] = ()) -> ColumnBuilder:
     """The column of a type; `inside` are the full names of the records around it."""
     whole = node
     node, _ = without_null(node)
@@ -111,7 +111,7 @@ def details_of(node: Node, path: str = "", inside: tuple[str, ...] = ()) -> dict
     return found
 
 
-def _logical(node: Node) -> Column | None:
+def _logical(node: Node) -> ColumnBuilder | None:
     """The column of a logical type; an unknown or unfit one is its physical type, as the specification says."""
     if node.logical == "decimal" and node.kind in ("bytes", "fixed"):
         return decimal_column(node.raw.get("precision"), node.raw.get("scale", 0))
@@ -134,7 +134,7 @@ def _unnamed(value: Any) -> Any:
     return value[1] if isinstance(value, tuple) else value
 
 
-def _union(node: Node, inside: tuple[str, ...]) -> Column:
+def _union(node: Node, inside: tuple[str, ...]) -> ColumnBuilder:
     kinds = {branch.kind for branch in node.branches if not branch.logical}
     for ladder in _NUMBERS:
         if len(node.branches) == len([b for b in node.branches if not b.logical]) and kinds <= set(ladder):
@@ -146,7 +146,7 @@ def _union(node: Node, inside: tuple[str, ...]) -> Column:
 
 
 def _chooser(node: Node) -> Callable[[Any], tuple[int, Any]]:
-    """Which branch a value is of. Named types come with their names; others are told by what they are in Python."""
+    """Which branch a value is of. Named types come with their names; others are recognized by what they are in Python."""
     by_name = {branch.name: place for place, branch in enumerate(node.branches) if branch.name}
     by_name |= {short(name): place for name, place in by_name.items() if short(name) not in by_name}
     by_kind = {branch.kind: place for place, branch in enumerate(node.branches) if not branch.name}

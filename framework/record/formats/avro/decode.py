@@ -178,7 +178,7 @@ def _read_one(payload: bytes, how: AvroReader) -> Any:
 
 
 def _value(stream: BytesIO, writer: Any, reader: Any) -> Any:
-    # Branches of a union come with the name of their type, where it has one; otherwise two records are not told apart.
+    # Branches of a union come with the name of their type, where it has one; otherwise two records are not distinguished.
     return fastavro.schemaless_reader(stream, writer, reader, return_named_type=True, handle_unicode_errors="strict")
 
 

@@ -60,8 +60,8 @@ def parse_avro(text: str, references: tuple[tuple[str, str], ...] = ()) -> Node:
     """
     known: dict[str, Node] = {}
     for _, reference in references:
-        _Parser(known).read(_json(reference), "")
-    return _Parser(known).read(_json(text), "")
+        _SchemaParser(known).read(_json(reference), "")
+    return _SchemaParser(known).read(_json(text), "")
 
 
 def _json(text: str) -> Any:
@@ -74,7 +74,7 @@ def _json(text: str) -> Any:
         raise AvroFault("it is not JSON") from None
 
 
-class _Parser:
+class _SchemaParser:
     def __init__(self, known: dict[str, Node]) -> None:
         self.known = known
 

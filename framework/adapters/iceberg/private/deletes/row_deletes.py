@@ -27,7 +27,7 @@ from framework.adapters.iceberg.private.deletes.position_deletes import (
 from framework.adapters.iceberg.private.entry_fields import content_range, delete_file
 from framework.adapters.iceberg.private.live_files import LiveFile, LiveFiles
 
-# What tells a delete entry from all others: its file, and where in it a deletion vector begins.
+# What distinguishes a delete entry from all others: its file, and where in it a deletion vector begins.
 EntryKey = tuple[str, int | None]
 
 

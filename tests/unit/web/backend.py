@@ -32,8 +32,8 @@ from framework.overview.fold import LogFold
 from framework.overview.values import BrokerSeen, Overview, PartitionView, PipelineFactsSeen
 from framework.web.access.access import Access, Token, parse_tokens
 from framework.web.app import create_app
-from framework.web.backend import Finding, Refused
-from framework.web.documents import Letter, Letters
+from framework.web.backend import Refused, SettingFinding
+from framework.web.documents import DeadLetterPage, ShownDeadLetter
 from framework.web.serve import bind, server
 
 NOW_MS = 1_800_000_000_000
@@ -60,7 +60,7 @@ def committed(table: str, below: int, snapshot_id: int = 7, at_ms: int = NOW_MS,
     return CommitToTable(table, f"uuid-{table}", snapshot_id, "c", below, rows, 1, at_ms, at_ms - 60_000)
 
 
-def told(
+def reported(
     table: str, state: Health, reason: str, at_ms: int = NOW_MS, subject: Subject = Subject.TABLE, by: str = "c"
 ) -> StateChanged:
     remedy = "`floe discard --table X` gives it up"
@@ -111,13 +111,13 @@ USUAL = at_now(
 )
 
 
-LETTERS = Letters(
+LETTERS = DeadLetterPage(
     "orders",
     "shop.dead_letters",
     NOW_MS - 86_400_000,
     7,
     (
-        Letter(
+        ShownDeadLetter(
             "orders-0@51", NOW_MS - 60_000, "convert", "FLOE-D304", "A value does not fit", "total: no int64: 'many'", "total",
             "int64", "many", "k-1", ('{"id": 7, "total": "many", "note": "<b onclick=x>"}', "                   ^^^^^^"), False,
         ),
@@ -131,11 +131,11 @@ class PlainDesk:
 
     found: Overview = field(default_factory=lambda: seen(USUAL))
     settings: Mapping[str, str] = field(default_factory=lambda: {"read.topics": "orders"})
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[SettingFinding, ...] = ()
     acts: list[tuple[str, bool, str, str]] = field(default_factory=list)
     error: Exception | None = None
     changes: bool = True
-    shown: Mapping[str, Letters] = field(default_factory=dict)
+    shown: Mapping[str, DeadLetterPage] = field(default_factory=dict)
 
     def view(self) -> Overview:
         return self.found
@@ -150,17 +150,17 @@ class PlainDesk:
         return self.changes
 
     @property
-    def has_letters(self) -> bool:
+    def has_dead_letters(self) -> bool:
         return bool(self.shown)
 
-    def letters(self, pipeline: str, code: str, limit: int, by: str) -> Letters:
+    def letters(self, pipeline: str, code: str, limit: int, by: str) -> DeadLetterPage:
         self._fail()
         if pipeline not in self.shown:
             raise Refused(403, f"the target does not let the page show dead letters of {pipeline}")
         self.acts.append((pipeline, False, by, f"{code} {limit}"))
         return self.shown[pipeline]
 
-    def check(self, plugin: str, settings: Mapping[str, str]) -> tuple[Finding, ...]:
+    def check(self, plugin: str, settings: Mapping[str, str]) -> tuple[SettingFinding, ...]:
         self._fail()
         return self.findings
 
@@ -171,11 +171,11 @@ class PlainDesk:
 
 @contextmanager
 def served(
-    desk: PlainDesk, tokens: Callable[[], Sequence[Token]] | None = lambda: TOKENS, names: tuple[str, ...] = ()
+    backend: PlainDesk, tokens: Callable[[], Sequence[Token]] | None = lambda: TOKENS, names: tuple[str, ...] = ()
 ) -> Iterator[str]:
     """The application at an address of its own."""
     bound = bind("127.0.0.1", 0)
-    running = server(create_app(desk, Access(tokens, names)))
+    running = server(create_app(backend, Access(tokens, names)))
     thread = threading.Thread(target=running.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
     try:

@@ -1,0 +1,133 @@
+"""A campaign against everything that removes, moves or rewrites: metadata of tables that name files of others, in all
+spellings, at all places where metadata names a file. No file outside of the table is changed or gone."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from framework.adapters.file_io_guard import ForeignFile
+from framework.errors import FloeError
+from tests.iceberg.conftest import Lake
+from tests.iceberg.lineage import local
+from tests.iceberg.test_manifests import ok
+from tests.security.test_removed_files import SPELLINGS, below, filled, home, maintained
+
+pytestmark = pytest.mark.iceberg
+PATHS_PER_TABLE = 25
+ENCODINGS = (
+    lambda text: text,
+    lambda text: text.replace("/", "%2F"),
+    lambda text: text.replace("/", "//"),
+    lambda text: text.replace("a", "%61"),
+    lambda text: text + "\u0000",
+    lambda text: text + "\u202e",
+    lambda text: "\ufeff" + text,
+    lambda text: text.replace(".", "\uff0e"),
+    lambda text: text.replace("/", "\u2215"),
+    lambda text: text.upper(),
+)
+
+
+class Hostile:
+    """Spellings of files that are not the table's."""
+
+    def __init__(self, seed: int, root: Path, victims: list[Path]) -> None:
+        self._chance = random.Random(seed)
+        self._root, self._victims = root, victims
+        self.made = 0
+
+    def path(self) -> str:
+        self.made += 1
+        victim = self._chance.choice(self._victims)
+        rest = victim.relative_to(victim.anchor)
+        spelled = self._chance.choice(SPELLINGS).format(path=victim, home=self._root, rest=rest)
+        if self._chance.random() < 0.3:
+            spelled = self._chance.choice(ENCODINGS)(spelled)
+        if self._chance.random() < 0.2:
+            up = "/".join([".."] * self._chance.randint(1, len(self._root.parts)))
+            spelled = f"{self._root}/{up}/{rest}"
+        return spelled
+
+    def metadata(self, found: dict[str, Any]) -> dict[str, Any]:
+        """The metadata with names of others at every place that has one."""
+        snapshots = [each["snapshot-id"] for each in found["snapshots"]]
+        old = snapshots[:-1]
+        statistics = {"file-size-in-bytes": 8, "file-footer-size-in-bytes": 4, "blob-metadata": []}
+        found["statistics"] = [
+            {"snapshot-id": each, "statistics-path": self.path(), **statistics}
+            for each in self._chance.sample(old, len(old))
+        ]
+        found["partition-statistics"] = [
+            {"snapshot-id": each, "statistics-path": self.path(), "file-size-in-bytes": 8} for each in old
+        ]
+        found["metadata-log"] = [
+            {"timestamp-ms": 1_000 + number, "metadata-file": self.path()} for number in range(PATHS_PER_TABLE - 8)
+        ]
+        found["properties"] |= {
+            "write.metadata.delete-after-commit.enabled": "true",
+            "write.metadata.previous-versions-max": "1",
+        }
+        lists = [each for each in self._victims if each.name.startswith("snap-")]
+        if self._chance.random() < 0.3:  # of a list that cannot be read nothing goes, and the table is let alone
+            own = self._chance.random() < 0.5
+            found["snapshots"][0]["manifest-list"] = f"file://{self._chance.choice(lists)}" if own else self.path()
+        if self._chance.random() < 0.2:
+            found["location"] = self.path()
+        if self._chance.random() < 0.1:
+            found["properties"][self._chance.choice(("write.data.path", "write.metadata.path"))] = self.path()
+        return found
+
+
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize(("seed", "tables"), [(0, 12), pytest.param(1, 400, marks=pytest.mark.slow)])
+def test_no_metadata_of_a_table_costs_others_a_file(lake: Lake, tmp_path: Path, seed: int, tables: int) -> None:
+    """10,000 hostile names in 400 tables: compaction, manifests, expiry, commits, removal and the orphans leave every file
+    of the neighbours as it was, byte by byte."""
+    other = filled(lake, "secret.other", 2)
+    outside = tmp_path / "outside"
+    for number in range(5):
+        (outside / f"{number}").mkdir(parents=True)
+        (outside / f"{number}" / "precious.parquet").write_text("precious")
+    refused = made = 0
+    for number in range(tables):
+        name = filled(lake, f"shop.t{number}", 3)
+        root = home(lake, name)
+        twin = Path(f"{root}x")
+        twin.mkdir()
+        (twin / "1.parquet").write_text("precious")
+        before = {place: below(place) for place in (home(lake, other), outside, twin)}
+        victims = [Path(path) for files in before.values() for path in files]
+        hostile = Hostile(seed * 1_000_003 + number, root, victims)
+        file = local(lake.plain(name).metadata_location)
+        file.write_text(json.dumps(hostile.metadata(json.loads(file.read_text()))))
+        fresh = Lake(lake.settings)  # what another process sees, with nothing cached
+        try:
+            ok(fresh.tables.commit(fresh.effect(name, (), 9)))
+            maintained(fresh, name)
+        except Exception:  # hostile metadata may stop the table itself, and does nothing else
+            refused += 1
+        with suppress(FloeError, ForeignFile, OSError, ValueError):
+            list(fresh.tables.remove_files(name, [hostile.path() for _ in range(8)]))
+        made += hostile.made
+        # A data path may lie below the warehouse, so that files may be added there; none is gone or other than it was.
+        for place, files in before.items():
+            after = below(place)
+            assert {path: after.get(path) for path in files} == files, name
+        shutil.rmtree(root)
+        shutil.rmtree(twin)
+        with suppress(Exception):
+            lake.catalog.drop_table(name)
+    assert made >= tables * PATHS_PER_TABLE
+    assert refused < tables * 0.6, "most tables are maintained, or the campaign shows nothing"
+
+
+@pytest.fixture
+def lake(catalog_settings: dict[str, str]) -> Lake:
+    return Lake(catalog_settings)
