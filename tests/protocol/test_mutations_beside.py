@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from framework.commit import file_ages
 from framework.commit.events.event_types import Accounting
 from framework.commit.recovery import orphans
 from framework.config.spec import ErrorPolicy, EvolveMode
@@ -159,7 +160,7 @@ def young_files_are_taken(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_file_is_as_old_as_its_announcement(patch: pytest.MonkeyPatch) -> None:
-    real = orphans.may_be_gone
+    real = file_ages.may_be_gone
     patch.setattr(
         test_orphans,
         "may_be_gone",
@@ -168,7 +169,7 @@ def a_file_is_as_old_as_its_announcement(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_writers_clock_is_believed(patch: pytest.MonkeyPatch) -> None:
-    real = orphans.may_be_gone
+    real = file_ages.may_be_gone
     patch.setattr(
         test_orphans,
         "may_be_gone",

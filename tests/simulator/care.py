@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from framework.adapters.iceberg.commits.expiry import ExpiryFacts
 from framework.adapters.maintenance.tables import Compacted, Expired, MaintainedTable
+from framework.commit import file_ages
 from framework.commit.file_ages import ClockReading, Presence
 from framework.commit.machine.progress.recorded import (
     PROGRESS_PROPERTY,
@@ -23,7 +24,6 @@ from framework.commit.maintenance import removed_files
 from framework.commit.maintenance.compaction import LiveFileFacts, plan_compaction
 from framework.commit.maintenance.expire import Expiry, Reference, SnapshotAge
 from framework.commit.maintenance.removed_files import ExpiringSnapshot, ListedFile, ListedManifest
-from framework.commit.recovery import orphans as orphan_rules
 from framework.config.values.maintenance import CompactionPolicy, ManifestsPolicy
 from framework.errors import FloeError
 from tests.simulator.catalog import MAIN, Asserted, Metadata, Refused, Snapshot, Update, known_topics, view_of
@@ -107,7 +107,7 @@ class Care:
             return
 
     def _is_there(self, begun: ClockReading, path: str) -> bool:
-        known = orphan_rules.presence_of_unnamed(begun, self.tables.machine.moment())
+        known = file_ages.presence_of_unnamed(begun, self.tables.machine.moment())
         if known is Presence.UNCLEAR:
             return self.tables.store.holds(path)
         return known is Presence.THERE

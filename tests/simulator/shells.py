@@ -306,8 +306,8 @@ def install(patch: Callable[[object, str, object], None]) -> None:
     for module in (orphans, maintenance):
         patch(module, "Announced", lambda kafka, logs: Announced(Current.world, logs))
     patch(maintenance, "TableCare", Care)
-    patch(maintenance, "tables_told", lambda plan: plan)
+    patch(maintenance, "published_tables", lambda plan: plan)
     clock = SimpleNamespace(time=lambda: Current.world.lake.machine.wall_ms / 1000)
     patch(maintenance, "time", clock)
-    patch(recover_table, "reach", lambda point: Current.world.reach(point))
-    patch(discard, "reach", lambda point: Current.world.reach(point))
+    patch(recover_table, "failpoint", lambda point: Current.world.reach(point))
+    patch(discard, "failpoint", lambda point: Current.world.reach(point))

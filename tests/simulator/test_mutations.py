@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
+from framework.commit import file_ages
 from framework.commit.events.event_types import SourceRange
 from framework.commit.file_ages import Presence
 from framework.commit.machine.progress import prefix
 from framework.commit.maintenance import expire, removed_files
 from framework.commit.maintenance.expire import Expiry
 from framework.commit.offset_ranges import OffsetRanges
-from framework.commit.recovery import missing, orphans
+from framework.commit.recovery import missing
 from framework.commit.recovery import table_replay as replay_rules
 from framework.commit.recovery.missing import Gap
 from framework.config.spec import TablesSpec
@@ -126,7 +127,7 @@ def age_by_their_clocks(patch: Patch) -> None:
     patch.setattr(
         prefix,
         "may_be_gone",
-        lambda now, after, reported, begun, most: reported is not None and now - reported >= orphans.DAY_MS,
+        lambda now, after, reported, begun, most: reported is not None and now - reported >= file_ages.DAY_MS,
     )
 
 
@@ -138,7 +139,7 @@ def no_one_stands_still(patch: Patch) -> None:
 
 def a_sleeping_compaction(patch: Patch) -> None:
     """What a compaction wrote before it slept is added."""
-    patch.setattr(orphans, "presence_of_unnamed", lambda begun, now: Presence.THERE)
+    patch.setattr(file_ages, "presence_of_unnamed", lambda begun, now: Presence.THERE)
     patch.setattr(lake, "stood_still", lambda begun, now: False)
 
 
