@@ -39,7 +39,7 @@ def stood_still(begun: ClockReading, now: ClockReading) -> bool:
     return begun.elapsed_ms(now) >= YOUNG_MS
 
 
-class Presence(str, Enum):
+class FilePresence(str, Enum):
     """What is known of files that nobody names: whether somebody has removed them as orphans."""
 
     THERE = "there"
@@ -47,11 +47,11 @@ class Presence(str, Enum):
     UNSAFE = "unsafe"  # they may be removed at any moment, so that looking for them shows nothing
 
 
-def presence_of_unnamed(begun: ClockReading, now: ClockReading) -> Presence:
+def presence_of_unnamed(begun: ClockReading, now: ClockReading) -> FilePresence:
     """By how long ago, by any clock, the first of the files was begun."""
     if stood_still(begun, now):
-        return Presence.UNSAFE
-    return Presence.THERE if begun.elapsed_ms(now) < CLOCKS_APART_MS else Presence.UNCLEAR
+        return FilePresence.UNSAFE
+    return FilePresence.THERE if begun.elapsed_ms(now) < CLOCKS_APART_MS else FilePresence.UNCLEAR
 
 
 def now_for_orphans_ms(machine_ms: int, store_ms: int | None) -> int | None:

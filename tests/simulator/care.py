@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from framework.adapters.iceberg.commits.expiry import ExpiryFacts
 from framework.adapters.maintenance.tables import Compacted, Expired, MaintainedTable
 from framework.commit import file_ages
-from framework.commit.file_ages import ClockReading, Presence
+from framework.commit.file_ages import ClockReading, FilePresence
 from framework.commit.machine.progress.recorded import (
     PROGRESS_PROPERTY,
     SUMMARY_CONTROL_OFFSET,
@@ -108,9 +108,9 @@ class Care:
 
     def _is_there(self, begun: ClockReading, path: str) -> bool:
         known = file_ages.presence_of_unnamed(begun, self.tables.machine.moment())
-        if known is Presence.UNCLEAR:
+        if known is FilePresence.UNCLEAR:
             return self.tables.store.holds(path)
-        return known is Presence.THERE
+        return known is FilePresence.THERE
 
     def expire(self, table: str, decide: Callable[[ExpiryFacts], Expiry], dry_run: bool) -> Expired | None:
         for _ in range(CONFLICTS):

@@ -13,7 +13,7 @@ import pytest
 
 from framework.commit import file_ages
 from framework.commit.events.event_types import SourceRange
-from framework.commit.file_ages import Presence
+from framework.commit.file_ages import FilePresence
 from framework.commit.machine.progress import prefix
 from framework.commit.maintenance import expire, removed_files
 from framework.commit.maintenance.expire import Expiry
@@ -139,7 +139,7 @@ def no_one_stands_still(patch: Patch) -> None:
 
 def a_sleeping_compaction(patch: Patch) -> None:
     """What a compaction wrote before it slept is added."""
-    patch.setattr(file_ages, "presence_of_unnamed", lambda begun, now: Presence.THERE)
+    patch.setattr(file_ages, "presence_of_unnamed", lambda begun, now: FilePresence.THERE)
     patch.setattr(lake, "stood_still", lambda begun, now: False)
 
 

@@ -38,7 +38,7 @@ from framework.adapters.iceberg.private.spec_schemas import partition_types, sch
 from framework.adapters.iceberg.views import ancestry, head_of
 from framework.commit.deleted_keys import SUMMARY_DELETED_KEYS
 from framework.commit.events.event_types import DataFile
-from framework.commit.file_ages import ClockReading, Presence, presence_of_unnamed
+from framework.commit.file_ages import ClockReading, FilePresence, presence_of_unnamed
 from framework.commit.machine.progress.recorded import (
     SUMMARY_CONTROL_OFFSET,
     SUMMARY_CONTROL_TOPIC_ID,
@@ -143,9 +143,9 @@ def _is_there(io: FileIO, replacement: Replacement) -> bool:
     """Invariant 12: whether its new files can be added. Nothing names them before, so who looks for orphans takes them
     once they are old; those that took long are looked for, and none that may be taken at any moment is added."""
     known = presence_of_unnamed(replacement.begun, moment())
-    if known is Presence.UNCLEAR:
+    if known is FilePresence.UNCLEAR:
         return not missing_of(io, (file.path for file in replacement.files))
-    return known is Presence.THERE
+    return known is FilePresence.THERE
 
 
 def _deleted_since(
