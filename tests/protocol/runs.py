@@ -228,7 +228,7 @@ class Run:
             self.worker.heartbeat()
             return
         scope = self.worker.chain.next_scope({KEY: end})
-        ranges = self.worker.announcer._standing(dict(scope.starts))
+        ranges = self.worker.announcer._current_ranges(dict(scope.starts))
         ranges = tuple(type(r)(r.topic, r.topic_id, r.partition, r.start, end) for r in ranges)
         count = end - ranges[0].start
         line = Accounting(offsets=count, written=count, rows=count)

@@ -62,7 +62,7 @@ def offsets_need_not_ascend(patch: pytest.MonkeyPatch) -> None:
         self.records += len(block)
 
     def difference(self: gaps.Tally) -> None:
-        self.holes = self._piece.end - self._piece.start - self.records
+        self.holes = self._task_range.end - self._task_range.start - self.records
 
     patch.setattr(gaps.Tally, "add", count)
     patch.setattr(gaps.Tally, "end", difference)
@@ -182,7 +182,7 @@ def the_machines_clock_says_what_is_old(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_clock_that_was_set_hides_sleep(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(orphans.Moment, "elapsed_ms", lambda then, now: now.wall_ms - then.wall_ms)
+    patch.setattr(file_ages.ClockReading, "elapsed_ms", lambda then, now: now.wall_ms - then.wall_ms)
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ def test_a_record_that_is_too_large_is_a_dead_letter_among_rows(broker: Broker, 
     assert sizes == {1: 3000, 3: 3002, 4: 3003, 5: 3000}
     values = [value for block in blocks for value in block.values]
     assert values == [small, b"", small, b"", b"", b"", small]
-    context = TaskContext(plan(), {}, {}, {}, {}, "run", 1, is_plain=reader == "with care")
+    context = TaskContext(plan(), {}, {}, {}, {}, "run", 1, is_uncompiled=reader == "with care")
     results = [result for block in blocks for result in BlockProcessor(context).results(block)]
     letters = [letter for result in results for letter in result.dead_letters]
     assert [(each.offset, each.code) for each in letters] == [(at, "FLOE-D124") for at in (1, 3, 4, 5)]
@@ -116,7 +116,7 @@ def test_a_batch_that_cannot_be_decompressed_holds_up_nothing(broker: Broker, re
     wanted = [*range(2, 2 + count), *range(3 + count, 3 + 2 * count)]
     assert unread == {offset: UnreadRecord(None, 32 * MIB) for offset in wanted}
     assert [offset for block in blocks for offset in block.offsets] == list(range(3 + 2 * count))
-    context = TaskContext(plan(), {}, {}, {}, {}, "run", 1, is_plain=True)
+    context = TaskContext(plan(), {}, {}, {}, {}, "run", 1, is_uncompiled=True)
     letters = [
         letter for b in blocks for result in BlockProcessor(context).results(b) for letter in result.dead_letters
     ]
