@@ -109,8 +109,8 @@ def _links(event: ControlEvent | None, pipeline: str) -> bool:
 
 
 def _coming(at: Recovery, found: RecordedTable, facts: Mapping[PartitionKey, PartitionFacts]) -> OffsetRanges:
-    """What comes into the table by itself. What a person gave up is not told apart from what waits, so that nothing is
-    read twice."""
+    """What comes into the table by itself. What a person gave up is not distinguished from what waits, so that
+    nothing is read twice."""
     name, progress = at.plan.pipeline, found.view.progress
     events: list[tuple[int, DataWritten]] = []
     is_known = False

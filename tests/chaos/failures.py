@@ -77,7 +77,7 @@ FAILURES: dict[str, Failure] = {
     ),
     "F07": Failure(
         "commit failures never surface",
-        "failures are told, counted and retried; `--until-caught-up` ends with a reason and a code that is not 0",
+        "failures are reported, counted and retried; `--until-caught-up` ends with a reason and a code that is not 0",
         (
             STEP + "test_a_failed_commit_is_decided_again_after_a_growing_pause",
             STEP + "test_a_request_is_answered_at_its_deadline",

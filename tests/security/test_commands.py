@@ -185,6 +185,7 @@ AS_IT_IS = {
     "commit/machine/reporting/blocked_remedies.py: named": "an argument since the line before",
     "commit/machine/reporting/condition.py: name": "an argument since the line before",
     "commit/machine/progress/examine.py: view.snapshot_id": NUMBER,
+    "recovery/recover_table.py: view.snapshot_id": NUMBER,
     "commit/machine/pauses.py: event.holds.value": OURS,
     "commit/offsets.py: fact.log_start": NUMBER,
     "commit/offsets.py: key[1]": NUMBER,

@@ -136,13 +136,13 @@ def test_many_records_that_fill_a_block_come_in_several(broker: Broker, reader: 
 
 _PEAK = """
 import resource, sys
-from framework.adapters.kafka.fetch import SliceFetcher
-from framework.record.compiled import be_plain
-from framework.record.model import Slice
-be_plain(sys.argv[4] == "plain")
-piece = Slice(sys.argv[2], sys.argv[3], 0, 0, 10)
+from framework.adapters.kafka.fetch import RangeFetcher
+from framework.record.compiled import be_uncompiled
+from framework.record.model import TaskRange
+be_uncompiled(sys.argv[4] == "plain")
+task_range = TaskRange(sys.argv[2], sys.argv[3], 0, 0, 10)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-unread = [at for block in SliceFetcher({"bootstrap.servers": sys.argv[1]}).fetch(piece) for at in block.unread]
+unread = [at for block in RangeFetcher({"bootstrap.servers": sys.argv[1]}).fetch(task_range) for at in block.unread]
 assert unread == list(range(10)), unread
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """

@@ -11,6 +11,7 @@ import math
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from urllib.parse import quote_plus
 
 import numpy as np
 import pyarrow as pa
@@ -72,7 +73,11 @@ def partitions(rows: pa.Table, spec: PartitionSpec, schema: Schema) -> Iterator[
     for code in np.argsort(firsts, kind="stable").tolist():
         first, end = int(bounds[code]), int(bounds[code + 1])
         values = [_plain(column[int(firsts[code])]) for column in columns]
-        path = short_path(in_use.partition_to_path(Record(*values), schema)) if values else None
+        folders = iter(in_use.partition_to_path(Record(*values), schema).split("/") if values else ())
+        path = "/".join(
+            f"{quote_plus(field.name, safe='')}=null" if void else next(folders)
+            for field, void in zip(spec.fields, is_void, strict=True)
+        )
         known = iter([_json(kind, value) for kind, value in zip(kinds, values, strict=True)])
         yield PartitionRows(
             taken.slice(first, end - first), tuple(None if void else next(known) for void in is_void), path

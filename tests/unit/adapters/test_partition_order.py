@@ -71,4 +71,8 @@ def test_a_removed_partition_field_whose_column_is_gone_is_null(others: tuple[Pa
     rows = pa.table({"a": pa.array([1, 2, 1], pa.int64())})
     schema = Schema(NestedField(1, "a", LongType(), required=False))
     found = [(each.values, each.path, each.rows.column("a").to_pylist()) for each in partitions(rows, spec, schema)]
-    assert found == ([((None, 1), "a=1", [1, 1]), ((None, 2), "a=2", [2])] if others else [((None,), None, [1, 2, 1])])
+    assert found == (
+        [((None, 1), "gone=null/a=1", [1, 1]), ((None, 2), "gone=null/a=2", [2])]
+        if others
+        else [((None,), "gone=null", [1, 2, 1])]
+    )

@@ -163,7 +163,7 @@ def _words(schema: object, aspect: str) -> Iterator[list[str]]:
 
 
 # Who makes the policy of a file's words, who shows them to people, and the room that understands them.
-MAY_READ = ("framework/config/", "framework/plan/explain.py", "framework/table/policy/")
+MAY_READ = ("framework/config/", "framework/connector/", "framework/plan/explain.py", "framework/table/policy/")
 
 
 def test_the_words_are_read_in_one_room() -> None:
