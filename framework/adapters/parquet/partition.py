@@ -74,9 +74,11 @@ def partitions(rows: pa.Table, spec: PartitionSpec, schema: Schema) -> Iterator[
         first, end = int(bounds[code]), int(bounds[code + 1])
         values = [_plain(column[int(firsts[code])]) for column in columns]
         folders = iter(in_use.partition_to_path(Record(*values), schema).split("/") if values else ())
-        path = "/".join(
-            f"{quote_plus(field.name, safe='')}=null" if void else next(folders)
-            for field, void in zip(spec.fields, is_void, strict=True)
+        path = short_path(
+            "/".join(
+                f"{quote_plus(field.name, safe='')}=null" if void else next(folders)
+                for field, void in zip(spec.fields, is_void, strict=True)
+            )
         )
         known = iter([_json(kind, value) for kind, value in zip(kinds, values, strict=True)])
         yield PartitionRows(
