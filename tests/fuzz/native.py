@@ -203,13 +203,16 @@ def _searched(chance: random.Random) -> None:
 
 
 def _fetched(seed: int, counts: dict[str, int]) -> None:
+    import numpy as np
+
     fetch = sys.modules["framework.adapters.kafka._fetch"]
     fetch.load(str(BUILD / "hostile.so"))
     hostile = ctypes.CDLL(str(BUILD / "hostile.so"))
     hostile.hostile_seed(ctypes.c_uint64(seed))
     chance = random.Random(seed)
     reader = fetch.Reader({"bootstrap.servers": "nowhere"})
-    reader.assign("t", 0, 0)
+    most = chance.choice((0, 10, 1000, (1 << 63) - 1))
+    reader.assign("t", 0, 0, most)
     for _ in range(12):
         end = chance.choice((10, 1000, 1 << 62, (1 << 63) - 1))
         reader.consume(chance.choice((0, 1, 50, 3000)), chance.choice((1, 10_000, 1 << 40)), end, 0)
@@ -217,14 +220,17 @@ def _fetched(seed: int, counts: dict[str, int]) -> None:
             reader.notes()
             reader.position("t", 0)
         if chance.random() < 0.1:
-            reader.assign("t", 0, 5)
+            reader.assign("t", 0, 5, most)
         if chance.random() < 0.4:
-            data, starts, offsets, stamps, missing, _, braced, ascii_only, messages = reader.take()
+            data, starts, offsets, stamps, missing, _, braced, ascii_only, messages, large = reader.take()
             count = len(offsets) // 8
             assert len(starts) == 8 * (count + 1)
             assert len(stamps) == len(offsets)
             assert missing is None or len(missing) == count
             assert not ascii_only or data.isascii()
+            sizes = np.frombuffer(large or b"", np.int64).reshape(-1, 2)
+            assert set(sizes[:, 0].tolist()) <= set(np.frombuffer(offsets, np.int64).tolist())
+            assert (sizes[:, 1] > most).all()
             assert not braced or b"\0" not in data
             for i in range(count if messages is not None else 0):
                 messages.key(i)

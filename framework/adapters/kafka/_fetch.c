@@ -768,8 +768,8 @@ static PyObject *reader_consume(PyObject *self, PyObject *args)
             own->chunk_count = got > 0 ? (Py_ssize_t)got : 0;
             is_last = got < (ssize_t)wanted;
         }
-        /* Of a few records that fill the room the rest waits in the chunk: they may be as large again. */
-        while (own->chunk_at < own->chunk_count && own->bytes < (size_t)bytes) {
+        /* Where so many records, or so many bytes, are held the rest waits in the chunk: there is no room for more. */
+        while (own->chunk_at < own->chunk_count && taken < records && own->bytes < (size_t)bytes) {
             Py_ssize_t i = own->chunk_at++;
             message_t *message = own->chunk[i];
             if (i + AHEAD < own->chunk_count)
