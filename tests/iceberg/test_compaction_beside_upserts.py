@@ -10,7 +10,7 @@ import pytest
 
 from framework.adapters.maintenance import tables as table_care
 from framework.adapters.maintenance.tables import Compacted, TableCare
-from framework.config.spec import KeyIndexUse
+from framework.config.spec import Deletes, KeyIndexUse
 from framework.config.values.maintenance import CompactionPolicy
 from framework.table.upsert import key_index
 from tests.iceberg.conftest import Lake
@@ -108,6 +108,29 @@ def test_a_batch_that_was_searched_for_before_the_compaction_finds_its_rows(
     pipeline.commit(written)
     pipeline.rows |= dict.fromkeys(KEYS[::2], (1, "late"))
     pipeline.check()
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+@pytest.mark.parametrize("layout", SPECS)
+def test_copies_in_the_window_of_a_compaction(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, version: str, layout: str
+) -> None:
+    """A batch that writes files anew takes files away under a compaction: such a group is refused and left as it is, no
+    row is lost, doubled or brought back, and the next round that is alone compacts it."""
+    pick = random.Random(5)
+    pipeline = made(lake, version, layout, KeyIndexUse.NEVER, Deletes.COPY_ON_WRITE)
+    refused = compacted = 0
+    for _ in range(4):
+        for _n in range(3):
+            pipeline.do(batch(pick))
+        done = compact(pipeline, monkeypatch, lambda: pipeline.do(batch(pick)), pick.choice((0.0, 20.0)))
+        pipeline.check()
+        alone = compact(pipeline, monkeypatch, lambda: None)
+        pipeline.check()
+        assert alone.refused == 0
+        refused, compacted = refused + done.refused, compacted + alone.files_before
+    assert refused
+    assert compacted
 
 
 @pytest.mark.spark

@@ -210,3 +210,42 @@ def test_files_that_spark_adds_are_updated_and_deleted(
     (found,) = iceberg_spark.ask(lake.settings, [f"SELECT shop, code, day, name FROM `default`.{name}"])
     held = sorted((row["shop"], row["code"], row["day"], row["name"]) for row in found.to_pylist())
     assert held == sorted((*key, *row) for key, row in pipeline.rows.items())
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("granularity", ["partition", "file"])
+@pytest.mark.parametrize("upgraded", [False, True])
+def test_one_delete_file_of_spark_for_several_data_files(
+    lake: Lake, iceberg_spark: IcebergSpark, granularity: str, upgraded: bool
+) -> None:
+    """Rows that Spark has deleted by position, in one file for all data files of a partition, stay deleted: beside
+    updates, after a compaction, and once the table has version 3 with vectors."""
+    name = f"shop.t{uuid.uuid4().hex[:8]}"
+    lake.catalog.create_namespace_if_not_exists("shop")
+    values = [f"({shop}, 'a', 1, 'x'), ({shop}, 'b', 1, 'x')" for shop in range(1, 5)]
+    iceberg_spark.ask(
+        lake.settings,
+        [
+            f"CREATE TABLE `default`.{name} (shop BIGINT, code STRING, day BIGINT, name STRING) USING iceberg "
+            "TBLPROPERTIES ('format-version'='2', 'write.delete.mode'='merge-on-read', "
+            f"'write.delete.granularity'='{granularity}')",
+            *(f"INSERT INTO `default`.{name} VALUES {each}" for each in values),
+            f"DELETE FROM `default`.{name} WHERE code = 'b' AND shop < 4",
+        ],
+    )
+    deletes = lake.plain(name).inspect.delete_files()
+    assert len(deletes) == (1 if granularity == "partition" else 3)
+    if upgraded:
+        upgrade(lake, name)
+    keys = [(shop, "a") for shop in range(1, 5)] + [(4, "b")]
+    pipeline = following(lake, name, keys, KeyIndexUse.ALWAYS, Deletes.AUTO)
+    pipeline.check()
+    pipeline.do([(0, (1, "a"), (2, "new")), (1, (2, "a"), None), (1, (3, "b"), (1, "again"))])
+    done = TableCare(lake.tables).compact(name, CompactionPolicy(min_input_files=2, delete_ratio=0.01), dry_run=False)
+    assert done is not None
+    assert not done.reason
+    pipeline.do([(0, (1, "a"), None), (1, (3, "a"), (1, "newer")), (1, (4, "b"), None)])
+    (found,) = iceberg_spark.ask(lake.settings, [f"SELECT shop, code, day, name FROM `default`.{name}"])
+    held = sorted((row["shop"], row["code"], row["day"], row["name"]) for row in found.to_pylist())
+    assert held == sorted((*key, *row) for key, row in pipeline.rows.items())

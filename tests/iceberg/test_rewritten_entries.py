@@ -20,10 +20,12 @@ import fastavro
 import pytest
 from pyiceberg.avro.decoder import new_decoder
 from pyiceberg.schema import Schema
-from pyiceberg.types import DoubleType, LongType, NestedField
+from pyiceberg.types import DecimalType, DoubleType, LongType, NestedField, StructType, UUIDType
+from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 from framework.adapters.iceberg.commits.replace import manifests_of
 from framework.adapters.iceberg.private.avro import ExactDoubleReader
+from framework.adapters.iceberg.private.avro_names import defined_everywhere, defined_once
 from framework.adapters.iceberg.private.damaged_doubles import damaged_manifests
 from framework.adapters.maintenance.tables import TableCare
 from framework.commit.events.event_types import DataFile
@@ -31,6 +33,7 @@ from framework.config.spec import PartitionFieldSpec
 from framework.config.values.maintenance import ManifestsPolicy
 from framework.ops.doctor.catalog import unreadable_tables
 from framework.ops.doctor.model import CheckState
+from testbed.servers.spark_reader import java_read
 from tests.iceberg.conftest import Lake
 from tests.iceberg.lineage import avro, local, some_files
 from tests.iceberg.spark_server import IcebergSpark
@@ -237,3 +240,73 @@ def test_pyiceberg_reads_doubles_in_single_precision() -> None:
     kept = struct.pack("<d", 19.99)
     assert new_decoder(kept).read_double() != 19.99
     assert ExactDoubleReader().read(new_decoder(kept)) == 19.99
+
+
+TWO_OF_A_KIND = Schema(
+    NestedField(1, "id", LongType(), required=False),
+    NestedField(2, "price", DecimalType(9, 2), required=False),
+    NestedField(3, "tax", DecimalType(9, 2), required=False),
+    NestedField(4, "buyer", UUIDType(), required=False),
+    NestedField(5, "seller", UUIDType(), required=False),
+)
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_two_partition_columns_of_one_fixed_type_beside_spark(
+    lake: Lake, iceberg_spark: IcebergSpark, version: str
+) -> None:
+    """Two decimals of one precision and two uuids partition a table, and each pair has one name in Avro. floe writes,
+    Spark writes, floe merges manifests of both: each row is found by each of its four values."""
+    by = [PartitionFieldSpec(field.name) for field in TWO_OF_A_KIND.fields[1:]]
+    name = lake.create("t.pairs", TWO_OF_A_KIND, by, format_version=version, **NO_MERGE)
+    apart = lake.create("t.apart", TWO_OF_A_KIND, format_version=version)
+    rows = [
+        {
+            "id": at,
+            "price": Decimal(f"{at}.99"),
+            "tax": Decimal(f"-0.0{at}"),
+            "buyer": uuid.UUID(int=at),
+            "seller": uuid.UUID(int=2**128 - at),
+        }
+        for at in range(1, 5)
+    ]
+
+    def write(row: dict[str, Any], number: int) -> None:
+        (file,) = lake.files(apart, [{**row, "buyer": row["buyer"].bytes, "seller": row["seller"].bytes}])
+        ok(
+            lake.tables.commit(
+                lake.effect(name, [replace(file, partition=tuple(map(str, list(row.values())[1:])))], number)
+            )
+        )
+
+    def values(row: dict[str, Any]) -> str:
+        return f"{row['id']}, {row['price']}BD, {row['tax']}BD, '{row['buyer']}', '{row['seller']}'"
+
+    write(rows[0], 1)
+    write(rows[1], 2)
+    iceberg_spark.ask(lake.settings, [f"INSERT INTO `default`.{name} VALUES ({values(rows[2])})"])
+    write(rows[3], 3)
+    before = len(manifests(lake, name))
+    TableCare(lake.tables).merge_manifests(name, ManifestsPolicy(enabled=True, min_count=2), dry_run=False)
+    assert len(manifests(lake, name)) < before
+    queries = [
+        f"SELECT id FROM `default`.{name} WHERE {column} = {wanted}"
+        for row in rows
+        for column, wanted in zip(list(row)[1:], values(row).split(", ")[1:], strict=True)
+    ]
+    answers = iceberg_spark.ask(lake.settings, queries)
+    assert [each["id"].to_pylist() for each in answers] == [[row["id"]] for row in rows for _ in range(4)]
+    assert java_read(lake.settings, [], [name]).counts == {name: 4}
+
+
+def test_pyiceberg_does_not_know_names_of_avro() -> None:
+    """Why `avro_names.py` is there: PyIceberg 0.12 defines a name twice, and refuses one that is defined before it."""
+    partition = StructType(*TWO_OF_A_KIND.fields[1:])
+    written = AvroSchemaConversion().iceberg_to_avro(Schema(*partition.fields), schema_name="twice")
+    assert json.dumps(written).count('"name": "decimal_9_2"') == 2
+    once = defined_once(written)
+    assert json.dumps(once).count('"name": "decimal_9_2"') == 1
+    fastavro.parse_schema(once)
+    with pytest.raises(TypeError, match="decimal_9_2"):
+        AvroSchemaConversion().avro_to_iceberg(once)
+    assert AvroSchemaConversion().avro_to_iceberg(defined_everywhere(once)).fields == partition.fields

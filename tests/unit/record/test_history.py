@@ -12,7 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.config.spec import EvolveMode, FieldHint, FormatSpec, HistoryTable, KeySpec, RouteMode, RouteRule
+from framework.config.spec import (
+    EvolveMode,
+    FieldHint,
+    FormatSpec,
+    HistoryTable,
+    KeySpec,
+    PartitionFieldSpec,
+    RouteMode,
+    RouteRule,
+)
 from framework.plan.model import Plan
 from framework.record.blocks.bisect_failures import part_of
 from framework.record.model import BlockResult, TableTarget
@@ -274,3 +283,21 @@ def test_the_history_is_the_list_of_changes(values: list[dict[str, Any]], cuts: 
         columns = ("_kafka_offset", "id", "name", "late", "_op")
         assert [row for part in parts for row in rows_of(part, *columns)] == expected
         assert sum(part.written + len(part.dead_letters) + part.dropped for part in parts) == len(values)
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["partitioned alike", "of its own policy"])
+@pytest.mark.parametrize("way", JSON_WAYS.values(), ids=JSON_WAYS)
+def test_a_field_with_the_name_of_a_partition_field_keeps_its_value(way: Way, own: bool) -> None:
+    """The table renames the column (`id_bucket` partitions it), and its history does, too, if it is partitioned alike;
+    the value of updates and of deletes is in the history under the name that its column has there."""
+    chosen = keyed(columns=EvolveMode.EVOLVE)
+    chosen = replace(chosen, create=replace(chosen.create, partition_by=(PartitionFieldSpec("id", "bucket", 4),)))
+    overrides = [("ns.h", policy(columns=EvolveMode.EVOLVE))] if own else ()
+    made = with_history(plan(defaults=chosen, overrides=overrides, hints=(HINTS[0],)))
+    tables: dict[str, TableTarget] = {}
+    landed([{"id": 1, "name": "a"}], made, way, tables)
+    values = [{"id": 1, "name": "a", "id_bucket": "x"}, {"id": 1, "op": "d", "id_bucket": "y"}]
+    result = landed(values, made, way, tables)
+    column = "id_bucket" if own else "id_bucket_"
+    assert rows_of(result, "id", column, "_op") == [(1, "x", "upsert"), (1, "y", "delete")]
+    assert "id_bucket_" in {field.name for field in parse_schema(tables["ns.t"].schema_json).fields}

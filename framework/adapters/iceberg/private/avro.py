@@ -43,6 +43,8 @@ from pyiceberg.types import StructType
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 from typing_extensions import override
 
+from framework.adapters.iceberg.private.avro_names import defined_once
+
 # As large as the blocks of Iceberg's Java writer: `DataFileConstants.DEFAULT_SYNC_INTERVAL` of Avro.
 BLOCK_BYTES = 64_000
 AVRO_SCHEMA_KEY = "avro.schema"
@@ -63,7 +65,7 @@ class Form:
 
 
 def _form(name: str, schema: Schema, in_memory: Schema) -> Form:
-    avro_schema = json.dumps(AvroSchemaConversion().iceberg_to_avro(schema, schema_name=name))
+    avro_schema = json.dumps(defined_once(AvroSchemaConversion().iceberg_to_avro(schema, schema_name=name)))
     return Form(name, schema, resolve_writer(record_schema=in_memory, file_schema=schema), avro_schema)
 
 
