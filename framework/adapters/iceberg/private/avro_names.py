@@ -49,10 +49,10 @@ def _mapped(schema: Any, known: dict[str, Any], inline: bool) -> Any:
     return made
 
 
-def _schema_of(header: AvroFileHeader) -> Schema:
-    return AvroSchemaConversion().avro_to_iceberg(defined_everywhere(json.loads(header.meta["avro.schema"])))
+def _schema_of(self: AvroFileHeader) -> Schema:
+    return AvroSchemaConversion().avro_to_iceberg(defined_everywhere(json.loads(self.meta["avro.schema"])))
 
 
 # For whoever reads a manifest in this process, PyIceberg's own scans included. Goes when PyIceberg resolves names, which
 # `test_pyiceberg_does_not_know_names_of_avro` notices.
-AvroFileHeader.get_schema = _schema_of  # type: ignore[method-assign]
+AvroFileHeader.get_schema = _schema_of  # type: ignore[method-assign, assignment]
