@@ -144,6 +144,7 @@ class Oracle:
             return
         work = self.work
         assert work is not None
+        work.lost.clear()  # what an earlier commit of this round lost may go with the snapshots of this one
         now, fillers = self.time.now_ms, {each for each, since in truth.fillers.items() if since < work.began_ms}
         policies = [self.policies[each] for each in fillers]
         if not fillers <= work.known:
@@ -210,7 +211,7 @@ class Oracle:
             if truth.waiting:
                 found = found | truth.waiting.keys()
         if why == "expired" and self.work is not None:
-            # A server took the tag away: for as long as no orphans are looked for, it can be registered again.
+            # A server took the tag away with the commit whose files go now: floe removes none of its own.
             for snapshot in self.work.lost:
                 found = found | snapshot.reach
         return found
