@@ -207,8 +207,9 @@ def replay_named(world: World, picks: Picks) -> None:
 
     attempted(world, f"floe replay {pipeline} --table {table} --from {key}={start} --to {stop} {allow}", do)
     now = world.catalog.tables.get(table)
-    if now is not None and now.head is not None:  # what did not come onto the list is as it was
-        truth.given_up |= rows & given_up & ~(now.head.rows | world.lacking(now) | truth.under_way)
+    if now is not None:  # what did not come onto the list is as it was
+        held = now.head.rows if now.head is not None else 0
+        truth.given_up |= rows & given_up & ~(held | world.lacking(now) | truth.under_way)
 
 
 # ---- discard
