@@ -238,6 +238,8 @@ def _known_by(metadata: Metadata) -> set[int]:
                 topics.add(mark[0])
                 last = number
         found |= {snapshot_id for snapshot_id, _ in marks[: last + 1]} if topics else {each for each, _ in marks}
+        if not topics:  # the line is known by what stands beside it
+            found |= {number for number, each in metadata.snapshots.items() if mark_of(each) is not None}
     return found
 
 
