@@ -34,6 +34,12 @@ class ClockReading:
         return max(abs(now.wall_ms - self.wall_ms), now.boot_ms - self.boot_ms)
 
 
+def earliest_ms(past: ClockReading, now: ClockReading) -> int:
+    """When a moment was, by the time of day as it is set now: a clock that was set back since would make it look
+    later."""
+    return now.wall_ms - past.elapsed_ms(now)
+
+
 def stood_still(begun: ClockReading, now: ClockReading) -> bool:
     """Whether so long has passed by any clock that files which nobody named at `begun` may have gone as orphans."""
     return begun.elapsed_ms(now) >= YOUNG_MS

@@ -181,7 +181,7 @@ def decide_start(
         before = left.pop(key, None)
         if safe is not None:
             positions[key] = _check_position(pipeline, key, safe, fact, on_data_loss)
-        elif before is not None and before.topic_id == fact.topic_id:
+        elif before is not None:
             returned.append(key)
             positions[key] = first_position(pipeline, key, fact, (before,), on_data_loss)
         elif first_run and starting_offsets == "latest":
@@ -226,10 +226,13 @@ def first_position(
 
     Raises:
         DataLossError: retention removed what follows the place where it was given up.
+        StateDisagreement: FLOE-R316, it was given up in a topic that was recreated since.
     """
     for r in given_up:
         if (r.topic, r.partition, r.topic_id) == (*key, fact.topic_id):
             return _check_position(pipeline, key, SafeOffset(r.end, r.topic_id, 0, Accounting()), fact, on_data_loss)
+        if (r.topic, r.partition) == key:  # Invariant 11: what tables hold of it is of the topic before
+            _check_position(pipeline, key, SafeOffset(r.end, r.topic_id, 0, Accounting()), fact, on_data_loss)
     return fact.log_start
 
 

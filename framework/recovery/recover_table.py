@@ -20,8 +20,8 @@ from framework.commit.machine.effects import (
     RecoverTable,
     TableProgress,
 )
+from framework.commit.machine.progress.examine import rollback_commands
 from framework.config.names.table_names import DEFAULT_CATALOG, identifier_of
-from framework.diagnose.shown import argument
 from framework.errors import FloeError, TableBlocked
 
 CONFLICTS = 10
@@ -79,8 +79,7 @@ def check_not_rolled_back(view: ExaminedTable) -> None:
         f"{reached}",
         code="FLOE-R361",
         place=view.table,
-        remedy=f"`floe rollback --table {argument(view.table)} --to {view.snapshot_id}` with --replay or --skip settles it; "
-        "then run this command again",
+        remedy=f"{rollback_commands(view.table, view.snapshot_id)}; then run this command again",
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from framework.commit.events.event_types import CommitComplete, CommitToTable
-from framework.commit.file_ages import ClockReading, stood_still
+from framework.commit.file_ages import ClockReading, earliest_ms, stood_still
 from framework.commit.machine.effects import (
     Assigned,
     CommitTable,
@@ -44,7 +44,7 @@ class Coordinator:
     machine: Machine
     state: CoordinatorState = field(default_factory=lambda: CoordinatorState(limits=LIMITS))
     tasks: list[tuple[LoadTable | CommitTable, ClockReading]] = field(default_factory=list)
-    ended_ms: int | None = None
+    ended: ClockReading | None = None
     stopped: StopCoordinator | None = None
     assignments: int = 0
 
@@ -53,7 +53,7 @@ class Coordinator:
         log = self.log
         log.owner = self
         self.assignments += 1
-        self.state, self.tasks, self.ended_ms, self.stopped = CoordinatorState(limits=LIMITS), [], None, None
+        self.state, self.tasks, self.ended, self.stopped = CoordinatorState(limits=LIMITS), [], None, None
         self._feed(assigned(log, f"{self.name}.{self.assignments}"))
 
     def _feed(self, message: Input) -> None:
@@ -82,7 +82,7 @@ class Coordinator:
         """Everything that is in the log by now."""
         if not self.state.assigned or self.stopped is not None:
             return
-        began_ms, log, end = self.machine.wall_ms, self.log, self.log.end
+        began, log, end = self.machine.moment(), self.log, self.log.end
         if self.state.position < log.start:
             self.state, self.tasks = (
                 CoordinatorState(limits=LIMITS),
@@ -90,10 +90,11 @@ class Coordinator:
             )  # the reader gets an error, and the process ends
             return
         for offset, entry in log.since(self.state.position, end):
-            self._feed(Read(offset, entry.event, entry.wall_ms, 0, self.ended_ms))
+            after_ms = None if self.ended is None else earliest_ms(self.ended, began)
+            self._feed(Read(offset, entry.event, entry.wall_ms, 0, after_ms))
             if self.stopped is not None:
                 return
-        self.ended_ms = began_ms
+        self.ended = began
         self._feed(Tick(True, end))
 
     def perform(self, lake: Lake, outcome: Callable[[], str], most: int) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
+from framework.commit.recovery.missing import REPLAY
 from framework.config.values.maintenance import MaintenanceMode, MaintenancePolicy
 from tests.simulator.catalog import MAIN, Catalog, Metadata, Snapshot
 from tests.simulator.ports import Log, Positions, Store, Time
@@ -127,6 +128,8 @@ class Oracle:
         for path in added:
             if path in truth.waiting:
                 rows |= truth.waiting.pop(path)
+                if REPLAY in path:
+                    continue  # a replay leaves no trace: a pipeline's word counts from its own first commit on
                 truth.fillers.setdefault(writer_of(path), self.time.now_ms)
         truth.added[snapshot.snapshot_id] = rows
         if truth.unsettled:
@@ -141,6 +144,7 @@ class Oracle:
             return
         work = self.work
         assert work is not None
+        work.lost.clear()  # what an earlier commit of this round lost may go with the snapshots of this one
         now, fillers = self.time.now_ms, {each for each, since in truth.fillers.items() if since < work.began_ms}
         policies = [self.policies[each] for each in fillers]
         if not fillers <= work.known:
@@ -196,7 +200,9 @@ class Oracle:
     def _needed(self, why: str) -> set[str]:
         if self._protected[0] != self.catalog.versions:
             found: set[str] = set()
-            for metadata in self.catalog.tables.values():
+            for name, metadata in self.catalog.tables.items():
+                if name in self.clones and self.work is not None and self.clones[name][1] >= self.work.began_ms:
+                    continue  # registered after the look: expiry has let its snapshots go already
                 for snapshot in metadata.snapshots.values():
                     found |= snapshot.reach
             self._protected = self.catalog.versions, found
@@ -205,7 +211,7 @@ class Oracle:
             if truth.waiting:
                 found = found | truth.waiting.keys()
         if why == "expired" and self.work is not None:
-            # A server took the tag away: for as long as no orphans are looked for, it can be registered again.
+            # A server took the tag away with the commit whose files go now: floe removes none of its own.
             for snapshot in self.work.lost:
                 found = found | snapshot.reach
         return found

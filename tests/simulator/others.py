@@ -112,22 +112,26 @@ def delete_rows(world: World, picks: Picks) -> None:
         truth = world.oracle.truth(metadata.uuid)
         truth.given_up |= head.rows & ~made.rows
         truth.deleted |= head.rows & ~made.rows
+        # Others brought back what the table's own list says it lacks: the list may be read again, whatever they delete.
+        truth.either |= head.rows & ~made.rows & world.lacking(metadata)
         world.removed_by_others.append((name, path))
         world.say(lambda: f"others: {path} is deleted from {name}")
 
 
 def add_again(world: World, picks: Picks) -> None:
-    """A file that was deleted is added again."""
+    """A file that was deleted is added again. One that no snapshot reaches any more may go at any time, as Iceberg says."""
     name, metadata = some_table(world, picks)
     head, truth = metadata.head, world.oracle.truth(metadata.uuid)
     if head is None or truth.unsettled:
         return
     elsewhere = world.lacking(metadata) | truth.under_way
+    reached = all_reach([metadata])
     found = [
         path
         for table, path in world.removed_by_others
         if table == name
         and world.store.holds(path)
+        and path in reached
         and path not in head.live
         and not world.rows[path] & (head.rows | elsewhere)
     ]
@@ -145,7 +149,7 @@ def move_branch(world: World, picks: Picks) -> None:
     """Another engine moves the branch back; sideways it is settled at once by floe's verb, which is told to."""
     name, metadata = some_table(world, picks)
     head, truth = metadata.head, world.oracle.truth(metadata.uuid)
-    if head is None or world.unrebased:
+    if head is None or world.unrebased or any(int(log.topic_id.rpartition("-")[2]) > 1 for log in world.logs.values()):
         return  # a table that is moved behind what a former control topic filled shows that to nobody
     line = [each.snapshot_id for each in metadata.line(head.snapshot_id)]
     held = world.held_heads(name)
@@ -234,6 +238,8 @@ def _known_by(metadata: Metadata) -> set[int]:
                 topics.add(mark[0])
                 last = number
         found |= {snapshot_id for snapshot_id, _ in marks[: last + 1]} if topics else {each for each, _ in marks}
+        if not topics:  # the line is known by what stands beside it
+            found |= {number for number, each in metadata.snapshots.items() if mark_of(each) is not None}
     return found
 
 

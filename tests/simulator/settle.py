@@ -7,6 +7,7 @@ person can see, such as a topic that is no more.
 from __future__ import annotations
 
 from framework.commit.machine.progress.recorded import MISSING_PROPERTY
+from framework.commit.offsets import decode_metadata
 from framework.commit.recovery.missing import gaps_of
 from framework.commit.recovery.settle_offsets import OffsetsOrigin
 from framework.errors import FloeError
@@ -101,7 +102,7 @@ def _catch_up(world: World, name: str) -> None:
     """A driver reads everything that its topics hold."""
     driver = world.drivers[name]
     world.lake.machine = driver.machine
-    for attempt in range(2):
+    for attempt in range(3):
         try:
             drivers.begin(driver, world.broker, world.lake)
             world.reported[driver.log.name].add(name)
@@ -117,8 +118,24 @@ def _catch_up(world: World, name: str) -> None:
             if said not in world.refused:
                 world.refused.add(said)
                 world.say(lambda: said)  # noqa: B023
-            if attempt == 0:
-                verbs.settle_offsets(world, name, OffsetsOrigin.LOG, {}, True, False)
+            if (
+                attempt == 0 and not verbs.settle_offsets(world, name, OffsetsOrigin.LOG, {}, True, False)
+            ) or attempt == 1:
+                _begin_in_new_topics(world, name)
+
+
+def _begin_in_new_topics(world: World, name: str) -> None:
+    """A person says where to begin in topics that were made anew, and agrees to what that loses or repeats."""
+    known = {
+        key[0]: decode_metadata(value.offset, value.metadata, "") for key, value in world.broker.groups[name].items()
+    }
+    facts = world.drivers[name].facts(world.broker)
+    begins = {
+        key: fact.log_start
+        for key, fact in facts.items()
+        if key[0] in known and known[key[0]].topic_id != fact.topic_id
+    }
+    verbs.settle_offsets(world, name, OffsetsOrigin.GIVEN, begins, True, True)
 
 
 def _never(world: World, table: str) -> int:

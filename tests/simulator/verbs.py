@@ -139,6 +139,8 @@ def rolled_back(world: World, before: Metadata, after: Metadata, target: int, re
         for each in lost_line:
             truth.either |= truth.added.get(each, 0) & ~own & ~snapshot.rows
         others = 0
+    # What the list named before, although others had brought it back, stays on it where the log does not tell of it.
+    truth.either |= had & ~snapshot.rows & (world.lacking(before) | truth.under_way)
     if not truth.unsettled:
         truth.had_heads = []
     if before.head is not None:
@@ -205,8 +207,9 @@ def replay_named(world: World, picks: Picks) -> None:
 
     attempted(world, f"floe replay {pipeline} --table {table} --from {key}={start} --to {stop} {allow}", do)
     now = world.catalog.tables.get(table)
-    if now is not None and now.head is not None:  # what did not come onto the list is as it was
-        truth.given_up |= rows & given_up & ~(now.head.rows | world.lacking(now) | truth.under_way)
+    if now is not None:  # what did not come onto the list is as it was
+        held = now.head.rows if now.head is not None else 0
+        truth.given_up |= rows & given_up & ~(held | world.lacking(now) | truth.under_way)
 
 
 # ---- discard
@@ -255,6 +258,8 @@ def set_offsets(world: World, picks: Picks) -> None:
 def settle_offsets(
     world: World, pipeline: str, origin: OffsetsOrigin, given: dict[PartitionKey, int], loss: bool, twice: bool
 ) -> bool:
+    if any(name not in world.catalog.tables for name in PIPELINES[pipeline][0]):
+        return False  # what a table holds that is not there by its name is in no place that could be asked
     driver = world.drivers[pipeline]
     where = Where(pipeline, PREFIX, {}, driver.log.name, tuple(driver.topics), driver.tables)
 

@@ -267,7 +267,8 @@ class World:
     def discarded(self, offset: int, event: object, uuids: Collection[str]) -> None:
         if isinstance(event, DataWritten) and event.table_uuid in uuids:
             truth = self.oracle.truth(event.table_uuid)
-            held = next((t.head.rows for t in self.catalog.tables.values() if t.uuid == event.table_uuid and t.head), 0)
+            own = (self.catalog.tables[name] for name in self.main_names())
+            held = next((t.head.rows for t in own if t.uuid == event.table_uuid and t.head), 0)
             for file in event.files:
                 truth.given_up |= truth.waiting.pop(file.path, 0) & ~held
 

@@ -16,6 +16,7 @@ from framework.commit.events.event_types import Accounting, OffsetsSet, SourceRa
 from framework.commit.machine.effects import PipelineProgress
 from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset
 from framework.commit.recovery.held import HeldBy
+from framework.diagnose.shown import argument
 from framework.errors import DataLossError, StateDisagreement
 
 Ends = Mapping[PartitionKey, int]
@@ -142,6 +143,7 @@ def plan_rebase(facts: RebaseFacts, choice: RebaseChoice) -> RebasePlan:
         StateDisagreement: what is recorded does not fit together or to the topics, or something has to be chosen.
         DataLossError: records that some table lacks were removed by retention.
     """
+    _check_announced(facts)
     _check_topics(facts, choice)
     after, lost = _positions(facts, choice)
     everywhere = (*facts.tables, *facts.replays)
@@ -205,6 +207,32 @@ def next_cut(positions: Ends, recorded: Iterable[Ends]) -> dict[PartitionKey, in
         return None
     nearest = min(ahead, key=lambda ends: sum(max(0, ends.get(key, 0) - at) for key, at in positions.items()))
     return {key: max(at, nearest.get(key, at)) for key, at in positions.items()}
+
+
+def _check_announced(facts: RebaseFacts) -> None:
+    """Invariant 11: what this control topic announced of a topic that was recreated since is still to be committed.
+    Under the record of the new topic no table would take it any more.
+
+    Raises:
+        StateDisagreement: FLOE-R316, `floe offsets set` goes on in the new topic and leaves what waits.
+    """
+    for key, r in sorted(facts.announced.items()):
+        fact = facts.partitions.get(key)
+        if fact is not None and r.topic_id != fact.topic_id and facts.waiting:
+            raise StateDisagreement(
+                f"topic {r.topic} was recreated: announcements of the one with id {r.topic_id} wait for table "
+                f"{facts.waiting[0]}, now it is {fact.topic_id}",
+                code="FLOE-R316",
+                place=r.topic,
+                remedy=f"`{_offsets_from_start(facts, r.topic)}` goes on in the new topic, and what waits is committed",
+            )
+
+
+def _offsets_from_start(facts: RebaseFacts, topic: str) -> str:
+    begins = [
+        f"{argument(f'{t}:{n}')}={fact.log_start}" for (t, n), fact in sorted(facts.partitions.items()) if t == topic
+    ]
+    return f"floe offsets set {argument(facts.pipeline)} {' '.join(begins)} --allow-loss"
 
 
 def _check_topics(facts: RebaseFacts, choice: RebaseChoice) -> None:

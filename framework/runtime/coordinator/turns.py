@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from framework.adapters.host.failpoints import failpoint
+from framework.adapters.iceberg.files import moment
 from framework.adapters.kafka.control.leadership import (
     CoordinatorLeadership,
     LeadershipAssigned,
@@ -22,6 +23,7 @@ from framework.adapters.kafka.control.leadership import (
     LogEndReached,
 )
 from framework.commit.events.event_types import ControlEvent, CoordinatorAssigned, Deployed, TableMeasured
+from framework.commit.file_ages import ClockReading, earliest_ms
 from framework.commit.machine.effects import (
     Assigned,
     CommitTable,
@@ -56,11 +58,11 @@ BUSY_TICK_SHARE = 0.1
 @dataclass(frozen=True)
 class Ownership:
     """How far the owner of the partition has read: whether to the log's end, and the position that it saw there.
-    `ended_ms` is before the end was seen: what is read behind it came later."""
+    `ended` is before the end was seen: what is read behind it came later."""
 
     caught_up: bool = False
     position: int | None = None
-    ended_ms: int | None = None
+    ended: ClockReading | None = None
 
 
 class CoordinatorTurns:
@@ -95,8 +97,8 @@ class CoordinatorTurns:
         self._ownership: Ownership | None = None  # None: another coordinator owns the partition
         self._is_paused = False
         self._tick_again_at = 0.0
-        now_ms = _now_ms()
-        self._polled_ms = (now_ms, now_ms)  # when the poll before this one began, and this one
+        now = moment()
+        self._polled = (now, now)  # when the poll before this one began, and this one
 
     @property
     def has_joined(self) -> bool:
@@ -112,7 +114,7 @@ class CoordinatorTurns:
         self._requests.measures.turned()
         self._hold_back(not wants_more(self.state))
         # The client may have seen the end before it is asked: not before it was asked the last time.
-        self._polled_ms = (self._polled_ms[1], _now_ms())
+        self._polled = (self._polled[1], moment())
         for update in self._leadership.poll(self._timeout_s()):
             self._take_in(update)
         for answer in self._requests.answers():
@@ -176,10 +178,11 @@ class CoordinatorTurns:
             if update.event is not None:
                 for hear in self._hearers:
                     hear(update.event)
-            after_ms = None if self._ownership is None else self._ownership.ended_ms
+            ended = None if self._ownership is None else self._ownership.ended
+            after_ms = None if ended is None else earliest_ms(ended, moment())
             self._feed(Read(update.offset, update.event, update.timestamp_ms, update.leader_epoch, after_ms))
         elif isinstance(update, LogEndReached) and self._ownership is not None:
-            self._ownership = Ownership(True, update.position, self._polled_ms[0])
+            self._ownership = Ownership(True, update.position, self._polled[0])
 
     def _timeout_s(self) -> float:
         if self._requests.in_flight:

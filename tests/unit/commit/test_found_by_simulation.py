@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from framework.commit.events.event_types import Accounting, SourceRange
+from framework.commit.file_ages import DAY_MS, ClockReading, earliest_ms
+from framework.commit.machine.effects import PipelineProgress
+from framework.commit.machine.progress.chain import Fit, check_recorded
+from framework.commit.machine.progress.examine import rollback_commands
+from framework.commit.machine.reporting.blocked_remedies import blocked_remedy
 from framework.commit.offset_ranges import OffsetRanges
-from framework.commit.offsets import PartitionFacts
+from framework.commit.offsets import PartitionFacts, first_position
+from framework.commit.recovery.held import HeldBy
 from framework.commit.recovery.missing import Gap, gaps_from, gaps_of, gaps_text
+from framework.commit.recovery.rebase import RebaseChoice, RebaseFacts, plan_rebase
 from framework.commit.recovery.settle_offsets import OffsetsOrigin, PartitionPlaces, PipelineOffsets, settle
 from framework.commit.recovery.table_replay import comes_by_itself, plan_replay
 from framework.errors import DataLossError, StateDisagreement
@@ -64,3 +73,55 @@ def test_what_tables_hold_beyond_the_log_is_counted_as_repeated() -> None:
     with pytest.raises(StateDisagreement, match="a second time"):
         settle(places(ahead, moved), OffsetsOrigin.GIVEN, {("t", 1): 5}, allow_loss=True)
     assert settle(places(ahead, moved), OffsetsOrigin.LOG, {}).repeated == 0
+
+
+def test_what_the_group_has_read_stays_where_nobody_names_it() -> None:
+    """Tables may lag behind the group, and one may be away: a partition that is not named goes on where the group is."""
+    named = PartitionPlaces("t", 0, "id", 0, 9, 3, "id", None, None, {"db.t": 3})
+    quiet = PartitionPlaces("t", 1, "id", 0, 9, 6, "id", None, None, {"db.t": 4})
+    made = settle(places(named, quiet), OffsetsOrigin.GIVEN, {("t", 0): 5}, allow_loss=True)
+    assert [(m.after, m.lost, m.repeated) for m in made.moves] == [(5, 2, 0), (6, 0, 0)]
+
+
+def test_a_partition_that_comes_back_after_offsets_were_moved_is_no_gap() -> None:
+    """A table without rows of the last batches of a topic records less than was read when the topic was taken out."""
+    held = PipelineProgress(6, {"t": {"0": 4}, "s": {"0": 9}}, {"t": "id", "s": "id"})
+    ranges = (SourceRange("t", "id", 0, 5, 7), SourceRange("s", "id", 0, 9, 9))
+    assert check_recorded(held, replace(written("p", 7, source=ranges), base_batch=5)).fit is Fit.FOLLOWS
+    assert check_recorded(held, written("p", 7, source=ranges)).fit is Fit.BROKEN
+
+
+def test_a_topic_that_comes_back_recreated_is_not_read_by_itself() -> None:
+    """Its tables hold records of the topic before, and would block: a person says where to begin."""
+    fact = PartitionFacts("new", 0, 9)
+    with pytest.raises(StateDisagreement, match="recreated") as refused:
+        first_position("p", ("t", 0), fact, (SourceRange("t", "old", 0, 4, 4),))
+    assert refused.value.code == "FLOE-R316"
+    assert first_position("p", ("t", 0), PartitionFacts("old", 0, 9), (SourceRange("t", "old", 0, 4, 4),)) == 4
+
+
+def test_rebase_leaves_what_waits_of_a_recreated_topic() -> None:
+    """Under the record of the new topic no table would take it any more, and no verb would settle that."""
+    facts = RebaseFacts(
+        "p", "c", "control", "id", {("t", 0): PartitionFacts("new", 0, 9)}, {}, {("t", 0): SourceRange("t", "old", 0, 3, 3)},
+        "", (HeldBy("db.t", (), None),), ("db.t",), 1, Accounting(),
+    )  # fmt: skip
+    with pytest.raises(StateDisagreement, match=r"with id old wait for table db\.t") as refused:
+        plan_rebase(facts, RebaseChoice(from_log_start=True))
+    assert "`floe offsets set p t:0=0 --allow-loss`" in refused.value.remedy
+    assert plan_rebase(replace(facts, waiting=()), RebaseChoice(from_log_start=True)).partitions[0].after == 0
+
+
+def test_a_clock_that_is_set_back_makes_no_announcement_younger() -> None:
+    """Two days ahead, then two days behind: four days later the moment would look like now."""
+    seen, later = ClockReading(10 * DAY_MS, 0), ClockReading(6 * DAY_MS, 0)
+    assert earliest_ms(seen, later) == 2 * DAY_MS
+    assert earliest_ms(seen, ClockReading(11 * DAY_MS, DAY_MS)) == 10 * DAY_MS
+
+
+def test_both_ways_to_settle_a_rollback_by_others_are_whole_commands() -> None:
+    """Each is typed as it stands, and says what it does."""
+    said = rollback_commands("db.t", 7)
+    assert "`floe rollback --table db.t --to 7 --replay`" in said
+    assert "`floe rollback --table db.t --to 7 --skip` gives them up" in said
+    assert "--to 7 --replay --dry-run" in blocked_remedy("db.t", f"it was rolled back: x; {said}")

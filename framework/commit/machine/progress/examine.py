@@ -46,9 +46,18 @@ def trouble(state: CoordinatorState, table: TableState, view: ExaminedTable) -> 
     if reached is not None and reached < progress.control_offset:
         return (
             f"it was rolled back: progress {progress.control_offset} is recorded, its branch {view.branch} holds {reached}; "
-            f"`floe rollback --table {argument(view.table)} --to {view.snapshot_id}` with --replay or --skip settles it"
+            f"{rollback_commands(view.table, view.snapshot_id)}"
         )
     return None
+
+
+def rollback_commands(table: str, snapshot_id: int | None) -> str:
+    """Both ways to settle a table that somebody moved back, each as it is typed."""
+    command = f"floe rollback --table {argument(table)} --to {snapshot_id}"
+    return (
+        f"`{command} --replay` notes the rows that it lost, for `floe replay` to read them again; "
+        f"`{command} --skip` gives them up"
+    )
 
 
 def first_obstacle(state: CoordinatorState, table: TableState, view: ExaminedTable) -> str | None:

@@ -12,7 +12,7 @@ from framework.diagnose.shown import argument
 
 GOES_ON = "the table goes on by itself within a minute, and nothing announced is lost"
 FAILING_REMEDY = "check that the catalog and the store answer (`floe doctor`); floe tries again by itself"
-_ROLLED_BACK = re.compile(r"`floe rollback --table (?:\S+) --to (-?\d+)`")
+_ROLLED_BACK = re.compile(r"`floe rollback --table (?:\S+) --to (-?\d+)(?: --replay)?`")
 
 
 def blocked_remedy(table: str, reason: str) -> str:

@@ -185,7 +185,8 @@ ENTRIES = (
             "replay orders.yaml --table shop.orders -t prod",
             "table shop.orders was rolled back: progress 120 is recorded, its branch main holds 80",
             "shop.orders",
-            "`floe rollback --table shop.orders --to 42` with --replay or --skip settles it; then run this command again",
+            "`floe rollback --table shop.orders --to 42 --replay` notes the rows that it lost, for `floe replay` to read "
+            "them again; `floe rollback --table shop.orders --to 42 --skip` gives them up; then run this command again",
             ("floe rollback --table shop.orders --to 42 --replay -t prod",),
         ),
     ),
