@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from framework.commit.recovery.missing import REPLAY
 from framework.config.values.maintenance import MaintenanceMode, MaintenancePolicy
 from tests.simulator.catalog import MAIN, Catalog, Metadata, Snapshot
 from tests.simulator.ports import Log, Positions, Store, Time
@@ -128,8 +127,6 @@ class Oracle:
         for path in added:
             if path in truth.waiting:
                 rows |= truth.waiting.pop(path)
-                if REPLAY in path:
-                    continue  # a replay leaves no trace: a pipeline's word counts from its own first commit on
                 truth.fillers.setdefault(writer_of(path), self.time.now_ms)
         truth.added[snapshot.snapshot_id] = rows
         if truth.unsettled:

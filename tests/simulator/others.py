@@ -112,8 +112,6 @@ def delete_rows(world: World, picks: Picks) -> None:
         truth = world.oracle.truth(metadata.uuid)
         truth.given_up |= head.rows & ~made.rows
         truth.deleted |= head.rows & ~made.rows
-        # Others brought back what the table's own list says it lacks: the list may be read again, whatever they delete.
-        truth.either |= head.rows & ~made.rows & world.lacking(metadata)
         world.removed_by_others.append((name, path))
         world.say(lambda: f"others: {path} is deleted from {name}")
 
@@ -149,7 +147,7 @@ def move_branch(world: World, picks: Picks) -> None:
     """Another engine moves the branch back; sideways it is settled at once by floe's verb, which is told to."""
     name, metadata = some_table(world, picks)
     head, truth = metadata.head, world.oracle.truth(metadata.uuid)
-    if head is None or world.unrebased or any(int(log.topic_id.rpartition("-")[2]) > 1 for log in world.logs.values()):
+    if head is None or world.unrebased:
         return  # a table that is moved behind what a former control topic filled shows that to nobody
     line = [each.snapshot_id for each in metadata.line(head.snapshot_id)]
     held = world.held_heads(name)

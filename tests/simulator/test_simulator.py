@@ -1,15 +1,13 @@
 """Whole histories of floe's recovery and maintenance over a simulated log, catalog, store and clocks.
 
-A failure prints its seed and the history, shortened, one line an act. Beside fixed seeds each commit plays a share that
-nobody has played before. FLOE_SIMULATED says how many are played here, and FLOE_SIMULATED_SEED where the new ones begin;
-`python -m tests.simulator.run --histories 100000 --seed 1000000` plays more.
+A failure prints its seed and the history, shortened, one line an act. `python -m tests.simulator.run --histories 100000
+--seed 1000000` plays seeds that nobody has run before; FLOE_SIMULATED says how many are played here.
 """
 
 from __future__ import annotations
 
 import os
 import random
-import subprocess
 from collections import Counter
 
 import pytest
@@ -21,7 +19,6 @@ from tests.simulator.run import failure_of, first_failure, history, kind_of, pla
 
 HISTORIES = int(os.environ.get("FLOE_SIMULATED", "1000"))
 STEPS = 200
-NEW = HISTORIES // 5
 
 
 @pytest.mark.parametrize("half", [0, 1])
@@ -30,22 +27,6 @@ def test_nothing_is_lost_repeated_or_removed(half: int) -> None:
     first = 1 + half * (HISTORIES // 2)
     with simulated():
         found = first_failure(range(first, first + HISTORIES // 2), STEPS)
-    assert found is None, f"\n{found}\nagain: python -m tests.simulator.run --histories 1 --seed {found.seed}"
-
-
-def first_new_seed() -> int:
-    """Where the share of new seeds begins: each commit has its own, so a failure can be played again."""
-    if (given := os.environ.get("FLOE_SIMULATED_SEED")) is not None:
-        return int(given)
-    counted = subprocess.run(["git", "rev-list", "--count", "HEAD"], capture_output=True, text=True, check=False)
-    return 100_000_000 + 1_000 * int(counted.stdout.strip() or 0)
-
-
-def test_a_share_of_new_seeds_finds_nothing() -> None:
-    """The same with seeds that no commit before has played."""
-    first = first_new_seed()
-    with simulated():
-        found = first_failure(range(first, first + NEW), STEPS)
     assert found is None, f"\n{found}\nagain: python -m tests.simulator.run --histories 1 --seed {found.seed}"
 
 

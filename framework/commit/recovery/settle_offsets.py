@@ -73,13 +73,6 @@ class PartitionPlaces:
         return min((at for at in (self.recorded_end, read) if at is not None), default=None)
 
     @property
-    def stays_at(self) -> int | None:
-        """Where the partition goes on if nobody names it. Tables may lag behind the group, since batches without rows for
-        them leave no trace: where the log does not say, the group's own offset stays."""
-        own = self.group_topic_id is not None and self.group_topic_id == self.topic_id
-        return self.group if self.announced is None and own else self.reached
-
-    @property
     def lag(self) -> int | None:
         at = self.group if self.group is not None else self.announced
         return None if at is None or self.log_end is None else max(0, self.log_end - at)
@@ -230,7 +223,7 @@ def settle(
         # Where retention removed the chain, the group still knows of which topic it read.
         former_id = p.announced_topic_id or p.group_topic_id
         other = former_id is not None and former_id != p.topic_id
-        after = given.get(p.key, p.stays_at) if origin is OffsetsOrigin.GIVEN else None
+        after = given.get(p.key, p.reached) if origin is OffsetsOrigin.GIVEN else None
         if origin is OffsetsOrigin.LOG:
             after = p.announced
         elif origin is OffsetsOrigin.TABLES:
@@ -256,8 +249,7 @@ def settle(
                 remedy=f"name an offset: `floe offsets set {argument(places.pipeline)} "
                 f"{argument(p.name)}={max(p.log_start, min(after, p.log_end))}`",
             )
-        stays = origin is OffsetsOrigin.GIVEN and p.key not in given and p.announced is None
-        reached = after if p.reached is None or other or stays else p.reached
+        reached = after if p.reached is None or other else p.reached
         moves.append(
             Move(p.topic, p.partition, p.topic_id, p.group, after, max(0, after - reached), max(0, reached - after))
         )

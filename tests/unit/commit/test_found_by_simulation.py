@@ -75,14 +75,6 @@ def test_what_tables_hold_beyond_the_log_is_counted_as_repeated() -> None:
     assert settle(places(ahead, moved), OffsetsOrigin.LOG, {}).repeated == 0
 
 
-def test_what_the_group_has_read_stays_where_nobody_names_it() -> None:
-    """Tables may lag behind the group, and one may be away: a partition that is not named goes on where the group is."""
-    named = PartitionPlaces("t", 0, "id", 0, 9, 3, "id", None, None, {"db.t": 3})
-    quiet = PartitionPlaces("t", 1, "id", 0, 9, 6, "id", None, None, {"db.t": 4})
-    made = settle(places(named, quiet), OffsetsOrigin.GIVEN, {("t", 0): 5}, allow_loss=True)
-    assert [(m.after, m.lost, m.repeated) for m in made.moves] == [(5, 2, 0), (6, 0, 0)]
-
-
 def test_a_partition_that_comes_back_after_offsets_were_moved_is_no_gap() -> None:
     """A table without rows of the last batches of a topic records less than was read when the topic was taken out."""
     held = PipelineProgress(6, {"t": {"0": 4}, "s": {"0": 9}}, {"t": "id", "s": "id"})

@@ -55,4 +55,4 @@ def _schema_of(self: AvroFileHeader) -> Schema:
 
 # For whoever reads a manifest in this process, PyIceberg's own scans included. Goes when PyIceberg resolves names, which
 # `test_pyiceberg_does_not_know_names_of_avro` notices.
-AvroFileHeader.get_schema = _schema_of  # type: ignore[method-assign, assignment]
+AvroFileHeader.get_schema = _schema_of  # type: ignore[method-assign]
