@@ -81,7 +81,7 @@ class Flow:
         self._broker.produce(self._topics["fan"], [{"id": n, "kind": f"{n % FAN:02}"} for n in numbers])
         self._broker.produce(self._topics["side"], [{"id": n, "kind": f"{n % SIDE:02}"} for n in numbers if n % 3 == 0])
         changed = [
-            {"id": self._chance.randrange(KEYS), "kind": f"{n % UPSERTED:02}", "n": n,
+            {"id": self._chance.randrange(KEYS), "kind": f"{n // 2 % UPSERTED:02}", "n": n,
              "op": "d" if self._chance.random() < 0.2 else "u"}
             for n in numbers if n % 2 == 0
         ]  # fmt: skip
@@ -395,11 +395,12 @@ class Campaign:
             self.refused_on_upserts,
         ]
         self.chance.shuffle(acts)
-        for act in acts[: self.chance.randrange(2, len(acts) + 1)]:
+        is_first = not any(each.startswith("rollback") for each in self.story)
+        for act in acts[: len(acts) if is_first else self.chance.randrange(2, len(acts) + 1)]:
             act()
         if rebase:
             self.rebase()
-        if self.chance.random() < 0.4:
+        if is_first or self.chance.random() < 0.4:
             self.replay(name)
         self.start_driver()
         if rebase:
