@@ -232,9 +232,16 @@ class Campaign:
                 assert "Traceback" not in run.output, run.output
                 self.tell(f"{run.pid} has ended: {run.process.returncode} {last_error(run.output)}")
 
-    @property
-    def driver_sleeps(self) -> bool:
-        return any(run is self.alive["driver"] for _, run in self.sleepers)
+    def asleep(self, name: str) -> bool:
+        return any(run is self.alive[name] for _, run in self.sleepers) or is_stopped(self.alive[name].pid)
+
+    def end(self, name: str) -> None:
+        """SIGTERM, and the end: whoever sleeps is woken for it."""
+        run = self.alive[name]
+        self.sleepers = [each for each in self.sleepers if each[1] is not run]
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(run.pid, signal.SIGCONT)
+        run.terminate()
 
     # ---- acts --------------------------------------------------------------------------------------------------------
 
@@ -289,15 +296,11 @@ class Campaign:
 
     def end_driver(self) -> None:
         """Verbs refuse while a run is live: to the broker a killed one is for some seconds."""
-        run = self.alive["driver"]
-        self.sleepers = [each for each in self.sleepers if each[1] is not run]
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(run.pid, signal.SIGCONT)
         if self.chance.random() < 0.5:
-            run.kill()
+            self.alive["driver"].kill()
             time.sleep(8)
         else:
-            run.terminate()
+            self.end("driver")
 
     def some_append_table(self) -> str:
         return self.chance.choice([each for each in self.project.tables("shop") if ".u_" not in each])

@@ -80,7 +80,7 @@ def acts(campaign: Campaign, flow: Flow, strangers: list[StrangerProcess], minut
     while time.monotonic() - began < minutes * 60:
         look(campaign, strangers, chance.uniform(2.0, 8.0))
         act = first.pop(0) if first else chance.choices(list(choices), list(choices.values()))[0]
-        if campaign.driver_sleeps and (act.startswith(("verbs", "driver")) or act.endswith("driver")):
+        if campaign.asleep("driver") and (act.startswith(("verbs", "driver")) or act.endswith("driver")):
             continue  # it is to wake by itself, behind whoever removed orphans meanwhile
         campaign.tell(f"-- {act}")
         if act.startswith("kill "):
@@ -91,7 +91,7 @@ def acts(campaign: Campaign, flow: Flow, strangers: list[StrangerProcess], minut
                 f"{chance.choice(['files-written', 'announced', 'records-written'])}@{chance.randrange(2, 6)}=stop"
             )
         elif act == "coordinator sleeps at a point":
-            campaign.alive["coordinator"].terminate()
+            campaign.end("coordinator")
             point = chance.choice(["before-commit", "manifests-written", "files-rewritten", "snapshots-expired"])
             campaign.start_coordinator(f"{point}@{chance.randrange(1, 5)}=stop")
         elif act == "compaction sleeps":
