@@ -39,10 +39,11 @@ DEFAULT_S = 120.0
 MINUTES = 20.0
 # As many of the 200 kills as 8 minutes hold; outages under the interval for which their bound was measured. What each
 # variable does stands in docs/reliability.md.
-FORMS = {"FLOE_CHAOS_MINUTES": "8", "FLOE_CHAOS_OUTAGE_S": "240"}
+FORMS = {"FLOE_CHAOS_MINUTES": "8", "FLOE_CHAOS_NEIGHBOURS_MINUTES": "8", "FLOE_CHAOS_OUTAGE_S": "240"}
 # In that form they take about so long, whatever they took when they were run whole.
 FORM_S = {
     "tests/chaos/test_maintained_tables.py::test_tables_are_kept_healthy_through_deaths_and_beside_others": 500.0,
+    "tests/chaos/test_neighbours.py::test_tables_among_neighbours_for_an_hour": 800.0,
     "tests/chaos/test_random_kills.py::test_two_hundred_random_kills": 600.0,
     "tests/chaos/test_long_outages.py::test_fifteen_intervals_without_catalog_broker_and_storage": 900.0,
 }

@@ -127,7 +127,7 @@ class KafkaAdmin:
         found: dict[str, TopicFacts] = {}
         for name in names:
             try:
-                description = futures[name].result(self._timeout_s + 2)
+                description = self.answer(futures[name])
             except KafkaException as raised:
                 if error_of(raised).code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                     continue
@@ -176,7 +176,7 @@ class KafkaAdmin:
                 isolation_level=IsolationLevel.READ_COMMITTED,
                 request_timeout=self._timeout_s,
             )
-            found = {(tp.topic, tp.partition): f.result(self._timeout_s + 2).offset for tp, f in futures.items()}
+            found = {(tp.topic, tp.partition): self.answer(f).offset for tp, f in futures.items()}
             if min(found.values()) < _NO_SUCH_OFFSET:
                 # What the client gives for a partition that is in no answer, as when the connection was cut meanwhile.
                 raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
@@ -222,7 +222,7 @@ class KafkaAdmin:
             futures = self._client.list_consumer_group_offsets(
                 request, require_stable=True, request_timeout=self._timeout_s
             )
-            return _stored(futures[group].result(self._timeout_s + 2).topic_partitions)
+            return _stored(self.answer(futures[group]).topic_partitions)
 
         return self._patiently(ask, f"reading the offsets of group {group}", STABLE_OFFSETS_TIMEOUT_S)
 
@@ -286,7 +286,7 @@ class KafkaAdmin:
             self._await_coordinator(group)
             futures = self._client.describe_consumer_groups([group], request_timeout=self._timeout_s)
             try:
-                members = futures[group].result(self._timeout_s + 2).members
+                members = self.answer(futures[group]).members
             except KafkaException as raised:
                 if error_of(raised).code() == KafkaError.GROUP_ID_NOT_FOUND:
                     return ()
@@ -331,11 +331,17 @@ class KafkaAdmin:
     def wait(self, future: Future[Any], doing: str) -> Any:
         """The result of one of the client's futures, its error translated."""
         try:
-            return future.result(self._timeout_s + 2)
+            return self.answer(future)
         except KafkaException as raised:
             raise self.error(raised, doing) from raised
-        except FutureTimeout as raised:  # the client's own time-out comes late on a busy machine
-            raise self.error(KafkaException(KafkaError(KafkaError._TIMED_OUT)), doing) from raised
+
+    def answer(self, future: Future[Any]) -> Any:
+        """The result of one of the client's futures. The client's own time-out comes late on a busy machine, and behind
+        that of a process that stood still: both are one error."""
+        try:
+            return future.result(self._timeout_s + 2)
+        except FutureTimeout as raised:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from raised
 
 
 def known_id(topic: str, topic_id: str, address: str) -> str:

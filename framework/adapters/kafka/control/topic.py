@@ -55,7 +55,7 @@ def _create(admin: KafkaAdmin, name: str) -> bool:
     # Replication factor -1: the broker's own default, which the cluster's owner has chosen.
     topic = NewTopic(name, num_partitions=1, replication_factor=-1, config=dict(SETTINGS))
     try:
-        admin.raw.create_topics([topic], operation_timeout=10)[name].result(20)
+        admin.answer(admin.raw.create_topics([topic], operation_timeout=10)[name])
     except KafkaException as raised:
         error = error_of(raised)
         if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:

@@ -1,0 +1,50 @@
+"""A broker's answer that never comes, or comes to a process that stood still meanwhile, is an error of floe's, whatever was
+asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from framework.adapters.kafka import admin as admin_module
+from framework.adapters.kafka.admin import KafkaAdmin
+from framework.errors import FloeError
+
+
+class Silent:
+    """A client whose futures are never done."""
+
+    def __init__(self, *_: object) -> None: ...
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "poll":
+            return lambda *_: 0
+
+        def ask(asked: Any, **_: object) -> dict[Any, Future[Any]]:
+            keys = getattr(asked, "topic_names", asked)
+            return {getattr(key, "group_id", getattr(key, "topic", key)): Future() for key in keys}
+
+        return ask
+
+
+ASKED: list[Callable[[KafkaAdmin], object]] = [
+    lambda admin: admin.topics(["orders"]),
+    lambda admin: admin.replicas("orders"),
+    lambda admin: admin.group_members("group"),
+    lambda admin: admin.end_offsets([("orders", 0)]),
+]
+
+
+@pytest.mark.parametrize("ask", ASKED, ids=["topics", "replicas", "members", "log ends"])
+def test_no_answer_is_floes_own_error(ask: Callable[[KafkaAdmin], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is asked of the broker, silence ends in FLOE-E101 with its remedy, and not in a trace."""
+    monkeypatch.setattr(admin_module, "AdminClient", Silent)
+    monkeypatch.setattr(admin_module, "build", lambda made, *_: made())
+    monkeypatch.setattr(KafkaAdmin, "_await_coordinator", lambda *_: None)
+    admin = KafkaAdmin({"bootstrap.servers": "127.0.0.1:1"}, timeout_s=-1.9)
+    with pytest.raises(FloeError) as raised:
+        ask(admin)
+    assert raised.value.code == "FLOE-E101"
