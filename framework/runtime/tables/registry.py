@@ -137,7 +137,7 @@ class TableRegistry:
         policy = self._plan.write.tables.policy_for(name)
         for _ in range(ATTEMPTS):
             found = self._catalog.load_target(name, policy)
-            if found is None:
+            if found is None or not self._fills(name):
                 return found
             try:
                 reported = dict(to_record(self._plan, found))
@@ -150,6 +150,11 @@ class TableRegistry:
             if not reported or self._catalog.note_properties(name, found, reported):
                 return found
         return found
+
+    def _fills(self, name: str) -> bool:
+        """Whether records go to the table: a replay of one table drops those for others, and writes nothing on these."""
+        only = self._plan.write.only_tables
+        return not only or name in only
 
     def satisfy(self, needs: Iterable[TableNeed]) -> None:
         """Make every table able to hold what was seen; several at once, since each is a few requests to its catalog.
