@@ -153,8 +153,8 @@ class TableRegistry:
 
     def _fills(self, name: str) -> bool:
         """Whether records go to the table: a replay of one table drops those for others, and writes nothing on these."""
-        only = self._plan.write.only_tables
-        return not only or name in only
+        only = self._plan.route.only_tables
+        return not only or name in (*only, self._plan.write.dead_letter_table)
 
     def satisfy(self, needs: Iterable[TableNeed]) -> None:
         """Make every table able to hold what was seen; several at once, since each is a few requests to its catalog.
