@@ -1,4 +1,4 @@
-"""The failures that users of Kafka-to-Iceberg systems have reported, F01 to F52, and what answers each here.
+"""The failures that users of Kafka-to-Iceberg systems have reported, F01 to F57, and what answers each here.
 
 Plain data for `tests.chaos.report`. Tests carry `@pytest.mark.failure("F05")`, or are named here when they show it
 among other things: `path::test`, or a path alone for all its tests. A failure that cannot occur has a reason instead.
@@ -428,5 +428,40 @@ FAILURES: dict[str, Failure] = {
             "tests/chaos/test_start_checks.py::test_control_topic_recreated",
             "tests/recovery/test_rebase.py::test_a_lost_control_topic_is_settled_from_the_tables",
         ),
+    ),
+    "F53": Failure(
+        "a table that two decimals or two uuids partition cannot be read: their Avro type is defined twice, or its name is "
+        "not known (apache/iceberg-python#14, apache/iceberg-rust#2913)",
+        "a name is defined once in what floe writes, and known in what it reads; Spark and Java read the table",
+        ("tests/iceberg/test_rewritten_entries.py::test_two_partition_columns_of_one_fixed_type_beside_spark",),
+    ),
+    "F54": Failure(
+        "expiry drops what tags and other branches pin (seaweedfs/seaweedfs#10774, apache/iceberg-go#1829)",
+        "nothing goes that any snapshot, branch or tag reaches after the commit",
+        (
+            EXPIRY + "test_several_branches_and_tags_before_and_one_after",
+            EXPIRY + "test_a_tag_is_set_meanwhile",
+            "tests/simulator/test_simulator.py",
+        ),
+    ),
+    "F55": Failure(
+        "a new coordinator begins at the end of the control topic, and announced files are never committed "
+        "(apache/iceberg#18006)",
+        "a coordinator without a stored offset begins at the start of the log",
+        ("tests/chaos/test_coordinators.py::test_coordinator_group_gone_and_started_from_the_beginning",),
+    ),
+    "F56": Failure(
+        "the Kafka cluster is made anew: stored offsets of the old control topic refuse all that is announced "
+        "(apache/iceberg#15293)",
+        "progress is kept by the control topic's id; `floe rebase` goes on from what the tables hold",
+        (
+            "tests/chaos/test_start_checks.py::test_control_topic_recreated",
+            "tests/recovery/test_rebase.py::test_a_lost_control_topic_is_settled_from_the_tables",
+        ),
+    ),
+    "F57": Failure(
+        "an exception of the catalog drops what waits to be committed (apache/iceberg#13752)",
+        "what was announced stays announced until a commit holds it",
+        ("tests/chaos/test_outages.py", "tests/chaos/test_long_outages.py"),
     ),
 }

@@ -51,6 +51,20 @@ def test_paths_that_pages_name_are_there(page: str) -> None:
     assert wrong == []
 
 
+def test_names_that_the_page_puts_behind_a_module_are_in_it() -> None:
+    """`` `module.py` (`name`) `` sends a reader to a name that stands there."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([a-z_/]+\.py)` \(((?:`\w+`(?:, )?)+)", text)
+    wrong = [
+        (path, name)
+        for path, names in named
+        for name in re.findall(r"`(\w+)`", names)
+        if not re.search(rf"\b{name}\b", (ROOT / "framework" / path).read_text(encoding="utf-8"))
+    ]
+    assert len(named) >= 8
+    assert wrong == []
+
+
 def circle_of_imports(package: str) -> list[str]:
     """Modules that import each other in a circle, the first of them named again at the end; empty when there is none.
     Imports inside functions and those for type checkers count as well."""
