@@ -18,6 +18,7 @@ from typing import Any
 
 import fastavro
 import pytest
+from fastavro.schema import SchemaParseException
 from pyiceberg.avro.decoder import new_decoder
 from pyiceberg.schema import Schema
 from pyiceberg.types import DecimalType, DoubleType, LongType, NestedField, StructType, UUIDType
@@ -284,6 +285,7 @@ def test_two_partition_columns_of_one_fixed_type_beside_spark(
 
     write(rows[0], 1)
     write(rows[1], 2)
+    assert [len(avro(path)) for path in manifests(lake, name)] == [1, 1], "fastavro takes no name that is defined twice"
     iceberg_spark.ask(lake.settings, [f"INSERT INTO `default`.{name} VALUES ({values(rows[2])})"])
     write(rows[3], 3)
     before = len(manifests(lake, name))
@@ -304,6 +306,8 @@ def test_pyiceberg_does_not_know_names_of_avro() -> None:
     partition = StructType(*TWO_OF_A_KIND.fields[1:])
     written = AvroSchemaConversion().iceberg_to_avro(Schema(*partition.fields), schema_name="twice")
     assert json.dumps(written).count('"name": "decimal_9_2"') == 2
+    with pytest.raises(SchemaParseException, match="redefined"):
+        fastavro.parse_schema(written)
     once = defined_once(written)
     assert json.dumps(once).count('"name": "decimal_9_2"') == 1
     fastavro.parse_schema(once)

@@ -1,9 +1,9 @@
 """Named types of Avro schemas: a type is defined once, where it is first met, and later has its name alone.
 
-In: the schema of a manifest as Avro says it. Out: the same schema with each name defined once, as Avro's Java library
+In: the schema of a manifest as Avro says it. Out: the same schema with each name defined once, as Avro's specification
 asks for (a table with two decimals or two uuids among its partition fields has one name twice), or with each name
-replaced by its definition, as PyIceberg reads it. PyIceberg 0.12 writes the definition twice, which Iceberg's Java library
-refuses, and does not read a name, so that it cannot read what Spark writes of such a table.
+replaced by its definition, as PyIceberg reads it. PyIceberg 0.12 writes the definition twice, which fastavro and others
+refuse, and does not read a name, so that it cannot read what Spark writes of such a table.
 """
 
 from __future__ import annotations
