@@ -314,3 +314,20 @@ def test_pyiceberg_does_not_know_names_of_avro() -> None:
     with pytest.raises(TypeError, match="decimal_9_2"):
         AvroSchemaConversion().avro_to_iceberg(once)
     assert AvroSchemaConversion().avro_to_iceberg(defined_everywhere(once)).fields == partition.fields
+
+
+def test_names_in_a_hostile_manifest_grow_no_schema() -> None:
+    """Records whose fields are each other's names, forty deep, and a fixed type that is called as one of Avro's own: the
+    first is refused at once, and the second changes no other field."""
+    inner: Any = {"type": "fixed", "name": "f", "size": 1}
+    for depth in range(40):
+        fields = [{"name": "a", "field-id": 1, "type": inner}, {"name": "b", "field-id": 2, "type": f"r{depth - 1}"}]
+        inner = {"type": "record", "name": f"r{depth}", "fields": fields}
+    with pytest.raises(TypeError, match="not recognized"):
+        AvroSchemaConversion().avro_to_iceberg(defined_everywhere(inner))
+    own = {"type": "fixed", "name": "string", "size": 4}
+    fields = [{"name": "a", "field-id": 1, "type": own}, {"name": "b", "field-id": 2, "type": "string"}]
+    found = AvroSchemaConversion().avro_to_iceberg(
+        defined_everywhere({"type": "record", "name": "r", "fields": fields})
+    )
+    assert [str(field.field_type) for field in found.fields] == ["fixed[4]", "string"]

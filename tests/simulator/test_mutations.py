@@ -14,7 +14,7 @@ import pytest
 from framework.commit import file_ages, offsets
 from framework.commit.events.event_types import SourceRange
 from framework.commit.file_ages import FilePresence
-from framework.commit.machine.progress import chain, prefix
+from framework.commit.machine.progress import prefix
 from framework.commit.maintenance import expire, removed_files
 from framework.commit.maintenance.expire import Expiry
 from framework.commit.offset_ranges import OffsetRanges
@@ -226,12 +226,6 @@ def one_gap_for_all(patch: Patch) -> None:
     patch.setattr(replay_rules, "_readable", readable)
 
 
-def a_gap_after_a_topic_came_back(patch: Patch) -> None:
-    """A table's old record of a topic that was taken out and put back counts as where the batch before ended."""
-    found = chain.check_recorded
-    patch.setattr(prefix, "check_recorded", lambda progress, event: found(progress, replace(event, base_batch=0)))
-
-
 def a_rebase_over_what_waits(patch: Patch) -> None:
     """`floe rebase` goes on in a topic that was recreated while announcements of the former one wait."""
     patch.setattr(rebase_rules, "_check_announced", lambda facts: None)
@@ -255,7 +249,6 @@ def a_clock_set_back(patch: Patch) -> None:
 
 # Too rare for some hundred histories: mutation -> a seed that finds it.
 RARE: dict[Mutation, int] = {
-    a_gap_after_a_topic_came_back: 5_008_531,
     a_rebase_over_what_waits: 5_000_063,
     a_recreated_topic_by_itself: 5_004_414,
     a_clock_set_back: 5_004_549,

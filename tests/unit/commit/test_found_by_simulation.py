@@ -8,8 +8,6 @@ import pytest
 
 from framework.commit.events.event_types import Accounting, SourceRange
 from framework.commit.file_ages import DAY_MS, ClockReading, earliest_ms
-from framework.commit.machine.effects import PipelineProgress
-from framework.commit.machine.progress.chain import Fit, check_recorded
 from framework.commit.machine.progress.examine import rollback_commands
 from framework.commit.machine.reporting.blocked_remedies import blocked_remedy
 from framework.commit.offset_ranges import OffsetRanges
@@ -73,14 +71,6 @@ def test_what_tables_hold_beyond_the_log_is_counted_as_repeated() -> None:
     with pytest.raises(StateDisagreement, match="a second time"):
         settle(places(ahead, moved), OffsetsOrigin.GIVEN, {("t", 1): 5}, allow_loss=True)
     assert settle(places(ahead, moved), OffsetsOrigin.LOG, {}).repeated == 0
-
-
-def test_a_partition_that_comes_back_after_offsets_were_moved_is_no_gap() -> None:
-    """A table without rows of the last batches of a topic records less than was read when the topic was taken out."""
-    held = PipelineProgress(6, {"t": {"0": 4}, "s": {"0": 9}}, {"t": "id", "s": "id"})
-    ranges = (SourceRange("t", "id", 0, 5, 7), SourceRange("s", "id", 0, 9, 9))
-    assert check_recorded(held, replace(written("p", 7, source=ranges), base_batch=5)).fit is Fit.FOLLOWS
-    assert check_recorded(held, written("p", 7, source=ranges)).fit is Fit.BROKEN
 
 
 def test_a_topic_that_comes_back_recreated_is_not_read_by_itself() -> None:

@@ -15,7 +15,26 @@ from pyiceberg.avro.file import AvroFileHeader
 from pyiceberg.schema import Schema
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
-_NAMED = ("fixed", "enum", "record")
+# What no type may be called, as Avro's specification says.
+_RESERVED = frozenset(
+    [
+        "null",
+        "boolean",
+        "int",
+        "long",
+        "float",
+        "double",
+        "bytes",
+        "string",
+        "record",
+        "enum",
+        "array",
+        "map",
+        "union",
+        "fixed",
+    ]
+)
+_HOLD_TYPES = ("type", "items", "values")
 
 
 def defined_once(schema: Any) -> Any:
@@ -24,7 +43,8 @@ def defined_once(schema: Any) -> Any:
 
 
 def defined_everywhere(schema: Any) -> Any:
-    """The schema with each name replaced by its definition. Records do not hold themselves in Iceberg's schemas."""
+    """The schema with each name replaced by its definition. Only types without types in them have names that repeat:
+    records within records would grow without a bound, and PyIceberg refuses their names as before."""
     return _mapped(schema, {}, inline=True)
 
 
@@ -33,19 +53,16 @@ def _mapped(schema: Any, known: dict[str, Any], inline: bool) -> Any:
         return known.get(schema, schema) if inline else schema
     if isinstance(schema, list):
         return [_mapped(each, known, inline) for each in schema]
-    name = schema.get("name") if schema.get("type") in _NAMED else None
-    if not inline and name in known:
-        return name
-    made = dict(schema)
-    if isinstance(made.get("fields"), list):
-        made["fields"] = [{**each, "type": _mapped(each["type"], known, inline)} for each in made["fields"]]
-    for inner in ("items", "values", "type"):
-        if inner in made and not (inner == "type" and isinstance(made[inner], str)):
-            made[inner] = _mapped(made[inner], known, inline)
-    if inline and isinstance(made["type"], str) and made["type"] in known:
-        made = {**made, "type": known[made["type"]]}
-    if name is not None:
-        known[name] = made
+    if schema.get("type") == "fixed":
+        name = schema.get("name")
+        if not inline and name in known:
+            return name
+        if name not in _RESERVED:
+            known[name] = schema
+        return schema
+    made = {key: _mapped(each, known, inline) if key in _HOLD_TYPES else each for key, each in schema.items()}
+    if "fields" in made:
+        made["fields"] = [_mapped(each, known, inline) for each in made["fields"]]
     return made
 
 

@@ -127,9 +127,7 @@ def check_recorded(progress: PipelineProgress | None, event: DataWritten) -> Lin
                 f"batch {event.batch} starts at {r.start} of partition {r.partition} of {r.topic}, "
                 f"but the table holds everything up to {end}"
             )
-        # Once a person has moved offsets, a partition that was left out since may have been read further than its table
-        # records; the chain, which knows where it was given up, shows its gaps.
-        if r.start > end and event.batch == progress.batch + 1 and event.base_batch == 0:
+        if r.start > end and event.batch == progress.batch + 1:
             return _broken(
                 f"batch {event.batch} starts at {r.start} of partition {r.partition} of {r.topic}, "
                 f"but batch {progress.batch} ended at {end}"
