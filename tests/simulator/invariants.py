@@ -141,7 +141,6 @@ class Oracle:
             return
         work = self.work
         assert work is not None
-        work.lost.clear()  # what an earlier commit of this round lost may go with the snapshots of this one
         now, fillers = self.time.now_ms, {each for each, since in truth.fillers.items() if since < work.began_ms}
         policies = [self.policies[each] for each in fillers]
         if not fillers <= work.known:
@@ -197,9 +196,7 @@ class Oracle:
     def _needed(self, why: str) -> set[str]:
         if self._protected[0] != self.catalog.versions:
             found: set[str] = set()
-            for name, metadata in self.catalog.tables.items():
-                if name in self.clones and self.work is not None and self.clones[name][1] >= self.work.began_ms:
-                    continue  # registered after the look: expiry has let its snapshots go already
+            for metadata in self.catalog.tables.values():
                 for snapshot in metadata.snapshots.values():
                     found |= snapshot.reach
             self._protected = self.catalog.versions, found
@@ -208,7 +205,7 @@ class Oracle:
             if truth.waiting:
                 found = found | truth.waiting.keys()
         if why == "expired" and self.work is not None:
-            # A server took the tag away with the commit whose files go now: floe removes none of its own.
+            # A server took the tag away: for as long as no orphans are looked for, it can be registered again.
             for snapshot in self.work.lost:
                 found = found | snapshot.reach
         return found
