@@ -146,7 +146,7 @@ def _held(admin: KafkaAdmin, grant: Grant) -> bool | None:
         else:
             admin.group_members(grant.name)  # waits until the group's coordinator can be asked
             future = admin.raw.describe_consumer_groups([grant.name], include_authorized_operations=True)[grant.name]
-        operations = future.result(TIMEOUT_S).authorized_operations
+        operations = admin.answer(future).authorized_operations
     except SetupError as raised:
         if raised.code == "FLOE-E103":
             return False
@@ -181,7 +181,7 @@ def clock(connection: Connection) -> Iterator[DoctorFinding]:
         topic, num_partitions=1, replication_factor=-1, config={"message.timestamp.type": "LogAppendTime"}
     )
     try:
-        admin.raw.create_topics([scratch], operation_timeout=TIMEOUT_S)[topic].result(TIMEOUT_S)
+        admin.answer(admin.raw.create_topics([scratch], operation_timeout=TIMEOUT_S)[topic])
     except KafkaException as raised:
         why = error_of(raised).str()
         yield warning(

@@ -3,8 +3,10 @@ asked."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,3 +50,15 @@ def test_no_answer_is_floes_own_error(ask: Callable[[KafkaAdmin], object], monke
     with pytest.raises(FloeError) as raised:
         ask(admin)
     assert raised.value.code == "FLOE-E101"
+
+
+def test_nobody_else_waits_for_the_client() -> None:
+    """`KafkaAdmin.answer` alone waits for a future of the client; `floe local` fills a topic of its own broker, and
+    `observe/status` waits for threads of floe's own."""
+    root = Path(__file__).parents[3] / "framework"
+    found = {
+        str(path.relative_to(root)): text.count(".result(")
+        for path in root.rglob("*.py")
+        if ".result(" in (text := path.read_text(encoding="utf-8")) and re.search("confluent_kafka|KafkaAdmin", text)
+    }
+    assert found == {"adapters/kafka/admin.py": 1, "local/fill_topic.py": 1, "observe/status/read.py": 1}
