@@ -10,7 +10,10 @@ from confluent_kafka import TopicPartition
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.log import ControlPublisher, ControlReader
 from framework.adapters.kafka.control.transactions import PipelineProducer
+from framework.commit.events.event_types import Holds, PauseChanged
 from framework.errors import DataLossError, FloeError, RetriableError
+from framework.observe.live.reader import LiveTarget, OverviewReader
+from framework.runtime.pipeline.control_watch import ControlWatch
 from tests.conftest import Broker
 from tests.kafka.conftest import batches, heartbeat, unique, wait_for
 
@@ -71,6 +74,63 @@ def test_reading_ends_at_the_end_seen_before(
     publisher.publish([heartbeat("p", 2)])
     reader.seek(0)
     assert batches(list(reader.read_until(end))) == [("p", 1)]
+    publisher.close()
+
+
+def test_whoever_goes_on_behind_the_end_misses_nothing(
+    settings: dict[str, str], control_topic: str, reader: ControlReader
+) -> None:
+    """Events that come while a reader reads up to an end are there for the next reading, raw, decoded or polled, and the
+    position says so."""
+    publisher = ControlPublisher(settings, control_topic)
+    publisher.publish([heartbeat("p", batch) for batch in range(9)])
+    reader.seek(0)
+    assert batches(list(reader.read_until(2))) == [("p", 0), ("p", 1)]
+    assert reader.position() == 2
+    assert [each.offset for each in reader.raw_until(4)] == [2, 3]
+    assert [each.offset for each in reader.records_until(6)] == [4, 5]
+    found = reader.poll(5.0)
+    while len(found) < 3:
+        found += reader.poll(5.0)
+    assert batches(found) == [("p", 6), ("p", 7), ("p", 8)]
+    assert reader.position() == 9
+    reader.seek(1)
+    assert batches(list(reader.read_until(2))) == [("p", 1)], "what was put aside is forgotten by a seek"
+    publisher.close()
+
+
+@pytest.mark.parametrize("follower", ["watch", "overview"])
+def test_what_comes_while_a_follower_starts_is_seen(
+    settings: dict[str, str], control_topic: str, monkeypatch: pytest.MonkeyPatch, follower: str
+) -> None:
+    """A pause that is published between the look for the log's end and the first record read holds: the run and the page
+    follow the log without a hole."""
+    publisher = ControlPublisher(settings, control_topic)
+    publisher.publish([heartbeat("p", 1)])
+    asked = ControlReader.end_offset
+
+    def then_paused(reader: ControlReader) -> int:
+        end = asked(reader)
+        publisher.publish([PauseChanged(Holds.READING, "p", True, "somebody", "INC-4711", 1)])
+        return end
+
+    monkeypatch.setattr(ControlReader, "end_offset", then_paused)
+    if follower == "watch":
+        watch = ControlWatch(settings, control_topic, unique("group"), print)
+        watch.start()
+        monkeypatch.undo()
+        try:
+            wait_for(lambda: watch.reading_pause("p") is not None)
+        finally:
+            watch.close()
+    else:
+        overview = OverviewReader(LiveTarget("it", unique("it"), settings, control_topic), print)
+        overview.start()
+        monkeypatch.undo()
+        try:
+            wait_for(lambda: [act.act for act in overview.view().acts] == ["pause"])
+        finally:
+            overview.close()
     publisher.close()
 
 

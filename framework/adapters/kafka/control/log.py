@@ -97,10 +97,12 @@ class ControlReader:
             Consumer, settings, consumer_config(settings, self._log, READ_GROUP_ID, fetch_wait_max_ms=100)
         )
         self._position = 0
+        self._ahead: Message | None = None  # read, and not given out: it stands behind the end of a reading
 
     def seek(self, offset: int) -> None:
         """Go on reading at `offset`. Raises SetupError when the broker does not answer."""
         self._consumer.assign([TopicPartition(self._topic, 0, offset)])
+        self._ahead = None
         try:
             # Without being asked the client looks for the leader of a topic that is new to it once a second only.
             self._consumer.list_topics(self._topic, timeout=CONNECT_TIMEOUT_S)
@@ -147,12 +149,17 @@ class ControlReader:
         event = self._event(record.offset, record.value)
         return Read(record.offset, event, record.timestamp_ms, record.leader_epoch)
 
-    def _poll(self, timeout_s: float, take: Callable[[Message], T]) -> list[T]:
+    def _poll(self, timeout_s: float, take: Callable[[Message], T], below: int | None = None) -> list[T]:
         events: list[T] = []
         deadline = time.monotonic() + timeout_s
-        message = self._consumer.poll(timeout_s)
+        message, self._ahead = self._ahead or self._consumer.poll(timeout_s), None
         while message is not None:
             error = message.error()
+            if error is None and below is not None and (message.offset() or 0) >= below:
+                # It came since the end was asked for. Whoever goes on from here must still find it.
+                self._ahead = message
+                self._position = max(self._position, below)
+                break
             if error is None:
                 events.append(take(message))
                 self._position = (message.offset() or 0) + 1
@@ -181,20 +188,18 @@ class ControlReader:
 
     def records_until(self, end: int, stall_timeout_s: float = STALL_TIMEOUT_S) -> Iterator[Read]:
         """The same, with the time of each record and its leader epoch."""
-        for batch in self._until(end, stall_timeout_s, self.poll_records):
-            yield from (record for record in batch if record.offset < end)
+        return self._until(end, stall_timeout_s, lambda message: self.decoded(_raw(message)))
 
     def raw_until(self, end: int, stall_timeout_s: float = STALL_TIMEOUT_S) -> list[RawRecord]:
         """The same without decoding: most of what stands in a long log need not be, and decoding costs ten times as
         much as reading."""
-        batches = self._until(end, stall_timeout_s, lambda timeout_s: self._poll(timeout_s, _raw))
-        return [record for batch in batches for record in batch if record.offset < end]
+        return list(self._until(end, stall_timeout_s, _raw))
 
-    def _until(self, end: int, stall_timeout_s: float, poll: Callable[[float], list[T]]) -> Iterator[list[T]]:
+    def _until(self, end: int, stall_timeout_s: float, take: Callable[[Message], T]) -> Iterator[T]:
         progress_at = time.monotonic()
         while self._position < end:
             before = self._position
-            yield poll(1.0)
+            yield from self._poll(1.0, take, below=end)
             if self._position > before:
                 progress_at = time.monotonic()
             elif time.monotonic() - progress_at > stall_timeout_s:
