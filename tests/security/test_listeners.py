@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,12 +26,13 @@ from framework.adapters.host.listener import MOST_CONNECTIONS
 from framework.adapters.telemetry import metrics_server
 from framework.adapters.telemetry.metrics_server import MetricsServer
 from framework.ops.backend import BrokerBackend
-from framework.overview.values import Overview
 from framework.web import app, serve
+from framework.web.access.access import Access, Role, token_of
 from framework.web.answers import MOST_BODY
-from framework.web.backend import SettingFinding
-from framework.web.beside import PageBeside
+from framework.web.app import create_app
+from framework.web.backend import Backend, SettingFinding
 from framework.web.connect import MOST_FINDINGS
+from framework.web.serve import bind, server
 from tests.unit.web.backend import ACTOR, PlainDesk, served
 
 SOURCES = Path(framework.__file__).parent
@@ -47,9 +48,22 @@ def metrics() -> tuple[str, Callable[[], None]]:
 
 
 def page() -> tuple[str, Callable[[], None]]:
-    server = PageBeside("127.0.0.1", 0, "", (NAME,))
-    server.serve(PlainDesk)
-    return server.address, server.close
+    return shown(PlainDesk(), Access(None, ("127.0.0.1", socket.gethostname(), NAME)))
+
+
+def shown(backend: Backend, access: Access) -> tuple[str, Callable[[], None]]:
+    """The page's application at an address, in a thread of this process."""
+    bound = bind("127.0.0.1", 0)
+    running = server(create_app(backend, access))
+    thread = threading.Thread(target=running.run, kwargs={"sockets": [bound]}, daemon=True)
+    thread.start()
+
+    def close() -> None:
+        running.should_exit = True
+        thread.join(10)
+        bound.close()
+
+    return f"127.0.0.1:{bound.getsockname()[1]}", close
 
 
 LISTENERS = {"metrics": (metrics, "/healthz"), "page": (page, "/v1/openapi.json")}
@@ -252,20 +266,14 @@ def test_a_name_of_somebody_elses_reads_nothing(listener: tuple[str, int, str], 
 
 def test_a_token_is_no_leave_for_any_name() -> None:
     """Also where there is a token, a name of somebody else's is 421, before anything is compared."""
-    for server in (
-        MetricsServer("127.0.0.1", 0, "a-token-of-this-test", CollectorRegistry(), dict),
-        begun(PageBeside("127.0.0.1", 0, "a-token-of-this-test")),
-    ):
-        host, _, port = server.address.rpartition(":")
-        path = "/healthz" if isinstance(server, MetricsServer) else "/v1/overview"
+    metered = MetricsServer("127.0.0.1", 0, "a-token-of-this-test", CollectorRegistry(), dict)
+    tokens = (token_of("monitoring", Role.READ, "a-token-of-this-test"),)
+    served_page = shown(PlainDesk(), Access(lambda: tokens, ("127.0.0.1",)))
+    for (at, close), path in (((metered.address, metered.close), "/healthz"), (served_page, "/v1/overview")):
+        host, _, port = at.rpartition(":")
         assert ask(host, int(port), path, "evil.example") == 421
         assert ask(host, int(port), path, "localhost") == 401
-        server.close()
-
-
-def begun(page: PageBeside) -> PageBeside:
-    page.serve(PlainDesk)
-    return page
+        close()
 
 
 def test_a_head_without_end_ends() -> None:
@@ -284,72 +292,6 @@ def test_a_head_without_end_ends() -> None:
     assert sent < 16 << 20
 
 
-# ---- beside a run ---------------------------------------------------------------------------------------------------
-
-
-class Hung(PlainDesk):
-    """Answers nothing, for ever."""
-
-    def view(self) -> Overview:
-        threading.Event().wait()
-        raise AssertionError
-
-
-class ThreadDied(Exception):
-    """The page's thread ends here."""
-
-
-class Broken(PlainDesk):
-    """Whatever it is asked is a bug of floe's."""
-
-    def view(self) -> Overview:
-        raise RuntimeError("a bug")
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-@pytest.mark.parametrize("backend", [Hung, Broken, None], ids=["hung", "broken", "dead"])
-def test_what_happens_to_the_page_is_none_of_the_runs_business(backend: type[PlainDesk] | None) -> None:
-    """A page that hangs in every answer, that raises in every answer, or whose thread has died: the work beside it goes
-    on, the process holds a bounded number of threads, and closing the page takes seconds."""
-    threads = threading.active_count()
-    page = PageBeside("127.0.0.1", 0, "")
-
-    def begin() -> PlainDesk:
-        if backend is None:
-            raise ThreadDied
-        return backend()
-
-    page.serve(begin)
-    host, _, port = page.address.rpartition(":")
-    done, stop = [0], threading.Event()
-
-    def work() -> None:
-        while not stop.wait(0.01):
-            done[0] += 1
-
-    worker = threading.Thread(target=work)
-    worker.start()
-    with ExitStack() as stack:
-        for _ in range(200):
-            made = stack.enter_context(socket.socket())
-            made.settimeout(0.2)
-            with suppress(OSError):  # nobody may be there to take it
-                made.connect((host, int(port)))
-                made.sendall(b"GET /v1/overview HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        before = done[0]
-        time.sleep(0.5)
-        assert done[0] - before > 8
-        assert threading.active_count() < threads + 12
-        began = time.monotonic()
-        page.close()
-        assert time.monotonic() - began < 10
-    before = done[0]
-    time.sleep(0.3)
-    assert done[0] > before
-    stop.set()
-    worker.join()
-
-
 # ---- every listener -------------------------------------------------------------------------------------------------
 
 # Where a socket is bound or a server is made, and what it is.
@@ -357,7 +299,7 @@ PLACES = {
     ("adapters/telemetry/metrics_server.py", "_listen"): "a Listener",
     ("web/serve.py", "bind"): "a Listener",
     ("web/serve.py", "server"): "serves what bind made",
-    ("web/beside.py", "_bind"): "asks bind",
+    ("runtime/monitoring/page.py", "_bind"): "asks bind",
     ("cli/watch/ops.py", "ops"): "asks bind",
     ("local/broker.py", "free_port"): "looks for a port and closes it",
     ("local/broker.py", "port_is_free"): "looks for a port and closes it",

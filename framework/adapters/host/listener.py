@@ -47,9 +47,10 @@ def _without_port(host: str) -> str | None:
 class Listener(socket.socket):
     """A TCP socket that ends the oldest connection when one too many comes; said once."""
 
-    def __init__(self, host: str, most: int = 0) -> None:
-        """`most`: connections at once; 0: as many as fit beside the rest of the process."""
-        super().__init__(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    def __init__(self, host: str, most: int = 0, fileno: int | None = None) -> None:
+        """`most`: connections at once; 0: as many as fit beside the rest of the process. `fileno`: of a socket that another
+        process has bound."""
+        super().__init__(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, fileno=fileno)
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         fitting = MOST_CONNECTIONS if descriptors < 0 else min(MOST_CONNECTIONS, max(4, descriptors // SHARE))
         self._most = most or fitting

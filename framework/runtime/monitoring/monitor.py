@@ -242,7 +242,7 @@ class Monitor:
         target = self._connections.target
         for kafka, topic in zip(self._connections.kafka, self._connections.control_topics, strict=True):
             looked = LiveTarget(target.name, target.prefix, kafka, topic)
-            self._pages.append(Page(looked, *parts, self._token(), self._say, self._spec.names))
+            self._pages.append(Page(looked, *parts, self._token(), self._spec.names))
             self._say(f"the page of {topic} is at http://{self._pages[-1].address}/")
 
     def _token(self) -> str:
