@@ -13,13 +13,17 @@ from typing import Any
 import pytest
 
 from framework.adapters.file_io_guard import ForeignFile
+from framework.commit.file_ages import DAY_MS
 from framework.errors import FloeError
+from framework.runtime.maintenance.orphans import clean
+from tests.conftest import Broker
 from tests.iceberg.conftest import Lake
+from tests.iceberg.filled_tables import Place, age
 from tests.iceberg.lineage import local
 from tests.iceberg.test_manifests import ok
 from tests.security.test_removed_files import SPELLINGS, below, filled, home, maintained
 
-pytestmark = pytest.mark.iceberg
+pytestmark = [pytest.mark.iceberg, pytest.mark.kafka]
 PATHS_PER_TABLE = 25
 ENCODINGS = (
     lambda text: text,
@@ -87,18 +91,25 @@ class Hostile:
 
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize(("seed", "tables"), [(0, 12), pytest.param(1, 400, marks=pytest.mark.slow)])
-def test_no_metadata_of_a_table_costs_others_a_file(lake: Lake, tmp_path: Path, seed: int, tables: int) -> None:
-    """10,000 hostile names in 400 tables: compaction, manifests, expiry, commits, removal and the orphans leave every file
-    of the neighbours as it was, byte by byte."""
+def test_no_metadata_of_a_table_costs_others_a_file(
+    lake: Lake, broker: Broker, tmp_path: Path, seed: int, tables: int
+) -> None:
+    """10,000 hostile names in 400 tables: compaction, manifests, expiry, commits, removal and `floe clean` leave every file
+    of the neighbours as it was, byte by byte, however old it is; and orphans of the tables themselves do go."""
+    place = Place(lake, broker)
     other = filled(lake, "secret.other", 2)
     outside = tmp_path / "outside"
     for number in range(5):
         (outside / f"{number}").mkdir(parents=True)
         (outside / f"{number}" / "precious.parquet").write_text("precious")
-    refused = made = 0
+    refused = made = cleaned = 0
     for number in range(tables):
-        name = filled(lake, f"shop.t{number}", 3)
+        name = lake.create(f"shop.t{number}")
+        for commit in range(1, 4):
+            place.commit(name, lake.files(name, [{"id": commit}]), commit)
         root = home(lake, name)
+        orphan = root / "data" / "orphan.parquet"
+        orphan.write_text("nobody's")
         twin = Path(f"{root}x")
         twin.mkdir()
         (twin / "1.parquet").write_text("precious")
@@ -108,11 +119,16 @@ def test_no_metadata_of_a_table_costs_others_a_file(lake: Lake, tmp_path: Path, 
         file = local(lake.plain(name).metadata_location)
         file.write_text(json.dumps(hostile.metadata(json.loads(file.read_text()))))
         fresh = Lake(lake.settings)  # what another process sees, with nothing cached
+        for path in (orphan, *victims):
+            age(path)
         try:
-            ok(fresh.tables.commit(fresh.effect(name, (), 9)))
+            ok(fresh.tables.commit(fresh.effect(name, (), 9, topic=place.topic_id)))
             maintained(fresh, name)
         except Exception:  # hostile metadata may stop the table itself, and does nothing else
             refused += 1
+        with suppress(FloeError):
+            clean(place.kafka, (place.topic,), Lake(lake.settings).tables, (name,), DAY_MS, True, lambda text: None)
+        cleaned += not orphan.exists()
         with suppress(FloeError, ForeignFile, OSError, ValueError):
             list(fresh.tables.remove_files(name, [hostile.path() for _ in range(8)]))
         made += hostile.made
@@ -125,6 +141,7 @@ def test_no_metadata_of_a_table_costs_others_a_file(lake: Lake, tmp_path: Path, 
         with suppress(Exception):
             lake.catalog.drop_table(name)
     assert made >= tables * PATHS_PER_TABLE
+    assert cleaned > tables * 0.3
     assert refused < tables * 0.6, "most tables are maintained, or the campaign shows nothing"
 
 
