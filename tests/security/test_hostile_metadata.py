@@ -96,7 +96,7 @@ def test_no_metadata_of_a_table_costs_others_a_file(
 ) -> None:
     """10,000 hostile names in 400 tables: compaction, manifests, expiry, commits, removal and `floe clean` leave every file
     of the neighbours as it was, byte by byte, however old it is; and orphans of the tables themselves do go."""
-    place = Place(lake, broker)
+    topic = Place(lake, broker)
     other = filled(lake, "secret.other", 2)
     outside = tmp_path / "outside"
     for number in range(5):
@@ -104,9 +104,9 @@ def test_no_metadata_of_a_table_costs_others_a_file(
         (outside / f"{number}" / "precious.parquet").write_text("precious")
     refused = made = cleaned = 0
     for number in range(tables):
-        name = lake.create(f"shop.t{number}")
+        lake.create(name := f"shop.t{number}")
         for commit in range(1, 4):
-            place.commit(name, lake.files(name, [{"id": commit}]), commit)
+            topic.commit(name, lake.files(name, [{"id": commit}]), commit)
         root = home(lake, name)
         orphan = root / "data" / "orphan.parquet"
         orphan.write_text("nobody's")
@@ -122,12 +122,12 @@ def test_no_metadata_of_a_table_costs_others_a_file(
         for path in (orphan, *victims):
             age(path)
         try:
-            ok(fresh.tables.commit(fresh.effect(name, (), 9, topic=place.topic_id)))
+            ok(fresh.tables.commit(fresh.effect(name, (), 9, topic=topic.topic_id)))
             maintained(fresh, name)
         except Exception:  # hostile metadata may stop the table itself, and does nothing else
             refused += 1
         with suppress(FloeError):
-            clean(place.kafka, (place.topic,), Lake(lake.settings).tables, (name,), DAY_MS, True, lambda text: None)
+            clean(topic.kafka, (topic.topic,), Lake(lake.settings).tables, (name,), DAY_MS, True, lambda text: None)
         cleaned += not orphan.exists()
         with suppress(FloeError, ForeignFile, OSError, ValueError):
             list(fresh.tables.remove_files(name, [hostile.path() for _ in range(8)]))
