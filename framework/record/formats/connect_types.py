@@ -8,6 +8,7 @@ JSON converter's `schema` part.
 from __future__ import annotations
 
 import base64
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -52,10 +53,10 @@ def connect_column(name: str, kind: str, parameters: dict[str, str]) -> ColumnBu
     if name in _DATES and kind in ("int", "int32"):
         return day_column()
     if name == "org.apache.kafka.connect.data.Decimal" and kind == "bytes":
-        scale = int(parameters.get("scale", "0"))
-        if scale < 0:
+        scale = _whole(parameters.get("scale", "0"))
+        if scale is not None and scale < 0:
             return zeros_column(scale)
-        return decimal_column(int(parameters.get("connect.decimal.precision", "38")), scale)
+        return decimal_column(_whole(parameters.get("connect.decimal.precision", "38")), scale)
     if name == "io.debezium.time.ZonedTimestamp" and kind == "string":
         return PlainColumn("timestamptz", pa.string())
     if name == "io.debezium.data.Uuid" and kind == "string":
@@ -64,6 +65,11 @@ def connect_column(name: str, kind: str, parameters: dict[str, str]) -> ColumnBu
         # Each value has a scale of its own, so no decimal column holds them all; the text of each is exact.
         return MappedColumn("string", plain_column("string"), _variable_decimal)
     return None
+
+
+def _whole(text: object) -> int | None:
+    """A parameter as Java's Integer.parseInt takes it; None where it is no number of a few digits, whoever wrote it."""
+    return int(text) if isinstance(text, str) and re.fullmatch(r"[+-]?[0-9]{1,10}", text) else None
 
 
 def _variable_decimal(value: Any) -> str:

@@ -143,6 +143,38 @@ def test_json_with_schemas_has_its_types() -> None:
     assert (deleted["id"], deleted["day"], deleted["__op"]) == (7, None, "d")
 
 
+@pytest.mark.parametrize(
+    ("parameters", "kind", "value"),
+    [
+        ({"scale": "40"}, "binary", b"09"),
+        ({"scale": "2", "connect.decimal.precision": "50"}, "binary", b"09"),
+        ({"scale": "10", "connect.decimal.precision": "5"}, "binary", b"09"),
+        ({"scale": "2", "connect.decimal.precision": "0"}, "binary", b"09"),
+        ({"scale": "-99999999999"}, "binary", b"09"),
+        ({"scale": "abc"}, "binary", b"09"),
+        ({"scale": "\u0662"}, "binary", b"09"),
+        ({"scale": "2", "connect.decimal.precision": "x"}, "binary", b"09"),
+        ({"scale": None}, "binary", b"09"),
+        ({"scale": "38"}, "decimal(38, 38)", Decimal("12345e-38")),
+        ({"scale": "-2"}, "decimal(38, 0)", Decimal(1_234_500)),
+    ],
+)
+def test_decimals_that_iceberg_has_not_are_their_bytes(parameters: dict[str, Any], kind: str, value: object) -> None:
+    """A Connect decimal of more than 38 digits, or with parameters that are no numbers, is the unscaled bytes, as in
+    Avro; the records around it land."""
+    plain = [{"field": "id", "type": "int32"}]
+    fields = [*plain, {**named("price", "bytes", "org.apache.kafka.connect.data.Decimal"), "parameters": parameters}]
+
+    def read(row: dict[str, Any]) -> dict[str, Any]:
+        return {"before": None, "after": row, "source": {"ts_ms": 5, "lsn": 9}, "op": "r", "ts_ms": 6}
+
+    rows = [({"id": 1}, plain), ({"id": 2, "price": b64(12_345)}, fields), ({"id": 3}, plain)]
+    landed = land(records([with_schema(read(row), described) for row, described in rows]), JSON)
+    assert landed.letters == []
+    assert landed.types["price"] == kind
+    assert [row.get("price") for row in landed.rows] == [None, value, None]
+
+
 def test_bad_records_with_schemas() -> None:
     """A value that its type cannot hold, and a payload with a key twice, cost themselves alone."""
 
