@@ -19,6 +19,7 @@ site: setup  ## build/site: the pages of docs/ with search, for any web server; 
 TURN ?= $(shell git rev-list --count HEAD 2>/dev/null)
 test: setup  ## import contracts, unit tests, and tests on a real broker, catalog and Spark
 	@.venv/bin/lint-imports
+	@.venv/bin/python -m testbed.servers.fetch
 	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not chaos and not packaging" $(if $(TURN),--turn $(TURN))
 
 test-all: setup  ## everything: also the slow, chaos and packaging tests

@@ -76,21 +76,43 @@ def make_environment(python: str, spark: str) -> Path:
     if (home / "complete").exists():
         return home
     print(f"making {home.relative_to(ROOT)}", flush=True)
-    wheels, constraints = BUILD / "wheels", BUILD / f"constraints-{spark}.txt"
+    wheels, lock = BUILD / "wheels", BUILD / f"constraints-{spark}.lock"
     wheels.mkdir(parents=True, exist_ok=True)
-    lock = (ROOT / "constraints.txt").read_text(encoding="utf-8")
-    constraints.write_text(re.sub(r"^pyspark==.*$", f"pyspark=={spark}", lock, flags=re.MULTILINE), encoding="utf-8")
+    lock.write_text(without_spark((ROOT / "constraints.lock").read_text(encoding="utf-8")), encoding="utf-8")
     pip = [f"{home}/bin/python", "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    install = [*pip, "install", "--no-build-isolation", "--no-deps"]
     subprocess.run([python, "-m", "venv", "--clear", str(home)], check=True)
+    # As `.ci/setup` does, every file has a hash of the lock; but for Spark, whose version here is another one.
+    build = BUILD / "build.lock"
+    build.write_text(entry_of(lock.read_text(encoding="utf-8"), "setuptools"), encoding="utf-8")
+    for each in (build, lock):
+        subprocess.run([*install, "--require-hashes", "--requirement", str(each)], check=True)
     if not list(wheels.glob(f"pyspark-{spark}-*.whl")):  # 450 MB; built once for all environments
-        subprocess.run(
-            [*pip, "wheel", "--use-pep517", "--no-deps", "--wheel-dir", str(wheels), f"pyspark=={spark}"], check=True
-        )
-    variables = {**os.environ, "PIP_CONSTRAINT": str(constraints), "PIP_BUILD_CONSTRAINT": str(constraints)}
-    install = [*pip, "install", "--find-links", str(wheels), "--use-pep517", f"{ROOT}[dev]"]
-    subprocess.run(install, env=variables, check=True)
+        build_spark = [
+            *pip,
+            "wheel",
+            "--no-build-isolation",
+            "--no-deps",
+            "--wheel-dir",
+            str(wheels),
+            f"pyspark=={spark}",
+        ]
+        subprocess.run(build_spark, check=True)
+    subprocess.run([*install, "--no-index", "--find-links", str(wheels), f"pyspark=={spark}"], check=True)
+    subprocess.run([*install, "--editable", str(ROOT)], check=True)
     (home / "complete").touch()
     return home
+
+
+def entry_of(lock: str, name: str) -> str:
+    """The line of one package with its hashes."""
+    found = re.search(rf"^{name}==[^\n]*\n(?:    --hash[^\n]*\n)+", lock, re.MULTILINE)
+    assert found is not None, name
+    return found[0]
+
+
+def without_spark(lock: str) -> str:
+    return lock.replace(entry_of(lock, "pyspark"), "")
 
 
 if __name__ == "__main__":

@@ -27,6 +27,11 @@ SHA256 = "2b28181501a20cbf6efcd77f9b7153908fc01f3d3a7c32024c0bd9e1b04c8a43"
 PATIENCE_S = 90.0
 
 
+def home() -> Path:
+    """The folder of the server, fetched if it is not there."""
+    return archive("apicurio-registry-app", "io.apicurio", VERSION, "all", SHA256)
+
+
 class ApicurioRegistry:
     """One server; `url` is the root of its Confluent-compatible interface."""
 
@@ -43,7 +48,7 @@ class ApicurioRegistry:
 
     def start(self) -> None:
         """Start, and wait until it answers."""
-        home = archive("apicurio-registry-app", "io.apicurio", VERSION, "all", SHA256)
+        folder = home()
         settings = {
             "quarkus.http.host": HOST,
             "quarkus.http.port": str(self._port),
@@ -56,8 +61,8 @@ class ApicurioRegistry:
         command += [f"-D{key}={value}" for key, value in settings.items()]
         with (self.root / "registry.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*command, "-jar", str(home / f"apicurio-registry-app-{VERSION}-runner.jar")],
-                cwd=home,
+                [*command, "-jar", str(folder / f"apicurio-registry-app-{VERSION}-runner.jar")],
+                cwd=folder,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,

@@ -7,6 +7,7 @@ the real requests that a client makes.
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
 import time
@@ -20,21 +21,22 @@ from framework.adapters.host.process import exclusive
 from framework.adapters.project.files import cache_dir
 from framework.local.broker import HOST, free_port
 
-MOTO = "moto[server]==5.2.5"
+ROOT = Path(__file__).parents[2]
+LOCK = ROOT / ".ci" / "servers.lock"
 BUCKET = "lake"
 ACCESS_KEY, SECRET_KEY, REGION = "tester", "not-in-any-log", "us-east-1"
 
 
 def moto_server() -> Path:
     """The server's program, installed if it is not there; skips the test where it cannot be had."""
-    home = cache_dir() / ("test-s3-" + MOTO.rpartition("=")[2])
+    home = cache_dir() / f"test-s3-{hashlib.sha256(LOCK.read_bytes()).hexdigest()[:12]}"
     with exclusive(home.with_name(f"{home.name}.lock")):
         if not (home / "complete").exists():
             subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
-            command = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", MOTO]
-            answer = subprocess.run(command, capture_output=True, text=True, check=False)
+            command = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
+            answer = subprocess.run([*command, "--requirement", LOCK], capture_output=True, text=True, check=False)
             if answer.returncode != 0:
-                pytest.skip(f"{MOTO} cannot be installed: {answer.stderr.strip().splitlines()[-1]}")
+                pytest.skip(f"moto cannot be installed: {answer.stderr.strip().splitlines()[-1]}")
             (home / "complete").touch()
     return home / "bin" / "moto_server"
 

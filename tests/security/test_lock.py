@@ -16,6 +16,18 @@ LISTS = {
     "constraints.txt": "constraints.lock",
     ".ci/tools.in": ".ci/tools.lock",
     ".ci/mutation.in": ".ci/mutation.lock",
+    ".ci/servers.in": ".ci/servers.lock",
+}
+# Where pip is started, and what it may install without a hash of ours: what a team builds and names itself.
+INSTALLS = {
+    ".ci/setup": "",
+    "Makefile": "",
+    "testbed/servers/s3.py": "",
+    "tests/mutation_run.py": "",
+    "tests/versions.py": "another version of Spark alone",
+    "tests/pyiceberg_version.py": "another version of PyIceberg, which a person names",
+    "tests/unit/local/test_wheel.py": "the wheel that was built, without an index",
+    "framework/deploy/package/archive.py": "what a team's own requirements name",
 }
 ENTRY = re.compile(r"^(?P<line>[^\s#][^\\\n]*?)(?P<hashes>(?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", re.MULTILINE)
 
@@ -41,13 +53,23 @@ def test_every_version_is_pinned(source: str) -> None:
 
 
 def test_every_install_checks_hashes() -> None:
-    """Wherever the project installs from a list, pip is told to take known files alone."""
-    for name in (".ci/setup", "Makefile", "tests/mutation_run.py"):
-        text = (ROOT / name).read_text(encoding="utf-8")
-        installs = [line for line in text.splitlines() if re.search(r"--requirement\b", line)]
-        assert installs, name
-        assert "--require-hashes" in text, name
-        assert ".txt" not in "".join(installs), name
+    """Wherever the project starts pip to install something, it takes files with known hashes alone, or the table above
+    says what else; a new place is found."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    files = [name for name in listed if name.endswith((".py", ".sh")) or name == "Makefile" or name.startswith(".ci/")]
+    starts = re.compile(r'-m pip install|"pip", "install"|\*pip, "install"')
+    found = {
+        name
+        for name in files
+        if name != "tests/security/test_lock.py"
+        and any(
+            starts.search(line) and not re.search(r"remedy|f'|return f|`", line)
+            for line in (ROOT / name).read_text(encoding="utf-8").splitlines()
+        )
+    }
+    assert found == set(INSTALLS)
+    for name in (name for name, what in INSTALLS.items() if what in ("", "another version of Spark alone")):
+        assert "--require-hashes" in (ROOT / name).read_text(encoding="utf-8"), name
 
 
 def test_the_stamp_of_the_environment_knows_every_compiled_module() -> None:

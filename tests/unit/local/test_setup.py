@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from testbed.servers.fetch import FETCHED
 
 ROOT = Path(__file__).parent.parent.parent.parent
 
@@ -98,3 +101,20 @@ def test_a_fresh_clone_sets_itself_up(tmp_path: Path) -> None:
     assert unlocked.keys() <= {"pip", "setuptools", "wheel"}
     again = subprocess.run(["make", "setup"], cwd=clone, capture_output=True, text=True, check=True)
     assert again.stdout == ""
+
+
+def test_what_tests_fetch_is_fetched_before() -> None:
+    """Each function of `testbed/servers` that fetches something is in the list that `make test` goes through before the
+    first test, so that a slow line costs no test its time-out."""
+    found = set()
+    for path in sorted((ROOT / "testbed" / "servers").glob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            called = {ast.unparse(each.func) for each in ast.walk(node) if isinstance(each, ast.Call)}
+            texts = {each.value for each in ast.walk(node) if isinstance(each, ast.Constant)}
+            if isinstance(node, ast.FunctionDef) and (called & {"jars", "archive"} or "pip" in texts):
+                found.add((path.stem, node.name))
+    listed = {(fetch.__module__.rpartition(".")[2], fetch.__name__) for fetch in FETCHED.values()}
+    assert found <= listed
+    assert len(found) > 5
+    recipe = (ROOT / "Makefile").read_text(encoding="utf-8").split("\ntest: ")[1].split("\n\n")[0]
+    assert recipe.index("testbed.servers.fetch") < recipe.index("-m pytest")
