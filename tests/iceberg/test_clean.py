@@ -125,6 +125,30 @@ def test_tables_whose_files_cannot_be_told_apart_are_left_alone(place: Place) ->
     assert sum(report.removed for report in found.values()) == 0
 
 
+@pytest.mark.parametrize("key", ["write.data.path", "write.metadata.path"])
+def test_a_table_that_writes_into_a_neighbours_folder_keeps_its_files(place: Place, key: str) -> None:
+    """A property leads a table's files into another's location: no file of either is taken for an orphan of the other,
+    although the neighbour's metadata names none of them, and a file of nobody's stays, too."""
+    lake = place.lake
+    host, guest = lake.create("shop.host"), lake.create("shop.guest")
+    place.commit(host, lake.files(host, [{"id": 1}]), 1)
+    folder = f"{lake.plain(host).location()}/data/guest"
+    with lake.plain(guest).transaction() as change:
+        change.set_properties({key: folder})
+    place.commit(guest, lake.files(guest, [{"id": 2}]), 1)
+    nobodys = local(folder) / "nobodys.parquet"
+    nobodys.parent.mkdir(parents=True, exist_ok=True)
+    nobodys.write_text("x")
+    for name in (host, guest):
+        age_everything(lake, name)
+    found = place.clean(delete=True)
+    assert "shop.guest has files inside its location" in found[host].skipped
+    assert found[host].removed == 0
+    assert (lake.rows(host), lake.rows(guest)) == ([1], [2])
+    assert lake.plain(guest).metadata_location
+    assert nobodys.exists() or found[guest].removed == 1, "its own table may take it"
+
+
 def test_beside_a_running_pipeline_nothing_that_it_writes_is_lost(place: Place) -> None:
     """Batches are written, announced and committed while the cleaner removes orphans again and again: every row lands,
     and every orphan goes. The files look old from the start, so that only announcements and snapshots protect them."""
