@@ -236,11 +236,15 @@ class Campaign:
         return any(run is self.alive[name] for _, run in self.sleepers) or is_stopped(self.alive[name].pid)
 
     def end(self, name: str) -> None:
-        """SIGTERM, and the end: whoever sleeps is woken for it."""
+        """SIGTERM, and the end: whoever sleeps is woken for it, also who falls asleep at a point while it drains."""
         run = self.alive[name]
         self.sleepers = [each for each in self.sleepers if each[1] is not run]
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(run.pid, signal.SIGCONT)
+        run.process.terminate()
+        deadline = time.monotonic() + 120
+        while run.running and time.monotonic() < deadline:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(run.pid, signal.SIGCONT)
+            time.sleep(0.2)
         run.terminate()
 
     # ---- acts --------------------------------------------------------------------------------------------------------
@@ -422,8 +426,8 @@ class Campaign:
         for run in self.beside:
             run.wait(300)
             assert "Traceback" not in run.output, run.output
-        for run in self.alive.values():
-            run.terminate()
+        for name in self.alive:
+            self.end(name)
         self.resume()
         self.caught_up()
         for name in self.project.tables("shop"):
