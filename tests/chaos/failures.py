@@ -464,4 +464,42 @@ FAILURES: dict[str, Failure] = {
         "what was announced stays announced until a commit holds it",
         ("tests/chaos/test_outages.py", "tests/chaos/test_long_outages.py"),
     ),
+    "F58": Failure(
+        "a member that joins while another one registers never sees the registration: it begins to read behind it "
+        "(odpi/egeria#9284)",
+        "who follows the control topic keeps what it has read behind the end that it asked for",
+        (
+            "tests/kafka/test_control.py::test_what_comes_while_a_follower_starts_is_seen",
+            "tests/kafka/test_control.py::test_whoever_goes_on_behind_the_end_misses_nothing",
+        ),
+    ),
+    "F59": Failure(
+        "a commit that is tried again names the manifests of the head before, and loses what others committed meanwhile "
+        "(apache/iceberg-go#976)",
+        "a commit is made for one head and refused at any other; the next attempt examines the table anew",
+        (
+            "tests/iceberg/test_commit.py::test_another_party_that_writes_between_examination_and_commit_wins",
+            "tests/iceberg/test_commit.py::test_a_foreign_append_and_ours_live_together",
+        ),
+    ),
+    "F60": Failure(
+        "tasks without records hold up each commit, and the valid-through time stands still (apache/iceberg#17811)",
+        "no commit waits for a pipeline that has nothing to say; partitions without records hold no time back",
+        (
+            "tests/unit/commit/test_coordinator_step.py::test_valid_through_is_the_least_of_the_busy_partitions",
+            "tests/unit/commit/test_coordinator_step.py::test_the_low_water_mark_reaches_the_end_of_an_idle_log",
+        ),
+    ),
+    "F61": Failure(
+        "a column that was renamed is null in files that somebody else wrote and added (apache/iceberg#11650)",
+        "files without column ids are read by the table's name mapping, also by updates, deletes and compaction",
+        ("tests/iceberg/test_files_of_others.py::test_a_key_column_that_was_renamed_since_is_found_in_their_files",),
+    ),
+    "F62": Failure(
+        "a job that goes on from an older state believes that newer batches are committed, and loses its own "
+        "(apache/iceberg#10892)",
+        "offsets that were moved back are seen at the start and stop the run; `floe offsets set --from-log` goes on from "
+        "what is in the tables",
+        ("tests/kafka/test_source_offsets.py::test_offsets_that_were_moved_by_hand_come_back_from_the_log",),
+    ),
 }

@@ -110,6 +110,27 @@ def test_they_are_compacted_with_their_values(lake: Lake, way: str) -> None:
     pipeline.do([(0, keys[0], (1, "y")), (1, keys[1], None)])
 
 
+@pytest.mark.parametrize("use", [KeyIndexUse.NEVER, KeyIndexUse.ALWAYS])
+def test_a_key_column_that_was_renamed_since_is_found_in_their_files(lake: Lake, use: KeyIndexUse) -> None:
+    """Files without column ids hold the key under the name that the column had: updates, deletes and compaction read them
+    by the table's name mapping, as readers do."""
+    fields = [("shop", LongType()), ("old_code", StringType()), ("day", LongType()), ("name", StringType())]
+    schema = Schema(*(NestedField(n, name, kind, required=False) for n, (name, kind) in enumerate(fields, start=1)))
+    name = lake.create(f"shop.t{uuid.uuid4().hex[:8]}", schema, [], format_version="2")
+    for shop, code in KEYS:
+        add_files(lake.plain(name), {"shop": shop, "old_code": code, "day": 1, "name": "x"})
+    with lake.plain(name).update_schema() as change:
+        change.rename_column("old_code", "code")
+    assert lake.plain(name).scan().to_arrow()["code"].to_pylist() == ["a", "a", "a"]
+    pipeline = following(lake, name, KEYS, use, Deletes.AUTO)
+    pipeline.check()
+    pipeline.do([(0, (1, "a"), (2, "new")), (1, (2, "a"), None)])
+    done = TableCare(lake.tables).compact(name, CompactionPolicy(min_input_files=2), dry_run=False)
+    assert done is not None
+    pipeline.check()
+    pipeline.do([(0, (1, "a"), None), (1, (3, "a"), (1, "newer"))])
+
+
 def test_rows_between_the_search_and_the_commit_are_found(lake: Lake) -> None:
     """Whoever adds files while a batch is on its way: the coordinator reads them by the same rules."""
     for way in ("add_files", "hive", "hive in the key"):
