@@ -6,6 +6,7 @@ import http.client
 import json
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -432,3 +433,13 @@ def test_the_page_offers_dead_letters_only_where_somebody_may_see_them(backend: 
             ) as answer:
                 event = next(line for line in answer.iter_lines(decode_unicode=True) if line.startswith("data: "))
             assert LETTERS.letters[0].lines[0] not in text + json.loads(json.dumps(event))
+
+
+def test_every_path_stands_on_the_page_of_operations() -> None:
+    """The table of routes in docs/operations.md names the words and the method of each path that is answered."""
+    page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
+    section = page.partition("**REST.**")[2].partition("\nFor example:")[0]
+    for each in OPERATIONS:
+        words = [word for word in each.path.split("/") if word and not word.startswith("{")]
+        rows = [row for row in section.splitlines() if f"`{each.method} " in row]
+        assert any(all(word in row for word in words) for row in rows), (each.method, each.path)
