@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import resource
 import sqlite3
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -247,3 +249,36 @@ def test_storage_gone_for_a_while(project: Project, broker: Broker) -> None:
         lands(project, 200, run)
         assert run.terminate() == 0, run.output
     assert_exact(project.catalog(), broker.bootstrap_servers, [topic])
+
+
+ASKING = """
+import sys, time
+from framework.adapters.kafka.admin import KafkaAdmin
+from framework.errors import FloeError
+admin = KafkaAdmin({"bootstrap.servers": sys.argv[1]})
+answers, end = 0, time.monotonic() + float(sys.argv[2])
+while time.monotonic() < end:
+    try:
+        admin.group_offsets("asked-about")
+        answers += 1
+    except FloeError:
+        pass
+print(answers)
+"""
+
+
+@pytest.mark.slow
+def test_a_groups_offsets_are_asked_for_while_the_broker_dies(fragile_broker: FragileBroker) -> None:
+    """Three processes ask for all offsets of a group without a pause while the broker is killed and restarted five times:
+    each is refused or answered, and none is ended by its client library."""
+    fragile_broker.new_topic("asked-about", partitions=3)
+    command = [sys.executable, "-c", ASKING, fragile_broker.bootstrap_servers, "45"]
+    asking = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    for _ in range(5):
+        time.sleep(4)
+        fragile_broker.kill()
+        fragile_broker.restart()
+    for each in asking:
+        answers, _ = each.communicate(timeout=120)
+        assert each.returncode == 0
+        assert int(answers) > 20

@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 
 from confluent_kafka import (
     Consumer,
-    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -48,6 +47,7 @@ T = TypeVar("T")
 STABLE_OFFSETS_TIMEOUT_S = 30.0
 # A new broker makes its offsets topic in about a second.
 COORDINATOR_TIMEOUT_S = 5.0
+COMMITTED_TIMEOUT_S = 3.0  # it is asked again until the offsets are settled
 # A moment after the newest record has this offset; what lies below it is no answer.
 _NO_SUCH_OFFSET = -1
 
@@ -147,10 +147,14 @@ class KafkaAdmin:
         return sorted(name for name in self._all_topics() if regex.is_within(name) and not name.startswith("__"))
 
     def _all_topics(self) -> Iterable[str]:
+        return {topic for topic, _ in self._all_partitions()}
+
+    def _all_partitions(self) -> list[Key]:
         try:
-            return list(self._client.list_topics(timeout=self._timeout_s).topics)
+            topics = self._client.list_topics(timeout=self._timeout_s).topics
         except KafkaException as raised:
             raise self.error(raised, "listing topics") from raised
+        return [(name, partition) for name, facts in topics.items() for partition in facts.partitions]
 
     def start_offsets(self, keys: Iterable[Key]) -> dict[Key, int]:
         """The first offset that each partition still has."""
@@ -203,34 +207,23 @@ class KafkaAdmin:
         """Committed offsets of a group, with metadata. Waits until no transaction on them is pending.
 
         Args:
-            keys: the partitions to ask for; None: all that the group has. Only by name is a partition waited for whose
-                first offset ever is in a transaction that was committed a moment ago; without names it may be absent.
-                (`init_transactions` waits for the same, so after it both ways are exact.)
-            settled: False, for named partitions: what is committed by now, without waiting for transactions that are
-                open.
+            keys: the partitions to ask for; None: all that there are. A broker keeps no offsets of a topic that is gone.
+            settled: False: what is committed by now, without waiting for transactions that are open.
 
         Raises:
             RetriableError: a pending transaction was not settled within 30 seconds.
         """
-
-        if keys is not None:
-            return self._committed(group, [TopicPartition(topic, partition) for topic, partition in keys], settled)
-
-        def ask() -> dict[Key, GroupOffset]:
-            self._await_coordinator(group)
-            request = [ConsumerGroupTopicPartitions(group)]
-            futures = self._client.list_consumer_group_offsets(
-                request, require_stable=True, request_timeout=self._timeout_s
-            )
-            return _stored(self.answer(futures[group]).topic_partitions)
-
-        return self._patiently(ask, f"reading the offsets of group {group}", STABLE_OFFSETS_TIMEOUT_S)
+        if keys is None:
+            keys = self._all_partitions()
+        return self._committed(group, [TopicPartition(topic, partition) for topic, partition in keys], settled)
 
     def _committed(self, group: str, named: list[TopicPartition], settled: bool) -> dict[Key, GroupOffset]:
-        """The same through a consumer that never subscribes: what is safe to ask while a broker goes down.
+        """Through a consumer that never subscribes, by the names of the partitions: what is safe to ask while a broker goes
+        down.
 
-        The admin request to a group's coordinator ends the whole process when the connection breaks under it
-        (an assertion in librdkafka, up to 2.16 at least), which is just when a running job reads its offsets back.
+        The admin request for a group's offsets ends the whole process when its coordinator moves or the connection breaks
+        under it (confluentinc/librdkafka#5040, up to 2.16 at least), which is just when a running job reads its offsets
+        back. `test_nobody_asks_the_admin_client_for_a_groups_offsets` keeps it out.
         """
         if not named:
             return {}
@@ -243,10 +236,15 @@ class KafkaAdmin:
         try:
             while True:
                 try:
-                    return _stored(consumer.committed(named, timeout=self._timeout_s))
+                    return _stored(consumer.committed(named, timeout=min(self._timeout_s, COMMITTED_TIMEOUT_S)))
                 except KafkaException as raised:
                     if not is_passing(error_of(raised)):
                         raise self.error(raised, doing) from raised
+                    # What it is refused a consumer waits for, too; it says so where records would come.
+                    said = consumer.poll(0)
+                    refused = said.error() if said is not None else None
+                    if refused is not None and refused.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                        raise self.error(KafkaException(refused), doing) from raised
                     self.check()  # nobody answers at all: that is another error
                     if time.monotonic() > deadline:
                         raise RetriableError(
@@ -262,8 +260,8 @@ class KafkaAdmin:
     def _await_coordinator(self, group: str) -> None:
         """Wait until the group has a coordinator, once for a group.
 
-        librdkafka's admin requests to a coordinator that is not there yet (the broker is new, and makes its offsets
-        topic when it is first asked) end the whole process with a segmentation fault; a consumer waits as it should.
+        A broker that is new makes its offsets topic when it is first asked; a consumer waits for that as it should, and
+        admin requests do not.
         """
         if group in self._coordinated:
             return

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import framework
 from framework.adapters.kafka import admin as admin_module
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.errors import FloeError
@@ -62,3 +63,13 @@ def test_nobody_else_waits_for_the_client() -> None:
         if ".result(" in (text := path.read_text(encoding="utf-8")) and re.search("confluent_kafka|KafkaAdmin", text)
     }
     assert found == {"adapters/kafka/admin.py": 1, "local/fill_topic.py": 1, "observe/status/read.py": 1}
+
+
+def test_nobody_asks_the_admin_client_for_a_groups_offsets() -> None:
+    """The admin request ends the whole process when the group's coordinator moves or dies under it
+    (confluentinc/librdkafka#5040): offsets of a group are read through `KafkaAdmin.group_offsets` alone."""
+    sources = Path(framework.__file__).parent
+    found = [
+        path for path in sources.rglob("*.py") if "list_consumer_group_offsets" in path.read_text(encoding="utf-8")
+    ]
+    assert found == []
