@@ -23,6 +23,7 @@ from framework.errors import AccountingError
 from framework.plan.model import Plan
 from framework.record.arrays import Ints, Mask
 from framework.record.convert.nested import fold
+from framework.record.destination import Destination, deletes_of, rows_of
 from framework.record.failure import RecordFailure
 from framework.record.fit.infer_types import (
     NO_KEYS,
@@ -49,15 +50,7 @@ from framework.record.state.metadata_values import MetadataValues
 from framework.record.state.partition_bounds import least_values
 from framework.record.upsert.key_types import KeyPaths, key_paths
 from framework.record.upsert.rows import as_changes, no_value, without_value
-from framework.record.upsert.tables import (
-    absent_columns,
-    deletes_of,
-    is_deletes,
-    needed_columns,
-    operation_of,
-    table_of,
-    upsert_tables,
-)
+from framework.record.upsert.tables import absent_columns, needed_columns, upsert_tables
 from framework.record.value_buffer import with_value
 from framework.table.columns.details import merge_details
 from framework.table.policy.answers import Act
@@ -108,29 +101,29 @@ class BlockState:
         self.keyed = upsert_tables(plan, tables)
         self.histories = {} if self.keyed is None else {own: of for of, own in self.keyed.histories.items()}
         """By history the table whose changes it has."""
+        self.tables = {rows_of(name): target for name, target in tables.items()}
         if self.keyed is not None:
-            tables = {**tables, **self.keyed.targets}
-        self.tables = tables
-        self.shapes: dict[str, TableShape] = {
-            name: table_shape(target, plan.decode.hints, self.metadata_names(name)) for name, target in tables.items()
+            self.tables |= self.keyed.targets
+        self.shapes: dict[Destination, TableShape] = {
+            to: table_shape(target, plan.decode.hints, self.metadata_names(to)) for to, target in self.tables.items()
         }
-        self._least = {name: found for name, target in tables.items() if (found := least_values(target))}
+        self._least = {to: found for to, target in self.tables.items() if (found := least_values(target))}
         self.insensitive = plan.write.tables.defaults.case is NameCase.INSENSITIVE
         self.any_insensitive = self.insensitive or any(shape.insensitive for shape in self.shapes.values())
         self.alone: set[int] = set()
-        self._rows: dict[str, list[tuple[Ints, pa.Table]]] = {}
+        self._rows: dict[Destination, list[tuple[Ints, pa.Table]]] = {}
         self._alike: list[tuple[Ints, AlikeRows]] = []
-        self._showing: dict[str, list[int]] = {}
+        self._showing: dict[Destination, list[int]] = {}
         self._asked: dict[str, list[_Ask]] = {}
         self._needs: dict[str, dict[str, ObservedType]] = {}
         self._optional: dict[str, set[tuple[str, ...]]] = {}
         self._failed: list[int] = []
         self._result = BlockResult()
         self._details: dict[str, dict[str, ColumnDetail]] = {}
-        self._rules: dict[str, TableRules] = {}
+        self._rules: dict[Destination, TableRules] = {}
         self._without_table: dict[str, Ints] = {}  # what records of keys are for, by table that must be created
-        self._lacking_metadata: dict[str, dict[str, ObservedType]] = {}
-        self._own_columns: dict[str, dict[str, ObservedType]] = {}
+        self._lacking_metadata: dict[Destination, dict[str, ObservedType]] = {}
+        self._own_columns: dict[Destination, dict[str, ObservedType]] = {}
         named = plan.decode.metadata_columns
         also = HISTORY if self.histories else ()
         self._metadata = MetadataValues(block, (*named, *(name for name in also if name not in named)))
@@ -165,9 +158,9 @@ class BlockState:
         if policy is ErrorPolicy.FAIL and (self._result.failure is None or letter.offset < self._result.failure.offset):
             self._result.failure = letter
 
-    def add_rows(self, table: str, positions: Ints, rows: pa.Table) -> None:
+    def add_rows(self, to: Destination, positions: Ints, rows: pa.Table) -> None:
         if len(positions):
-            self._rows.setdefault(table, []).append((positions, rows))
+            self._rows.setdefault(to, []).append((positions, rows))
 
     def add_alike(self, positions: Ints, alike: AlikeRows) -> None:
         """Rows of several tables, the positions in order."""
@@ -176,7 +169,7 @@ class BlockState:
 
     def need(
         self,
-        table: str,
+        to: Destination,
         fields: Mapping[str, ObservedType],
         at: int,
         hinted: bool = True,
@@ -185,25 +178,25 @@ class BlockState:
     ) -> None:
         """The table must gain these fields, or be created with them, for the record at this place, the first of those
         that ask for them; `hinted` puts declared types in their places. A delete asks for its key alone."""
-        fields = self._of_key(table, fields) if is_deletes(table) else fields
-        self._asked.setdefault(table_of(table), []).append(_Ask(at, fields, hinted, details, others))
+        fields = self._of_key(to, fields) if to.is_delete else fields
+        self._asked.setdefault(to.table, []).append(_Ask(at, fields, hinted, details, others))
 
-    def need_metadata(self, table: str, at: int) -> None:
+    def need_metadata(self, to: Destination, at: int) -> None:
         """The table must gain the metadata columns that it has not, where it may, for the record at this place."""
-        if lacking := self.lacking_metadata(table):
-            self.need(table, lacking, at)
+        if lacking := self.lacking_metadata(to):
+            self.need(to, lacking, at)
 
-    def need_shown(self, table: str, positions: Iterable[int]) -> None:
+    def need_shown(self, to: Destination, positions: Iterable[int]) -> None:
         """The table must gain what these records show and it has not, or be created with it. A record that is judged
         alone asks for itself, or is refused and then asks for nothing."""
-        name = table if is_deletes(table) else table_of(table)
-        self._showing.setdefault(name, []).extend(positions)
+        self._showing.setdefault(to.in_table, []).extend(positions)
 
     def _settle_needs(self) -> None:
         """Records are looked at in order, whichever way each of them went: the first kind that is seen decides, and
         neither it nor the order of columns may depend on the way."""
-        for table in dict.fromkeys((*map(table_of, self._showing), *self._asked)):
-            shown = self._shown(table)
+        for table in dict.fromkeys((*(to.table for to in self._showing), *self._asked)):
+            rows = rows_of(table)
+            shown = self._shown(rows)
             deleting = self._shown(deletes_of(table))
             found = np.sort(np.concatenate([shown, deleting]))
             asked = sorted(self._asked.get(table, []), key=lambda each: each.at)
@@ -214,65 +207,66 @@ class BlockState:
                 self._add_need(table, ask)
                 begin = end
             self._add_all_shown(table, found[begin:], deleting)
-            if table not in self.tables and self._follows_key(table):
+            if rows not in self.tables and self._follows_key(rows):
                 reported = [np.array([ask.at, *ask.others], np.int64) for ask in asked]
                 self._without_table[table] = np.unique(np.concatenate([found, *reported])).astype(np.int64)
 
-    def _shown(self, name: str) -> Ints:
+    def _shown(self, to: Destination) -> Ints:
         """The records that show a table what to be, without those that are judged alone."""
-        if name not in self._showing:
+        if to not in self._showing:
             return _NONE
-        return np.setdiff1d(np.array(self._showing[name], np.int64), list(self.alone)).astype(np.int64)
+        return np.setdiff1d(np.array(self._showing[to], np.int64), list(self.alone)).astype(np.int64)
 
     def _add_all_shown(self, table: str, positions: Ints, deleting: Ints) -> None:
         if not len(deleting):
-            self._add_shown(table, positions.tolist())
+            self._add_shown(rows_of(table), positions.tolist())
             return
         for is_delete, run in groupby(
             zip(positions.tolist(), np.isin(positions, deleting).tolist(), strict=True), itemgetter(1)
         ):
-            self._add_shown(deletes_of(table) if is_delete else table, [position for position, _ in run])
+            self._add_shown(deletes_of(table) if is_delete else rows_of(table), [position for position, _ in run])
 
-    def _add_shown(self, name: str, positions: list[int]) -> None:
+    def _add_shown(self, to: Destination, positions: list[int]) -> None:
         if not positions:
             return
-        table = table_of(name)
+        table = rows_of(to.table)
         fields = observe_records([self.values[i] or b"" for i in positions], self.made_by(table))
         if table in self.tables:
             fields = self.shapes[table].lacking(fields, self.policy(table)).fields
         fields = self.own_fields(fields, table)
-        fields = self._of_key(table, fields) if is_deletes(name) else fields
+        fields = self._of_key(table, fields) if to.is_delete else fields
         if fields or table not in self.tables:
-            self._add_need(table, _Ask(positions[0], fields))
+            self._add_need(to.table, _Ask(positions[0], fields))
 
-    def made_by(self, table: str) -> KeyPaths:
+    def made_by(self, to: Destination) -> KeyPaths:
         """What of a new table's columns cannot be of any type."""
-        return NO_KEYS if table in self.tables else key_paths(self.plan.write.tables.policy_for(table_of(table)))
+        return NO_KEYS if to in self.tables else key_paths(self.plan.write.tables.policy_for(to.table))
 
-    def _of_key(self, table: str, fields: Mapping[str, ObservedType]) -> dict[str, ObservedType]:
-        return {name: fields[name] for name in fields if needed_columns([name], self.policy(table))}
+    def _of_key(self, to: Destination, fields: Mapping[str, ObservedType]) -> dict[str, ObservedType]:
+        return {name: fields[name] for name in fields if needed_columns([name], self.policy(to))}
 
     def _add_need(self, table: str, ask: _Ask) -> None:
         if ask.details is not None:
             known = self._details.get(table)
             self._details[table] = dict(ask.details) if known is None else merge_details(known, ask.details)
-        insensitive = self.policy(table).case is NameCase.INSENSITIVE
+        to = rows_of(table)
+        insensitive = self.policy(to).case is NameCase.INSENSITIVE
         wanted = self._needs.setdefault(table, {})
-        current = self._columns_of_current(table)
-        if not wanted and table not in self.tables:
+        current = self._columns_of_current(to)
+        if not wanted and to not in self.tables:
             wanted.update(current.values())
         spelled = {fold(name, insensitive): name for name in wanted}
         hints = self.hints(insensitive) if ask.hinted else {}
-        counted = self._counts_nanoseconds(table)
-        for name, kind in settle_fields(apply_hints(ask.fields, hints, insensitive), self.policy(table)).items():
+        counted = self._counts_nanoseconds(to)
+        for name, kind in settle_fields(apply_hints(ask.fields, hints, insensitive), self.policy(to)).items():
             _, kind = current.get(fold(name, insensitive), (name, kind))
             kind = kind if counted else without_nanoseconds(kind)
             merge_fields(wanted, {spelled.setdefault(fold(name, insensitive), name): kind})
 
-    def _columns_of_current(self, history: str) -> dict[str, tuple[str, ObservedType]]:
+    def _columns_of_current(self, history: Destination) -> dict[str, tuple[str, ObservedType]]:
         """By folded name the columns that the table has whose history this is: the history has them alike. A wider one of
         its own stays as it is."""
-        current = self.tables.get(self.histories.get(history, ""))
+        current = self.tables.get(rows_of(self.histories.get(history.table, "")))
         if current is None:
             return {}
         insensitive = self.policy(history).case is NameCase.INSENSITIVE
@@ -281,43 +275,42 @@ class BlockState:
         folded = ((fold(name, insensitive), name, kind) for name, kind in columns)
         return {key: (name, kind) for key, name, kind in folded if key not in present}
 
-    def relax(self, table: str, columns: Iterable[tuple[str, ...]]) -> None:
+    def relax(self, to: Destination, columns: Iterable[tuple[str, ...]]) -> None:
         """These columns of the table must become optional."""
-        table = table_of(table)
-        self._needs.setdefault(table, {})
-        self._optional.setdefault(table, set()).update(columns)
+        self._needs.setdefault(to.table, {})
+        self._optional.setdefault(to.table, set()).update(columns)
 
-    def _counts_nanoseconds(self, table: str) -> bool:
+    def _counts_nanoseconds(self, to: Destination) -> bool:
         """Whether the table may have columns of nanoseconds."""
-        target = self.tables.get(table)
-        version = target.format_version if target else format_version(self.policy(table).create.properties)
+        target = self.tables.get(to)
+        version = target.format_version if target else format_version(self.policy(to).create.properties)
         return version >= NANOSECONDS_SINCE
 
     # ---- what the steps ask --------------------------------------------------------------------------------------
 
-    def rules(self, table: str) -> TableRules:
+    def rules(self, to: Destination) -> TableRules:
         """What becomes of records for which the table lacks something."""
-        found = self._rules.get(table)
+        found = self._rules.get(to)
         if found is None:
-            target = self.tables.get(table)
-            found = rules_of(target) if target else TableRules(self._policy_of_new(table))
-            self._rules[table] = found
+            target = self.tables.get(to)
+            found = rules_of(target) if target else TableRules(self._policy_of_new(to))
+            self._rules[to] = found
         return found
 
-    def policy(self, table: str) -> TablePolicy:
-        return self.rules(table).policy
+    def policy(self, to: Destination) -> TablePolicy:
+        return self.rules(to).policy
 
-    def _policy_of_new(self, name: str) -> TablePolicy:
-        policy = self.plan.write.tables.policy_for(table_of(name))
-        return delete_policy(policy) if is_deletes(name) else policy
+    def _policy_of_new(self, to: Destination) -> TablePolicy:
+        policy = self.plan.write.tables.policy_for(to.table)
+        return delete_policy(policy) if to.is_delete else policy
 
-    def _follows_key(self, name: str) -> bool:
-        return self.keyed is not None and self.policy(table_of(name)).write.is_upsert
+    def _follows_key(self, to: Destination) -> bool:
+        return self.keyed is not None and self.policy(rows_of(to.table)).write.is_upsert
 
-    def gives_unsorted(self, names: Iterable[str]) -> bool:
+    def gives_unsorted(self, destinations: Iterable[Destination]) -> bool:
         """Whether rows of these tables may be given unsorted: those of a key are distinguished from deletes, and some have
         values that no partition takes."""
-        return self.scatter and not any(self._follows_key(name) or name in self._least for name in names)
+        return self.scatter and not any(self._follows_key(to) or to in self._least for to in destinations)
 
     @cached_property
     def routing_paths(self) -> frozenset[str]:
@@ -340,36 +333,36 @@ class BlockState:
     def hints(self, insensitive: bool) -> dict[str, FieldHint]:
         return {fold(hint.path, insensitive): hint for hint in self.plan.decode.hints}
 
-    def metadata_names(self, table: str) -> tuple[str, ...]:
+    def metadata_names(self, to: Destination) -> tuple[str, ...]:
         """Kafka's names of the columns that floe fills itself."""
-        is_history = bool(self.histories) and table_of(table) in self.histories
-        return self.plan.metadata_columns_of(table_of(table)) if is_history else self.plan.decode.metadata_columns
+        is_history = to.table in self.histories
+        return self.plan.metadata_columns_of(to.table) if is_history else self.plan.decode.metadata_columns
 
-    def metadata_columns(self, table: str) -> dict[str, ObservedType]:
+    def metadata_columns(self, to: Destination) -> dict[str, ObservedType]:
         """The columns floe fills itself, with their types."""
-        found = self._own_columns.get(table)
+        found = self._own_columns.get(to)
         if found is None:
-            found = self._own_columns[table] = metadata_columns(self.metadata_names(table))
+            found = self._own_columns[to] = metadata_columns(self.metadata_names(to))
         return found
 
-    def own_fields(self, fields: dict[str, _T], table: str) -> dict[str, _T]:
+    def own_fields(self, fields: dict[str, _T], to: Destination) -> dict[str, _T]:
         """A record's fields without those that are named like floe's metadata columns of the table."""
-        return own_fields(fields, spellings(self.metadata_columns(table)))
+        return own_fields(fields, spellings(self.metadata_columns(to)))
 
-    def lacking_metadata(self, table: str) -> dict[str, ObservedType]:
+    def lacking_metadata(self, to: Destination) -> dict[str, ObservedType]:
         """Metadata columns that were asked for and that the table has not, where the policy lets it gain them."""
-        found = self._lacking_metadata.get(table)
+        found = self._lacking_metadata.get(to)
         if found is None:
-            may_gain = self.rules(table).missing_metadata_column().act is Act.CHANGE
-            wanted = self.metadata_columns(table).items() if may_gain else ()
-            found = {name: kind for name, kind in wanted if not self.shapes[table].has_column(name)}
-            self._lacking_metadata[table] = found
+            may_gain = self.rules(to).missing_metadata_column().act is Act.CHANGE
+            wanted = self.metadata_columns(to).items() if may_gain else ()
+            found = {name: kind for name, kind in wanted if not self.shapes[to].has_column(name)}
+            self._lacking_metadata[to] = found
         return found
 
-    def metadata(self, positions: Ints, name: str) -> dict[str, pa.Array]:
+    def metadata(self, positions: Ints, to: Destination) -> dict[str, pa.Array]:
         """The values of the metadata columns of a target for these records, by Kafka's name of the field."""
-        found = self._metadata.at(positions, self.metadata_names(name))
-        if operation := operation_of(name):
+        found = self._metadata.at(positions, self.metadata_names(to))
+        if operation := to.in_history:
             found[OPERATION] = pa.repeat(pa.scalar(operation), len(positions))
         return found
 
@@ -400,18 +393,18 @@ class BlockState:
         self._take_back(np.fromiter(self.alone, dtype=np.int64))
 
     def _take_back(self, gone: Ints) -> None:
-        for table, found in self._rows.items():
+        for to, found in self._rows.items():
             kept = []
             for positions, rows in found:
                 keep = ~np.isin(positions, gone)
                 kept.append((positions, rows) if keep.all() else (positions[keep], rows.filter(pa.array(keep))))
-            self._rows[table] = kept
+            self._rows[to] = kept
 
     def _split_alike(self) -> None:
         """Some of these tables have other rows, too, or change first: theirs are looked at table by table."""
         for positions, alike in self._alike:
             for name, places, rows in alike.split():
-                self.add_rows(name, positions[places], rows)
+                self.add_rows(rows_of(name), positions[places], rows)
 
     def _check_once(self, positions: Ints, where: str) -> None:
         """Invariant 8: one record that is lost and one that comes twice are no sound sum."""
@@ -431,18 +424,19 @@ class BlockState:
         """Records without a value for a key column, or for the one that orders them, leave every table that they were put
         in."""
         failures: dict[int, RecordFailure] = {}
-        for name, found in sorted(self._rows.items()):
-            if not self._follows_key(name):
+        for to, found in sorted(self._rows.items()):
+            if not self._follows_key(to):
                 continue
             for positions, rows in found:
-                for column, missing in without_value(rows, self.policy(name)):
+                for column, missing in without_value(rows, self.policy(to)):
                     for position in positions[missing].tolist():
-                        failures.setdefault(position, no_value(column, table_of(name), self.policy(table_of(name))))
+                        failures.setdefault(position, no_value(column, to.table, self.policy(rows_of(to.table))))
         for table, waiting in sorted(self._without_table.items()):
-            policy = self.policy(table)
+            new = rows_of(table)
+            policy = self.policy(new)
             seen = [name for name, kind in self._needs[table].items() if known_part(kind) is not None]
             declared = [hint.path.split(".")[0] for hint in self.plan.hints_of_tables]
-            absent = absent_columns([*seen, *declared, *self.metadata_columns(table)], policy)
+            absent = absent_columns([*seen, *declared, *self.metadata_columns(new)], policy)
             if absent:
                 # None of its records has a key: such a table could not be made.
                 del self._needs[table]
@@ -455,8 +449,8 @@ class BlockState:
     def _refuse_without_partition(self) -> None:
         """Records with a value of which no partition can be made leave every table that they were put in."""
         failures: dict[int, RecordFailure] = {}
-        for name, bounds in sorted(self._least.items()):
-            for positions, rows in self._rows.get(name, ()):
+        for to, bounds in sorted(self._least.items()):
+            for positions, rows in self._rows.get(to, ()):
                 for bound in bounds:
                     if (found := bound.below(rows)) is not None:
                         for row in np.flatnonzero(found[0]).tolist():
@@ -468,22 +462,22 @@ class BlockState:
             self.fail(position, failures[position])
         if failures:
             self._take_back(np.fromiter(failures, dtype=np.int64))
-            self._rows = {name: kept for name, found in self._rows.items() if (kept := [f for f in found if len(f[0])])}
+            self._rows = {to: kept for to, found in self._rows.items() if (kept := [f for f in found if len(f[0])])}
 
     def _changes(self, table: str, found: Mapping[bool, tuple[Ints, pa.Table]]) -> UpsertRows:
         """`found` are a table's upserts (False) and deletes (True)."""
-        upserts = found.get(False) or (_NONE, self.shapes[table].schema.empty_table())
+        upserts = found.get(False) or (_NONE, self.shapes[rows_of(table)].schema.empty_table())
         deletes = found.get(True) or (_NONE, self.shapes[deletes_of(table)].schema.empty_table())
         self._check_once(np.sort(np.concatenate([upserts[0], deletes[0]])), f"among the changes of {table}")
         return as_changes(upserts, deletes, np.asarray(self.block.offsets, np.int64))
 
-    def _rows_by_table(self) -> dict[str, list[tuple[Ints, pa.Table]]]:
+    def _rows_by_table(self) -> dict[Destination, list[tuple[Ints, pa.Table]]]:
         """The rows with those of a history together, whatever their records did."""
         if not self.histories:
             return self._rows
-        found: dict[str, list[tuple[Ints, pa.Table]]] = {}
-        for name, rows in self._rows.items():
-            found.setdefault(name if is_deletes(name) else table_of(name), []).extend(rows)
+        found: dict[Destination, list[tuple[Ints, pa.Table]]] = {}
+        for to, rows in self._rows.items():
+            found.setdefault(to.in_table, []).extend(rows)
         return found
 
     def result(self) -> BlockResult:
@@ -502,8 +496,8 @@ class BlockState:
         else:
             self._split_alike()
         changes: dict[str, dict[bool, tuple[Ints, pa.Table]]] = {}
-        for name, found in sorted(self._rows_by_table().items()):
-            table = table_of(name)
+        for to, found in sorted(self._rows_by_table().items()):
+            table = to.table
             if table in self._needs:
                 continue
             positions, rows = found[0]
@@ -514,8 +508,8 @@ class BlockState:
                 order = np.argsort(positions, kind="stable")
                 positions, rows = positions[order], rows.take(pa.array(order))
             self._check_once(positions, f"in {table}")
-            if self._follows_key(name):
-                changes.setdefault(table, {})[is_deletes(name)] = positions, rows
+            if self._follows_key(to):
+                changes.setdefault(table, {})[to.is_delete] = positions, rows
             else:
                 result.rows[table] = rows
             places.append(positions)
