@@ -76,24 +76,25 @@ class TypedRows:
 
 def route_and_convert(state: BlockState, typed: TypedRows) -> None:
     """Route and convert rows; what cannot be is a failure of its record."""
+    tables = state.tables
     plan, columns, places = state.plan, typed.columns, typed.places
     routing = columns
     for name, column in state.routing_metadata(places).items():
-        same = [n for n in routing.column_names if fold(n, state.insensitive) == fold(name, state.insensitive)]
+        same = [n for n in routing.column_names if fold(n, tables.insensitive) == fold(name, tables.insensitive)]
         routing = routing.drop_columns(same).append_column(name, column)
-    tombstones = state.tombstones[places] if state.takes_tombstones else None
+    tombstones = state.tombstones[places] if tables.takes_tombstones else None
     routed = route_columns(
-        routing, state.block.topic, plan.route, lower_values(plan), state.insensitive, state.keyed, tombstones
+        routing, state.block.topic, plan.route, lower_values(plan), tables.insensitive, tables.keyed, tombstones
     )
     state.unrouted(places[routed.unrouted].tolist())
     state.drop(routed.elsewhere)
     for row in routed.refused.tolist():
         record = {name: json_value(plain_value(routing.column(name)[row])) for name in routing.column_names}
         try:
-            route = widened(plan.route, state.keyed)
-            found = route_record(record, state.block.topic, route, lower_values(plan), state.insensitive, state.keyed)
+            route = widened(plan.route, tables.keyed)
+            found = route_record(record, state.block.topic, route, lower_values(plan), tables.insensitive, tables.keyed)
             is_tombstone = tombstones is not None and bool(tombstones[row])
-            record_with_deletes(asked_for(found, route), record, state.keyed, is_tombstone, state.insensitive)
+            record_with_deletes(asked_for(found, route), record, tables.keyed, is_tombstone, tables.insensitive)
         except RecordFailure as failure:
             state.fail(int(places[row]), failure)
     failures: dict[int, RecordFailure] = {}
@@ -104,15 +105,15 @@ def route_and_convert(state: BlockState, typed: TypedRows) -> None:
         if not len(mine):
             continue
         part = columns if len(mine) == len(columns) else columns.take(pa.array(mine))
-        if to not in state.tables:
-            answer = state.rules(to).missing_table()
+        if to not in tables.targets:
+            answer = tables.rules(to).missing_table()
             if answer.act is Act.REFUSE:
                 _fail(failures, mine, no_table(to.table, answer))
             elif answer.act is Act.CHANGE:
                 kept[mine] = True
-                shown = state.own_fields(typed.present(part), to)
+                shown = tables.own_fields(typed.present(part), to)
                 own = places[mine].tolist()
-                state.need(to, shown, min(own), hinted=typed.by_schema, details=typed.details, others=own)
+                state.needs.add(to, shown, min(own), hinted=typed.by_schema, details=typed.details, others=own)
             continue
         kept[mine] = True
         _unknown_columns(state, to, mine, part, typed, failures)
@@ -124,8 +125,8 @@ def route_and_convert(state: BlockState, typed: TypedRows) -> None:
         keep = ~np.isin(mine, failed)
         if keep.any():
             rows = table if keep.all() else table.filter(pa.array(keep))
-            rows = pa.Table.from_arrays(rows.columns, schema=state.shapes[to].schema)
-            state.add_rows(to, places[mine[keep]], rows)
+            rows = pa.Table.from_arrays(rows.columns, schema=tables.shapes[to].schema)
+            state.rows.add(to, places[mine[keep]], rows)
     dropped = np.setdiff1d(np.setdiff1d(routed.rows, np.flatnonzero(kept)), failed)
     state.drop(len(dropped))
 
@@ -139,9 +140,10 @@ def _fail(failures: dict[int, RecordFailure], rows: Ints, reason: RecordFailure)
 def _unknown_columns(
     state: BlockState, to: Destination, mine: Ints, part: pa.Table, typed: TypedRows, failures: dict[int, RecordFailure]
 ) -> None:
-    rules, shape, first = state.rules(to), state.shapes[to], _first(mine, typed)
-    state.need_metadata(to, first)
-    present = state.own_fields(typed.present(part), to)
+    tables = state.tables
+    rules, shape, first = tables.rules(to), tables.shapes[to], _first(mine, typed)
+    state.needs.add_metadata(to, first)
+    present = tables.own_fields(typed.present(part), to)
     asked = shape.lacking(present, rules.policy)
     missing, answer = asked.fields, rules.missing_column()
     if answer.act is not Act.LEAVE_OUT:
@@ -149,7 +151,7 @@ def _unknown_columns(
             asking = rows_with_value(one_array(part.column(column)), kind)
             _fail(failures, mine[asking], no_such_name(asked, to.table, rules.unusable_name()))
     if answer.act is Act.CHANGE and missing:
-        state.need(to, missing, first, hinted=typed.by_schema, details=typed.details)
+        state.needs.add(to, missing, first, hinted=typed.by_schema, details=typed.details)
     elif answer.act is Act.REFUSE:
         for column, kind in missing.items():
             asking = rows_with_value(one_array(part.column(column)), kind)
@@ -158,7 +160,7 @@ def _unknown_columns(
     if typed.by_schema and rules.unfit_value(can_widen=True, can_move=False).act is Act.CHANGE:
         wider = widening(_unhinted(state, to, _beside_key(present, shape)), shape.root)
         if wider:
-            state.need(to, wider, first, hinted=False)
+            state.needs.add(to, wider, first, hinted=False)
 
 
 def _first(mine: Ints, typed: TypedRows) -> int:
@@ -173,8 +175,9 @@ def _beside_key(kinds: dict[str, ObservedType], shape: TableShape) -> dict[str, 
 
 
 def _unhinted(state: BlockState, to: Destination, kinds: dict[str, ObservedType]) -> dict[str, ObservedType]:
-    insensitive = state.shapes[to].insensitive
-    roots = {path.split(".")[0] for path in state.hints(insensitive)}
+    tables = state.tables
+    insensitive = tables.shapes[to].insensitive
+    roots = {path.split(".")[0] for path in tables.hints(insensitive)}
     return {n: kind for n, kind in kinds.items() if fold(n, insensitive) not in roots}
 
 
@@ -182,7 +185,8 @@ def _table_rows(
     state: BlockState, to: Destination, mine: Ints, part: pa.Table, typed: TypedRows, failures: dict[int, RecordFailure]
 ) -> pa.Table:
     """The rows as the table's columns, nulls where a value failed (its row is in `failures` then)."""
-    shape, rules = state.shapes[to], state.rules(to)
+    tables = state.tables
+    shape, rules = tables.shapes[to], tables.rules(to)
     metadata = state.metadata(typed.places[mine], to)
     by_name = _by_name(part, mine, shape.root, failures)
     children = {child.name: child for child in shape.root.children}
@@ -216,7 +220,7 @@ def _table_rows(
         if child.required and lacking.any():
             answer = rules.missing_value(can_relax=(child.name,) not in shape.always_required)
             if answer.act is Act.CHANGE:
-                state.relax(to, [(child.name,)])
+                state.needs.relax(to, [(child.name,)])
             else:
                 _fail(failures, mine[lacking], no_value(child.name, _at_the_top(answer)))
     return pa.table(arrays, names=shape.schema.names)
@@ -239,12 +243,12 @@ def _unfit_values(column: _Column, bad: Mask, failures: dict[int, RecordFailure]
     """What becomes of values that are none of their column: the column is widened or made optional inside, they are
     left out, or their rows are failures."""
     state, child, source = column.state, column.child, column.source
-    rules, shape = state.rules(column.to), state.shapes[column.to]
+    rules, shape = state.tables.rules(column.to), state.tables.shapes[column.to]
     at = np.flatnonzero(bad)
     wider = widening(_beside_key({child.name: observed_from_typed(source.type)}, shape), shape.root)
     answer = rules.unfit_value(can_widen=bool(wider), can_move=False)
     if answer.act is Act.CHANGE:
-        state.need(column.to, wider, _first(column.mine, column.typed), hinted=False)
+        state.needs.add(column.to, wider, _first(column.mine, column.typed), hinted=False)
         return
     is_nested = pa.types.is_nested(source.type)
     if answer.act is Act.LEAVE_OUT and not child.required and not is_nested:
@@ -258,7 +262,7 @@ def _unfit_values(column: _Column, bad: Mask, failures: dict[int, RecordFailure]
             columns = {columns_of(place) for place in missing}
             said = rules.missing_value(can_relax=columns.isdisjoint(shape.always_required))
             if said.act is Act.CHANGE:
-                state.relax(column.to, columns)
+                state.needs.relax(column.to, columns)
                 continue
         elif not is_unfit and rules.leaves_empty_out and not child.required and holds_nothing(source.slice(row, 1)):
             continue  # `[]` inside of it, where null is forbidden, takes nothing else with it
@@ -281,7 +285,7 @@ def _at_the_top(answer: PolicyAnswer) -> PolicyAnswer:
 def _never_fits(column: _Column, at: Ints) -> Mask:
     """Which of the values that do not fit would not, either, if nothing inside of the column were required."""
     values = column.source.take(pa.array(at))
-    _, bad = convert_typed(relaxed(column.converter), values, column.state.rules(column.to).leaves_empty_out)
+    _, bad = convert_typed(relaxed(column.converter), values, column.state.tables.rules(column.to).leaves_empty_out)
     return np.zeros(len(at), dtype=bool) if bad is None else bad
 
 

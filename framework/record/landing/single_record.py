@@ -26,6 +26,7 @@ Rows = dict[Destination, list[tuple[int, dict[str, object]]]]
 
 def judge(state: BlockState) -> None:
     """Decide every record that was left over."""
+    tables = state.tables
     rows: Rows = {}
     for position in sorted(state.alone):
         value = state.values[position]
@@ -39,15 +40,15 @@ def judge(state: BlockState) -> None:
                 state.block.topic,
                 state.plan.route,
                 lower_values(state.plan),
-                state.insensitive,
-                state.keyed,
+                tables.insensitive,
+                tables.keyed,
             )
             if not found:
                 state.unrouted([position])
                 continue
-            found = asked_for(found, widened(state.plan.route, state.keyed))
-            is_tombstone = state.takes_tombstones and bool(state.tombstones[position])
-            found = record_with_deletes(found, with_metadata, state.keyed, is_tombstone, state.insensitive)
+            found = asked_for(found, widened(state.plan.route, tables.keyed))
+            is_tombstone = tables.takes_tombstones and bool(state.tombstones[position])
+            found = record_with_deletes(found, with_metadata, tables.keyed, is_tombstone, tables.insensitive)
             found = asked_for(found, state.plan.route)
             if not found:
                 state.drop(1)
@@ -57,37 +58,38 @@ def judge(state: BlockState) -> None:
             state.fail(position, failure)
     for to, fitted in rows.items():
         positions = np.array([position for position, _ in fitted], dtype=np.int64)
-        converted = rows_to_table([row for _, row in fitted], state.shapes[to], state.metadata(positions, to))
-        state.add_rows(to, positions, converted)
+        converted = rows_to_table([row for _, row in fitted], tables.shapes[to], state.metadata(positions, to))
+        state.rows.add(to, positions, converted)
 
 
 def _fit_to_tables(
     state: BlockState, position: int, record: dict[str, JsonValue], destinations: list[Destination], rows: Rows
 ) -> None:
+    tables = state.tables
     fitted: dict[Destination, Fitted] = {}
     missing: list[Destination] = []
     for to in destinations:
-        if to in state.tables:
-            own = state.own_fields(record, to)
-            fitted[to] = fit(record, own, to.table, state.shapes[to], state.rules(to))
+        if to in tables.targets:
+            own = tables.own_fields(record, to)
+            fitted[to] = fit(record, own, to.table, tables.shapes[to], tables.rules(to))
             continue
-        answer = state.rules(to).missing_table()
+        answer = tables.rules(to).missing_table()
         if answer.act is Act.REFUSE:
             raise no_table(to.table, answer)
         if answer.act is Act.CHANGE:
             missing.append(to)
     for to in missing:
-        fields = observe_record(state.own_fields(record, to))
-        state.need(to, state.made_by(to).usable(fields), position)
+        fields = observe_record(tables.own_fields(record, to))
+        state.needs.add(to, tables.made_by(to).usable(fields), position)
     for to, found in fitted.items():
-        state.need_metadata(to, position)
+        state.needs.add_metadata(to, position)
         if found.row is not None:
             rows.setdefault(to, []).append((position, found.row))
             continue
-        state.need(to, found.new, position)
+        state.needs.add(to, found.new, position)
         # A declared type says how a field is read; what its column becomes is for the table to say.
-        state.need(to, found.wider, position, hinted=False)
-        state.relax(to, found.optional)
+        state.needs.add(to, found.wider, position, hinted=False)
+        state.needs.relax(to, found.optional)
     if not fitted and not missing:
         state.drop(1)
 
@@ -97,8 +99,8 @@ def _with_metadata(state: BlockState, position: int, record: dict[str, JsonValue
     metadata = state.routing_metadata(np.array([position], dtype=np.int64))
     if not metadata:
         return record
-    folded = {fold(name, state.insensitive) for name in metadata}
-    own = {name: value for name, value in record.items() if fold(name, state.insensitive) not in folded}
+    folded = {fold(name, state.tables.insensitive) for name in metadata}
+    own = {name: value for name, value in record.items() if fold(name, state.tables.insensitive) not in folded}
     return own | {name: json_value(column[0].as_py()) for name, column in metadata.items()}
 
 

@@ -93,7 +93,7 @@ def test_a_record_that_raises_only_in_the_changed_table_is_a_dead_letter(monkeyp
     real = block_module.process_json
 
     def process(state, positions) -> None:  # type: ignore[no-untyped-def]
-        if state.shapes[rows_of("ns.t")].has_column("new") and any(
+        if state.tables.shapes[rows_of("ns.t")].has_column("new") and any(
             json.loads(state.values[p])["a"] == 3 for p in positions
         ):
             raise RecursionError("only now")
