@@ -28,6 +28,7 @@ from framework.plan.compile import group_id
 from framework.recovery.discard import ControlPlace
 from framework.recovery.recover_table import BRANCH, Recovered, commit_recovery, no_such_table, recover_table, untold
 from framework.recovery.source_offsets import own_offset
+from framework.table.upsert.refused import RefusedAct, refused_by_upsert_table
 
 DOING = "floe rollback"
 
@@ -53,13 +54,7 @@ def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay
             "engine that fills it",
         )
     if any(each.operation == "overwrite" and each.control_offset is not None for each in facts.ancestry):
-        raise TableBlocked(
-            f"table {table} is an upsert table: what came after an older snapshot cannot be put back into it in its order",
-            code="FLOE-R145",
-            place=table,
-            remedy="read the older snapshot by its id, or make the table anew: drop it, and let a new pipeline read its topics "
-            "from their start",
-        )
+        raise refused_by_upsert_table(RefusedAct.ROLLBACK, table)
     recorded = at.catalog.load_recorded(table, BRANCH, control.topic_id)
     noted = gaps_of(recorded.missing_text if recorded is not None else None)
     plan = plan_rollback(facts, target_of(facts, to, is_time), replay)

@@ -39,6 +39,7 @@ from framework.recovery.recover_table import BRANCH, commit_recovery, no_such_ta
 from framework.recovery.source_offsets import own_offset
 from framework.runtime.job import Job, Say
 from framework.runtime.source import PipelineSource
+from framework.table.upsert.refused import RefusedAct, refused_by_upsert_table
 
 DOING = "floe replay"
 
@@ -75,12 +76,7 @@ def decide_replay(at: Recovery, table: str, named: ReplayRequest | None) -> Repl
     if found is None:
         raise no_such_table(at.catalog, table)
     if at.plan.write.tables.policy_for(table).write.is_upsert:
-        raise TableBlocked(
-            f"table {table} is an upsert table: an older change that comes late would take the place of a newer one",
-            code="FLOE-R145",
-            place=table,
-            remedy="make the table anew: drop it, and let a new pipeline read its topics from their start",
-        )
+        raise refused_by_upsert_table(RefusedAct.REPLAY, table)
     facts = source_facts(at)
     noted = gaps_of(found.missing_text)
     gap: Gap | None = None

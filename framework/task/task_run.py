@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from framework.errors import FloeError
 from framework.record.model import BlockResult, DeadLetter, TableNeed, TaskRangeReport, TaskReport, UpsertRows
+from framework.table.upsert.refused import RefusedAct, refused_by_upsert_table
 from framework.task.context import TaskContext
 from framework.task.exchange import Outbox
 from framework.task.output import new_writer
@@ -74,12 +74,7 @@ class TaskRun:
     def _send(self, table: str, changes: UpsertRows, topic: str, partition: int) -> None:
         """Changes by key are written behind the exchange alone: whoever writes one must have all of its key."""
         if self.outbox is None and not self.context.is_trial:
-            raise FloeError(
-                f"{len(changes):,} changes are for {table}, which is an upsert table: only a batch of a run can write them",
-                code="FLOE-R145",
-                place=table,
-                remedy="send the records to their topic again, as the newest of their keys",
-            )
+            raise refused_by_upsert_table(RefusedAct.WRITE_ALONE, table, len(changes))
         if self.outbox is not None and len(changes):
             source = number_of_topic(topic, tuple(self.context.topic_ids)), partition
             self.outbox.add_upsert(self.context.tables[table], changes, source)

@@ -15,6 +15,8 @@ from decimal import Context, Decimal, InvalidOperation
 from io import BytesIO
 from typing import Any
 
+from typing_extensions import assert_never
+
 from framework.config.spec import FormatSpec, FormatType
 from framework.config.tree import Mapping, Node, Scalar, Sequence, plain
 from framework.diagnose.diagnostic import Span
@@ -88,8 +90,10 @@ def encoded(node: Node, spec: FormatSpec, schema: str | None, ref: int, json_tex
         raise EncodeFault(message, node.span)
     elif spec.type is FormatType.AVRO:
         data = _avro(node, schema)
-    else:
+    elif spec.type is FormatType.PROTOBUF:
         data = _protobuf(node, schema, spec.message, spec.registry is not None)
+    else:
+        assert_never(spec.type)
     return data if spec.registry is None else b"\0" + ref.to_bytes(4, "big") + data
 
 

@@ -135,6 +135,7 @@ def _mutated(seed: int, counts: dict[str, int]) -> None:
     NUL."""
     import pyarrow as pa
 
+    from framework.record.destination import rows_of
     from framework.record.fit.parse_plan import parse_groups
     from framework.record.fit.table_shape import table_shape
     from framework.record.json.compiled import parse_plain
@@ -144,7 +145,7 @@ def _mutated(seed: int, counts: dict[str, int]) -> None:
     chance, writer = random.Random(seed), Writer(seed)
     shape = writer.shape()
     made = table_shape(target(schema=shape.schema()), (), ())
-    schema = parse_groups({"t": made})[0].schema if made.vectorised else pa.schema([("a", pa.string())])
+    schema = parse_groups({rows_of("t"): made})[0].schema if made.vectorised else pa.schema([("a", pa.string())])
     for _ in range(40):
         writer.odd = chance.choice((0.0, 0.5))
         data = bytearray(b"\n".join(writer.document(shape) for _ in range(chance.randint(1, 5))))

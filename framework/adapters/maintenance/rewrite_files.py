@@ -248,9 +248,7 @@ class _RowReader:
 
 
 def _deleted(io: FileIO, file: LiveFile) -> Positions:
-    if file.vector is None and not file.position_deletes:
-        return _NONE
-    return np.asarray(deleted_positions(io, file), np.int64)
+    return deleted_positions(io, file) if file.has_deletes else _NONE
 
 
 def _is_alike(found: pa.Schema, wanted: pa.Schema) -> bool:

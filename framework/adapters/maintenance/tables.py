@@ -346,11 +346,9 @@ def _other(loaded: Table) -> OtherMaintainer | None:
 
 def facts_of_file(file: LiveFile) -> LiveFileFacts:
     """A live file as a plan of compaction sees it."""
-    vector = file.vector
-    deleted = vector.cardinality if vector is not None else sum(each.record_count for each in file.position_deletes)
     place = f"{file.spec_id} {file.partition!r}"
     return LiveFileFacts(
-        file.path, place, file.file_size_bytes, file.record_count, min(deleted, file.record_count), file.sequence_number
+        file.path, place, file.file_size_bytes, file.record_count, file.deleted_rows, file.sequence_number
     )
 
 

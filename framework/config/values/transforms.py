@@ -35,7 +35,6 @@ class PartitionTransform:
 
 TRANSFORMS: Mapping[str, PartitionTransform] = MappingProxyType(
     {
-        "identity": PartitionTransform(""),
         "year": PartitionTransform("_year", takes=_DATES, is_of_time=True),
         "month": PartitionTransform("_month", takes=_DATES, is_of_time=True),
         "day": PartitionTransform("_day", takes=_DATES, is_of_time=True),
@@ -46,5 +45,6 @@ TRANSFORMS: Mapping[str, PartitionTransform] = MappingProxyType(
         "truncate": PartitionTransform(
             "_trunc", "how many characters", takes=("int", "long", "string", "binary", "decimal")
         ),
+        "identity": PartitionTransform(""),
     }
 )

@@ -101,12 +101,13 @@ def _partition(value: ScalarValue) -> RefusedValue:
         )
     name, inner = call[1], call[2].strip()
     if name not in TRANSFORMS:
-        guess = nearest(name, tuple(TRANSFORMS))
+        names = tuple(TRANSFORMS)
+        guess = nearest(name, names)
         hint = f"did you mean `{guess}({inner})`?" if guess else None
         return RefusedValue(
             "FLOE-C208",
             f"there is no partition transform `{name}`",
-            "use year, month, day, hour, bucket, truncate or identity",
+            f"use {', '.join(names[:-1])} or {names[-1]}",
             hint,
         )
     if meaning := TRANSFORMS[name].counts:

@@ -112,7 +112,7 @@ def _block(
         return _json_block(block, plan, tables, schemas, encode, scatter)
     state = BlockState(block, plan, tables)
     positions = state.refuse_unreadable_metadata(_taken(state))
-    tombstones = positions[state.tombstones[positions]] if state.takes_tombstones else None
+    tombstones = positions[state.tombstones[positions]] if state.tables.takes_tombstones else None
     if tombstones is not None:
         positions = positions[~state.tombstones[positions]]
     decoded = decode_rows(block, positions, plan.decode, schemas, tombstones)
@@ -126,7 +126,7 @@ def _block(
 
 def _taken(state: BlockState) -> Ints:
     """The positions of the records that are not dropped for having no value."""
-    if state.takes_tombstones:
+    if state.tables.takes_tombstones:
         return np.arange(len(state.block), dtype=np.int64)
     state.drop(without_value(state.block.values))
     return with_value(state.block.values)
@@ -136,7 +136,7 @@ def _json_block(
     block: RecordBlock, plan: Plan, tables: Mapping[str, TableTarget], schemas: Schemas, encode: bool, scatter: bool
 ) -> BlockResult:
     state = BlockState(block, plan, tables, encode, scatter)
-    read = read_json(block, plan.decode, schemas, state.takes_tombstones)
+    read = read_json(block, plan.decode, schemas, state.tables.takes_tombstones)
     state.values = read.values
     positions = _taken(state)
     for position, failure in read.failures.items():

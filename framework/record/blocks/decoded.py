@@ -32,7 +32,7 @@ def decoded_fields(
     if plan.decode.format.type is not FormatType.JSON:
         decoded = decode_rows(block, with_value(block.values), plan.decode, schemas)
         return _of_parts(decoded.parts, decoded.failures)
-    read = read_json(block, plan.decode, schemas, state.takes_tombstones)
+    read = read_json(block, plan.decode, schemas, state.tables.takes_tombstones)
     found = _of_parts(read.parts, read.failures)
     for place, value in enumerate(read.values):
         if value is None or place in read.failures or place in found:

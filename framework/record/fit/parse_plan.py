@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from framework.record.destination import Destination
 from framework.record.fit.table_shape import TableShape
 from framework.record.rows.nested_slices import own_entries
 
@@ -21,14 +22,14 @@ from framework.record.rows.nested_slices import own_entries
 class ParseGroup:
     """Tables that one parse serves."""
 
-    tables: frozenset[str]
+    tables: frozenset[Destination]
     schema: pa.Schema
 
 
-def parse_groups(shapes: Mapping[str, TableShape]) -> list[ParseGroup]:
+def parse_groups(shapes: Mapping[Destination, TableShape]) -> list[ParseGroup]:
     """The fewest groups found by going through the tables in name order; no tables at all make one group of no
     fields."""
-    groups: list[tuple[set[str], dict[str, pa.DataType]]] = []
+    groups: list[tuple[set[Destination], dict[str, pa.DataType]]] = []
     for table in sorted(shapes):
         fields = shapes[table].parse_fields
         for names, merged in groups:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+from typing_extensions import assert_never
 
 from framework.config.spec import Encoding, Envelope, FormatSpec, FormatType, KeySpec
 from framework.plan.model import Decode
@@ -142,15 +143,18 @@ def _decoder(spec: FormatSpec, column: str) -> tuple[Decoder, str]:
             return decode_avro([one.payload for one in framed], places, own, reader, column)
 
         return avro, "AVRO"
+    if spec.type is FormatType.PROTOBUF:
+        from framework.record.formats.protobuf import decode_protobuf
 
-    from framework.record.formats.protobuf import decode_protobuf
+        def protobuf(
+            framed: list[FramedPayload], places: Ints, writer: WriterSchema | None
+        ) -> tuple[list[TypedRows], Failures]:
+            return decode_protobuf(framed, places, writer, spec)
 
-    def protobuf(
-        framed: list[FramedPayload], places: Ints, writer: WriterSchema | None
-    ) -> tuple[list[TypedRows], Failures]:
-        return decode_protobuf(framed, places, writer, spec)
-
-    return protobuf, "PROTOBUF"
+        return protobuf, "PROTOBUF"
+    if spec.type is FormatType.JSON or spec.type is FormatType.RAW:
+        raise ValueError(f"{spec.type.value} is read without a decoder of columns")
+    assert_never(spec.type)
 
 
 def _by_schema(items: Items, failures: Failures) -> Iterable[tuple[SchemaRef, list[FramedPayload], Ints]]:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from framework.record.arrays import Ints, Mask, one_array
 from framework.record.convert.converter import Converter
 from framework.record.convert.nested import ChildField, StructConverter, fold
+from framework.record.destination import Destination
 from framework.record.failure import RecordFailure
 from framework.record.fit.field_path import PathStep, columns_of, required_and_missing
 from framework.record.fit.table_shape import TableShape, relaxed
@@ -36,7 +37,6 @@ from framework.record.routing.refusal import no_column, no_such_name, no_table, 
 from framework.record.routing.route import asked_for, lower_values, route_columns, route_record
 from framework.record.routing.upsert import record_with_deletes, widened
 from framework.record.state.block_state import BlockState
-from framework.record.upsert.tables import table_of
 from framework.table.policy.answers import NOTHING_TO_LEAVE_OUT, Act, PolicyAnswer
 
 
@@ -76,57 +76,57 @@ class TypedRows:
 
 def route_and_convert(state: BlockState, typed: TypedRows) -> None:
     """Route and convert rows; what cannot be is a failure of its record."""
+    tables = state.tables
     plan, columns, places = state.plan, typed.columns, typed.places
     routing = columns
     for name, column in state.routing_metadata(places).items():
-        same = [n for n in routing.column_names if fold(n, state.insensitive) == fold(name, state.insensitive)]
+        same = [n for n in routing.column_names if fold(n, tables.insensitive) == fold(name, tables.insensitive)]
         routing = routing.drop_columns(same).append_column(name, column)
-    tombstones = state.tombstones[places] if state.takes_tombstones else None
+    tombstones = state.tombstones[places] if tables.takes_tombstones else None
     routed = route_columns(
-        routing, state.block.topic, plan.route, lower_values(plan), state.insensitive, state.keyed, tombstones
+        routing, state.block.topic, plan.route, lower_values(plan), tables.insensitive, tables.keyed, tombstones
     )
     state.unrouted(places[routed.unrouted].tolist())
     state.drop(routed.elsewhere)
     for row in routed.refused.tolist():
         record = {name: json_value(plain_value(routing.column(name)[row])) for name in routing.column_names}
         try:
-            route = widened(plan.route, state.keyed)
-            names = route_record(record, state.block.topic, route, lower_values(plan), state.insensitive, state.keyed)
+            route = widened(plan.route, tables.keyed)
+            found = route_record(record, state.block.topic, route, lower_values(plan), tables.insensitive, tables.keyed)
             is_tombstone = tombstones is not None and bool(tombstones[row])
-            record_with_deletes(asked_for(names, route), record, state.keyed, is_tombstone, state.insensitive)
+            record_with_deletes(asked_for(found, route), record, tables.keyed, is_tombstone, tables.insensitive)
         except RecordFailure as failure:
             state.fail(int(places[row]), failure)
     failures: dict[int, RecordFailure] = {}
-    converted: list[tuple[str, Ints, pa.Table]] = []
+    converted: list[tuple[Destination, Ints, pa.Table]] = []
     kept: Mask = np.zeros(len(columns), dtype=bool)
-    for label, name in enumerate(routed.names):
+    for label, to in enumerate(routed.destinations):
         mine = np.sort(routed.rows[routed.labels == label])
         if not len(mine):
             continue
         part = columns if len(mine) == len(columns) else columns.take(pa.array(mine))
-        if name not in state.tables:
-            answer = state.rules(name).missing_table()
+        if to not in tables.targets:
+            answer = tables.rules(to).missing_table()
             if answer.act is Act.REFUSE:
-                _fail(failures, mine, no_table(table_of(name), answer))
+                _fail(failures, mine, no_table(to.table, answer))
             elif answer.act is Act.CHANGE:
                 kept[mine] = True
-                shown = state.own_fields(typed.present(part), name)
+                shown = tables.own_fields(typed.present(part), to)
                 own = places[mine].tolist()
-                state.need(name, shown, min(own), hinted=typed.by_schema, details=typed.details, others=own)
+                state.needs.add(to, shown, min(own), hinted=typed.by_schema, details=typed.details, others=own)
             continue
         kept[mine] = True
-        _unknown_columns(state, name, mine, part, typed, failures)
-        converted.append((name, mine, _table_rows(state, name, mine, part, typed, failures)))
+        _unknown_columns(state, to, mine, part, typed, failures)
+        converted.append((to, mine, _table_rows(state, to, mine, part, typed, failures)))
     for row, reason in failures.items():
         state.fail(int(places[row]), reason)
     failed = np.fromiter(failures, dtype=np.int64, count=len(failures))
-    for name, mine, table in converted:
+    for to, mine, table in converted:
         keep = ~np.isin(mine, failed)
         if keep.any():
             rows = table if keep.all() else table.filter(pa.array(keep))
-            state.add_rows(
-                name, places[mine[keep]], pa.Table.from_arrays(rows.columns, schema=state.shapes[name].schema)
-            )
+            rows = pa.Table.from_arrays(rows.columns, schema=tables.shapes[to].schema)
+            state.rows.add(to, places[mine[keep]], rows)
     dropped = np.setdiff1d(np.setdiff1d(routed.rows, np.flatnonzero(kept)), failed)
     state.drop(len(dropped))
 
@@ -138,28 +138,29 @@ def _fail(failures: dict[int, RecordFailure], rows: Ints, reason: RecordFailure)
 
 
 def _unknown_columns(
-    state: BlockState, name: str, mine: Ints, part: pa.Table, typed: TypedRows, failures: dict[int, RecordFailure]
+    state: BlockState, to: Destination, mine: Ints, part: pa.Table, typed: TypedRows, failures: dict[int, RecordFailure]
 ) -> None:
-    rules, shape, first = state.rules(name), state.shapes[name], _first(mine, typed)
-    state.need_metadata(name, first)
-    present = state.own_fields(typed.present(part), name)
+    tables = state.tables
+    rules, shape, first = tables.rules(to), tables.shapes[to], _first(mine, typed)
+    state.needs.add_metadata(to, first)
+    present = tables.own_fields(typed.present(part), to)
     asked = shape.lacking(present, rules.policy)
     missing, answer = asked.fields, rules.missing_column()
     if answer.act is not Act.LEAVE_OUT:
         for column, kind in asked.refused.items():
             asking = rows_with_value(one_array(part.column(column)), kind)
-            _fail(failures, mine[asking], no_such_name(asked, table_of(name), rules.unusable_name()))
+            _fail(failures, mine[asking], no_such_name(asked, to.table, rules.unusable_name()))
     if answer.act is Act.CHANGE and missing:
-        state.need(name, missing, first, hinted=typed.by_schema, details=typed.details)
+        state.needs.add(to, missing, first, hinted=typed.by_schema, details=typed.details)
     elif answer.act is Act.REFUSE:
         for column, kind in missing.items():
             asking = rows_with_value(one_array(part.column(column)), kind)
-            _fail(failures, mine[asking], no_column(column, table_of(name), answer))
+            _fail(failures, mine[asking], no_column(column, to.table, answer))
     # A schema says what will come: the column is widened for its type before a value asks for it.
     if typed.by_schema and rules.unfit_value(can_widen=True, can_move=False).act is Act.CHANGE:
-        wider = widening(_unhinted(state, name, _beside_key(present, shape)), shape.root)
+        wider = widening(_unhinted(state, to, _beside_key(present, shape)), shape.root)
         if wider:
-            state.need(name, wider, first, hinted=False)
+            state.needs.add(to, wider, first, hinted=False)
 
 
 def _first(mine: Ints, typed: TypedRows) -> int:
@@ -173,18 +174,20 @@ def _beside_key(kinds: dict[str, ObservedType], shape: TableShape) -> dict[str, 
     return {name: kind for name, kind in kinds.items() if shape.root.fold(name) not in keys}
 
 
-def _unhinted(state: BlockState, name: str, kinds: dict[str, ObservedType]) -> dict[str, ObservedType]:
-    insensitive = state.shapes[name].insensitive
-    roots = {path.split(".")[0] for path in state.hints(insensitive)}
+def _unhinted(state: BlockState, to: Destination, kinds: dict[str, ObservedType]) -> dict[str, ObservedType]:
+    tables = state.tables
+    insensitive = tables.shapes[to].insensitive
+    roots = {path.split(".")[0] for path in tables.hints(insensitive)}
     return {n: kind for n, kind in kinds.items() if fold(n, insensitive) not in roots}
 
 
 def _table_rows(
-    state: BlockState, name: str, mine: Ints, part: pa.Table, typed: TypedRows, failures: dict[int, RecordFailure]
+    state: BlockState, to: Destination, mine: Ints, part: pa.Table, typed: TypedRows, failures: dict[int, RecordFailure]
 ) -> pa.Table:
     """The rows as the table's columns, nulls where a value failed (its row is in `failures` then)."""
-    shape, rules = state.shapes[name], state.rules(name)
-    metadata = state.metadata(typed.places[mine], name)
+    tables = state.tables
+    shape, rules = tables.shapes[to], tables.rules(to)
+    metadata = state.metadata(typed.places[mine], to)
     by_name = _by_name(part, mine, shape.root, failures)
     children = {child.name: child for child in shape.root.children}
     kinds = {shape.root.fold(column): kind for column, kind in typed.kinds.items()}
@@ -203,7 +206,7 @@ def _table_rows(
             array, bad = convert_typed(converter, source, rules.leaves_empty_out)
             lacking = array.is_null().to_numpy(zero_copy_only=False)
             if bad is not None and bad.any():
-                _unfit_values(_Column(state, name, child, converter, source, mine, typed), bad, failures)
+                _unfit_values(_Column(state, to, child, converter, source, mine, typed), bad, failures)
                 lacking &= ~bad
             if child.required and lacking.any():
                 # What holds nothing was left out, and where null is forbidden it is a value that does not fit.
@@ -217,7 +220,7 @@ def _table_rows(
         if child.required and lacking.any():
             answer = rules.missing_value(can_relax=(child.name,) not in shape.always_required)
             if answer.act is Act.CHANGE:
-                state.relax(name, [(child.name,)])
+                state.needs.relax(to, [(child.name,)])
             else:
                 _fail(failures, mine[lacking], no_value(child.name, _at_the_top(answer)))
     return pa.table(arrays, names=shape.schema.names)
@@ -228,7 +231,7 @@ class _Column:
     """Values of one column of a table: `source` as they came, `mine` their rows."""
 
     state: BlockState
-    table: str
+    to: Destination
     child: ChildField
     converter: Converter
     source: pa.Array
@@ -240,12 +243,12 @@ def _unfit_values(column: _Column, bad: Mask, failures: dict[int, RecordFailure]
     """What becomes of values that are none of their column: the column is widened or made optional inside, they are
     left out, or their rows are failures."""
     state, child, source = column.state, column.child, column.source
-    rules, shape = state.rules(column.table), state.shapes[column.table]
+    rules, shape = state.tables.rules(column.to), state.tables.shapes[column.to]
     at = np.flatnonzero(bad)
     wider = widening(_beside_key({child.name: observed_from_typed(source.type)}, shape), shape.root)
     answer = rules.unfit_value(can_widen=bool(wider), can_move=False)
     if answer.act is Act.CHANGE:
-        state.need(column.table, wider, _first(column.mine, column.typed), hinted=False)
+        state.needs.add(column.to, wider, _first(column.mine, column.typed), hinted=False)
         return
     is_nested = pa.types.is_nested(source.type)
     if answer.act is Act.LEAVE_OUT and not child.required and not is_nested:
@@ -259,7 +262,7 @@ def _unfit_values(column: _Column, bad: Mask, failures: dict[int, RecordFailure]
             columns = {columns_of(place) for place in missing}
             said = rules.missing_value(can_relax=columns.isdisjoint(shape.always_required))
             if said.act is Act.CHANGE:
-                state.relax(column.table, columns)
+                state.needs.relax(column.to, columns)
                 continue
         elif not is_unfit and rules.leaves_empty_out and not child.required and holds_nothing(source.slice(row, 1)):
             continue  # `[]` inside of it, where null is forbidden, takes nothing else with it
@@ -282,7 +285,7 @@ def _at_the_top(answer: PolicyAnswer) -> PolicyAnswer:
 def _never_fits(column: _Column, at: Ints) -> Mask:
     """Which of the values that do not fit would not, either, if nothing inside of the column were required."""
     values = column.source.take(pa.array(at))
-    _, bad = convert_typed(relaxed(column.converter), values, column.state.rules(column.table).leaves_empty_out)
+    _, bad = convert_typed(relaxed(column.converter), values, column.state.tables.rules(column.to).leaves_empty_out)
     return np.zeros(len(at), dtype=bool) if bad is None else bad
 
 

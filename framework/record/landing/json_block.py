@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from framework.config.spec import TextAsNumber
 from framework.record.arrays import Ints, Mask, Numbers, one_array
 from framework.record.convert.nested import fold
+from framework.record.destination import Destination
 from framework.record.fit.infer_types import observe_records
 from framework.record.fit.parse_plan import ParseGroup, parse_groups, project
 from framework.record.fit.parsed_columns import convert_columns
@@ -34,7 +35,6 @@ from framework.record.routing.route import lower_values, route_columns
 from framework.record.routing.upsert import RoutedRows
 from framework.record.rows.dictionary_text import is_encoded, plain_schema
 from framework.record.state.block_state import BlockState
-from framework.record.upsert.tables import operation_of
 from framework.table.policy.admitted import never_admitted
 from framework.table.policy.answers import Act
 
@@ -43,9 +43,10 @@ _MOST_BESIDE = 64
 
 def process_json(state: BlockState, positions: Ints) -> None:
     """Parse, route and convert the JSON records at these positions; the state gathers what becomes of them."""
+    tables = state.tables
     # No rule leads to the dead-letter table; its columns have names that records use for other things.
-    shapes = {name: shape for name, shape in state.shapes.items() if name != state.plan.write.dead_letter_table}
-    readable = {name: shape for name, shape in shapes.items() if _is_readable(state, shape)}
+    shapes = {to: shape for to, shape in tables.shapes.items() if to.table != state.plan.write.dead_letter_table}
+    readable = {to: shape for to, shape in shapes.items() if _is_readable(state, shape)}
     groups = parse_groups(readable)
     if shapes and not readable:
         # Their records are judged alone anyway, and Arrow would make a column of each key of an inner map.
@@ -63,41 +64,41 @@ def process_json(state: BlockState, positions: Ints) -> None:
 def _is_readable(state: BlockState, shape: TableShape) -> bool:
     """Whether a table's records can be read in columns: no map lies where columns cannot have one, or rules look into
     one."""
+    tables = state.tables
     if not shape.vectorised:
         return False
     if not shape.maps:
         return True
-    roots = {fold(path.split(".")[0], state.insensitive) for path in state.routing_paths}
-    return roots.isdisjoint(fold(name, state.insensitive) for name in shape.maps)
+    return tables.routing_roots.isdisjoint(fold(name, tables.insensitive) for name in shape.maps)
 
 
 def _process_groups(state: BlockState, positions: Ints, groups: list[ParseGroup]) -> None:
     """Tables disagree about parse types: route on the routing fields alone, then parse for each group of tables."""
-    roots = {fold(path.split(".")[0], state.insensitive) for path in state.routing_paths}
+    tables = state.tables
     routing: dict[str, pa.DataType] = {}
     for group in groups:
         for field in group.schema:
-            if fold(field.name, state.insensitive) in roots:
+            if fold(field.name, tables.insensitive) in tables.routing_roots:
                 routing.setdefault(field.name, field.type)
-    destinations: dict[str, list[Ints]] = {}
+    found: dict[Destination, list[Ints]] = {}
     parts, _ = _parse(state, positions, pa.schema(list(routing.items())))
     for part in parts:
         routed = _route(state, part)
-        for label, name in enumerate(routed.names):
-            destinations.setdefault(name, []).append(part.positions[routed.rows[routed.labels == label]])
-    by_table = {name: np.concatenate(found) for name, found in destinations.items()}
-    group_of = {name: group for group in groups for name in group.tables}
+        for label, to in enumerate(routed.destinations):
+            found.setdefault(to, []).append(part.positions[routed.rows[routed.labels == label]])
+    going = {to: np.concatenate(positions) for to, positions in found.items()}
+    group_of = {to: group for group in groups for to in group.tables}
     for group in groups:
-        names = sorted(name for name in by_table if group_of.get(name, groups[0]) is group)
-        if not names:
+        own = sorted(to for to in going if group_of.get(to, groups[0]) is group)
+        if not own:
             continue
-        wanted = np.unique(np.concatenate([by_table[name] for name in names]))
+        wanted = np.unique(np.concatenate([going[to] for to in own]))
         parts, schema = _parse(state, wanted, group.schema)
         for part in parts:
-            rows = [np.flatnonzero(np.isin(part.positions, by_table[name])) for name in names]
-            labels = np.repeat(np.arange(len(names)), [len(found) for found in rows])
+            rows = [np.flatnonzero(np.isin(part.positions, going[to])) for to in own]
+            labels = np.repeat(np.arange(len(own)), [len(each) for each in rows])
             none = np.empty(0, np.int64)
-            _give_to_tables(state, part, schema, RoutedRows(np.concatenate(rows), labels, names, none, none))
+            _give_to_tables(state, part, schema, RoutedRows(np.concatenate(rows), labels, own, none, none))
 
 
 def _parse(state: BlockState, positions: Ints, schema: pa.Schema) -> tuple[list[ParsedRows], pa.Schema]:
@@ -122,15 +123,16 @@ def _leniency(state: BlockState, known: pa.Schema) -> Leniency:
     """Fields that may be brought to one kind: never those that rules look at. Numbers may become text only where no
     column of that name, at any depth, is more than text: a number must not be taken for base64. Text may become a
     number only where numbers count no unit of time: the text may be a date."""
-    roots = {path.split(".")[0].lower() for path in state.routing_paths}
-    strict = frozenset[str]().union(*(shape.no_text for shape in state.shapes.values()))
+    tables = state.tables
+    roots = {path.split(".")[0].lower() for path in tables.routing_paths}
+    strict = frozenset[str]().union(*(shape.no_text for shape in tables.shapes.values()))
     free = [field for field in known if field.name.lower() not in roots]
     return Leniency(
         text=frozenset(f.name for f in free if pa.types.is_string(f.type) and f.name.lower() not in strict),
         number=frozenset(f.name for f in free if _is_number(f.type)),
-        counts=frozenset[str]().union(*(shape.counts for shape in state.shapes.values())),
+        counts=frozenset[str]().union(*(shape.counts for shape in tables.shapes.values())),
         never=frozenset(roots | {field.name.lower() for field in known}),
-        reads_text=all(state.policy(name).values.text_as_number is TextAsNumber.READ for name in state.shapes),
+        reads_text=all(tables.policy(to).values.text_as_number is TextAsNumber.READ for to in tables.shapes),
     )
 
 
@@ -148,19 +150,19 @@ def _beside(schema: pa.Schema) -> dict[str, pa.DataType]:
 def _not_to_infer(state: BlockState, parts: list[ParsedRows], known: pa.Schema) -> dict[str, pa.DataType]:
     """Inferred fields that should have been parsed to a given type: other spellings of known fields, and routing fields
     whose text Arrow took for timestamps."""
-    roots = {fold(path.split(".")[0], state.insensitive) for path in state.routing_paths}
-    spelled = {field.name.lower(): field.type for field in known} if state.any_insensitive else {}
+    tables = state.tables
+    spelled = {field.name.lower(): field.type for field in known} if tables.any_insensitive else {}
     found: dict[str, pa.DataType] = {}
     for part in parts:
         if plain_schema(part.table.schema).equals(known):
             continue
         for field in part.table.schema:
-            folded = fold(field.name, state.insensitive)
+            folded = fold(field.name, tables.insensitive)
             if field.name in known.names or part.table.column(field.name).null_count == len(part):
                 continue
             if field.name.lower() in spelled:
                 found[field.name] = spelled[field.name.lower()]
-            elif folded in roots and text_for_times(field.type) != field.type:
+            elif folded in tables.routing_roots and text_for_times(field.type) != field.type:
                 found[field.name] = text_for_times(field.type)
     return found
 
@@ -175,14 +177,15 @@ def text_for_times(kind: pa.DataType) -> pa.DataType:
 
 
 def _route(state: BlockState, part: ParsedRows) -> RoutedRows:
+    tables = state.tables
     plan = state.plan
     table = part.table
     for name, column in state.routing_metadata(part.positions).items():
-        same = [n for n in table.column_names if fold(n, state.insensitive) == fold(name, state.insensitive)]
+        same = [n for n in table.column_names if fold(n, tables.insensitive) == fold(name, tables.insensitive)]
         table = table.drop_columns(same).append_column(name, column)
-    tombstones = state.tombstones[part.positions] if state.takes_tombstones else None
+    tombstones = state.tombstones[part.positions] if tables.takes_tombstones else None
     routed = route_columns(
-        table, state.block.topic, plan.route, lower_values(plan), state.insensitive, state.keyed, tombstones
+        table, state.block.topic, plan.route, lower_values(plan), tables.insensitive, tables.keyed, tombstones
     )
     state.unrouted(part.positions[routed.unrouted].tolist())
     state.judge_alone(part.positions[routed.refused].tolist())
@@ -192,6 +195,7 @@ def _route(state: BlockState, part: ParsedRows) -> RoutedRows:
 
 def _give_to_tables(state: BlockState, part: ParsedRows, schema: pa.Schema, routed: RoutedRows) -> None:
     """Give each table its rows of the part."""
+    tables = state.tables
     if not len(routed.rows):
         return
     known = {field.name: _known(part.table.column(field.name), field.type) for field in schema}
@@ -199,53 +203,58 @@ def _give_to_tables(state: BlockState, part: ParsedRows, schema: pa.Schema, rout
     respelled = {
         name
         for name in extra
-        if name in known and _respelled(part.table.field(name).type, schema.field(name).type, state.any_insensitive)
+        if name in known and _respelled(part.table.field(name).type, schema.field(name).type, tables.any_insensitive)
     }
-    groups = _alike(state, routed.names)
-    if len(groups) == 1 < len(routed.names) and routed.all_in_order and state.gives_unsorted(routed.names):
+    groups = _alike(state, routed.destinations)
+    if (
+        len(groups) == 1 < len(routed.destinations)
+        and routed.all_in_order
+        and state.gives_unsorted(routed.destinations)
+    ):
         rows = _Rows(part.positions, routed.labels, known, extra, respelled)
-        if _give_unsorted(state, routed.names, rows):
+        if _give_unsorted(state, routed.destinations, rows):
             return
-    names = [name for group in groups for name in group]
-    place = {name: i for i, name in enumerate(names)}
-    labels: Numbers = np.array([place[name] for name in routed.names], np.int64)[routed.labels]
+    grouped = [to for group in groups for to in group]
+    place = {to: i for i, to in enumerate(grouped)}
+    labels: Numbers = np.array([place[to] for to in routed.destinations], np.int64)[routed.labels]
     positions = part.positions
-    in_order = len(routed.rows) == len(part) and (len(names) == 1 or not labels.any())
+    in_order = len(routed.rows) == len(part) and (len(grouped) == 1 or not labels.any())
     if not in_order:
         # As narrow as they can be: numbers of one byte or two are sorted by their digits, in a fraction of the time.
-        order = np.argsort(labels.astype(np.min_scalar_type(len(names))), kind="stable")
+        order = np.argsort(labels.astype(np.min_scalar_type(len(grouped))), kind="stable")
         taken = routed.rows[order]
         labels = labels[order]
         indices = pa.array(taken)
         known = {name: pc.take(column, indices, boundscheck=False) for name, column in known.items()}
         extra = {name: pc.take(column, indices, boundscheck=False) for name, column in extra.items()}
         positions = positions[taken]
-    bounds = np.searchsorted(labels, np.arange(len(names) + 1)).tolist()
+    bounds = np.searchsorted(labels, np.arange(len(grouped) + 1)).tolist()
     rows = _Rows(positions, labels, known, extra, respelled)
     for group in groups:
         first, last = place[group[0]], place[group[-1]]
         of_group = rows.slice(bounds[first], bounds[last + 1], first)
-        if len(group) > 1 and (_candidates(state, group[0], of_group) or any(map(state.lacking_metadata, group))):
+        if len(group) > 1 and (_candidates(state, group[0], of_group) or any(map(tables.lacking_metadata, group))):
             # What a table needs depends on its own policy, and is reported for each of them.
             for number in range(first, last + 1):
-                _convert_alike(state, [names[number]], rows.slice(bounds[number], bounds[number + 1], number))
+                _convert_alike(state, [grouped[number]], rows.slice(bounds[number], bounds[number + 1], number))
         else:
             _convert_alike(state, group, of_group)
 
 
-def _give_unsorted(state: BlockState, names: list[str], rows: _Rows) -> bool:
+def _give_unsorted(state: BlockState, destinations: list[Destination], rows: _Rows) -> bool:
     """Give tables that are alike their rows as they come; False, with nothing done, where a table must be looked at by
     itself: it has more to it than its columns, or is not there."""
-    name, positions, labels = names[0], rows.positions, rows.labels
-    if name not in state.tables or not _is_readable(state, state.shapes[name]):
+    tables = state.tables
+    to, positions, labels = destinations[0], rows.positions, rows.labels
+    if to not in tables.targets or not _is_readable(state, tables.shapes[to]):
         return False
-    if _candidates(state, name, rows) or any(map(state.lacking_metadata, names)):
+    if _candidates(state, to, rows) or any(map(tables.lacking_metadata, destinations)):
         return False
-    table, bad = convert_columns(rows.known, len(positions), state.shapes[name], state.metadata(positions, name))
+    table, bad = convert_columns(rows.known, len(positions), tables.shapes[to], state.metadata(positions, to))
     if bad is not None:
         state.judge_alone(positions[bad].tolist())
         positions, labels = positions[~bad], labels[~bad]
-    state.add_alike(positions, AlikeRows(tuple(names), labels, table))
+    state.rows.add_alike(positions, AlikeRows(tuple(each.table for each in destinations), labels, table))
     return True
 
 
@@ -271,13 +280,12 @@ class _Rows:
         )
 
 
-def _alike(state: BlockState, names: list[str]) -> list[list[str]]:
+def _alike(state: BlockState, destinations: list[Destination]) -> list[list[Destination]]:
     """Tables that one conversion serves: all of one shape. A thousand tables are one group, as a rule."""
-    groups: dict[object, list[str]] = {}
-    for name in names:
-        groups.setdefault((id(state.shapes[name]), operation_of(name)) if name in state.tables else name, []).append(
-            name
-        )
+    tables = state.tables
+    groups: dict[object, list[Destination]] = {}
+    for to in destinations:
+        groups.setdefault((id(tables.shapes[to]), to.in_history) if to in tables.targets else to, []).append(to)
     return list(groups.values())
 
 
@@ -320,21 +328,21 @@ def _respelled(parsed: pa.DataType, known: pa.DataType, insensitive: bool) -> bo
     return False
 
 
-def _convert_alike(state: BlockState, names: list[str], rows: _Rows) -> None:
+def _convert_alike(state: BlockState, destinations: list[Destination], rows: _Rows) -> None:
     """Give tables that are alike their rows; a single one may also be missing, or need a change."""
-    name, positions = names[0], rows.positions
+    to, positions = destinations[0], rows.positions
     if not len(positions):
         return
-    if name not in state.tables:
-        _need_table(state, name, positions)
+    if to not in state.tables.targets:
+        _need_table(state, to, positions)
         return
-    shape = state.shapes[name]
-    state.need_metadata(name, int(positions[0]))
+    shape = state.tables.shapes[to]
+    state.needs.add_metadata(to, int(positions[0]))
     if not _is_readable(state, shape):
         state.judge_alone(positions.tolist())
         return
-    alone = _unknown_fields(state, name, rows)
-    table, bad = convert_columns(rows.known, len(positions), shape, state.metadata(positions, name))
+    alone = _unknown_fields(state, to, rows)
+    table, bad = convert_columns(rows.known, len(positions), shape, state.metadata(positions, to))
     labels = rows.labels
     if bad is not None:
         state.judge_alone(positions[bad].tolist())
@@ -343,41 +351,43 @@ def _convert_alike(state: BlockState, names: list[str], rows: _Rows) -> None:
     if alone is not None and alone.any():
         state.judge_alone(positions[alone].tolist())
         positions, labels, table = positions[~alone], labels[~alone], table.filter(pa.array(~alone))
-    bounds = np.searchsorted(labels, np.arange(len(names) + 1)).tolist()
-    for name, first, end in zip(names, bounds, bounds[1:], strict=False):
-        state.add_rows(name, positions[first:end], table if len(names) == 1 else table.slice(first, end - first))
+    bounds = np.searchsorted(labels, np.arange(len(destinations) + 1)).tolist()
+    for to, first, end in zip(destinations, bounds, bounds[1:], strict=False):
+        state.rows.add(to, positions[first:end], table if len(destinations) == 1 else table.slice(first, end - first))
 
 
-def _need_table(state: BlockState, name: str, positions: Ints) -> None:
-    if state.rules(name).missing_table().act is Act.CHANGE:
-        state.need_shown(name, positions.tolist())
+def _need_table(state: BlockState, to: Destination, positions: Ints) -> None:
+    if state.tables.rules(to).missing_table().act is Act.CHANGE:
+        state.needs.add_shown(to, positions.tolist())
     else:
         # Errors, or dropped; with all_match the records may have other tables: alone they are counted right.
         state.judge_alone(positions.tolist())
 
 
-def _has_refused_names(state: BlockState, name: str, positions: Ints) -> bool:
+def _has_refused_names(state: BlockState, to: Destination, positions: Ints) -> bool:
     """Whether one of the records asks for a column of a name that the policy refuses."""
-    if state.rules(name).unusable_name().act is not Act.REFUSE:
+    tables = state.tables
+    if tables.rules(to).unusable_name().act is not Act.REFUSE:
         return False
     shown = observe_records([state.values[at] or b"" for at in positions.tolist()])
-    return bool(state.shapes[name].lacking(state.own_fields(shown, name), state.policy(name)).refused)
+    return bool(tables.shapes[to].lacking(tables.own_fields(shown, to), tables.policy(to)).refused)
 
 
-def _candidates(state: BlockState, name: str, rows: _Rows) -> dict[str, pa.Array]:
+def _candidates(state: BlockState, to: Destination, rows: _Rows) -> dict[str, pa.Array]:
     """Fields for which a table may have no column, and where they have a value."""
-    shape = state.shapes[name]
+    shape = state.tables.shapes[to]
     beside = {n: c.is_valid() for n, c in rows.known.items() if not shape.has_column(n) and c.null_count < len(c)}
-    return {n: c for n, c in state.own_fields(beside | rows.extra, name).items() if c.true_count}
+    return {n: c for n, c in state.tables.own_fields(beside | rows.extra, to).items() if c.true_count}
 
 
-def _unknown_fields(state: BlockState, name: str, rows: _Rows) -> Mask | None:
+def _unknown_fields(state: BlockState, to: Destination, rows: _Rows) -> Mask | None:
     """Report fields the table has no column for, as its policy says; the mask is of rows to judge alone."""
-    shape, positions = state.shapes[name], rows.positions
-    candidates = _candidates(state, name, rows)
+    tables = state.tables
+    shape, positions = tables.shapes[to], rows.positions
+    candidates = _candidates(state, to, rows)
     if not candidates:
         return None
-    policy = state.policy(name)
+    policy = tables.policy(to)
     alone = np.zeros(len(positions), dtype=bool)
     spelled = Counter(shape.root.fold(column) for column in candidates)
     # A field spelled otherwise than its column was not parsed for it; two spellings of one unknown field may be in one
@@ -386,7 +396,7 @@ def _unknown_fields(state: BlockState, name: str, rows: _Rows) -> Mask | None:
         twice = spelled[shape.root.fold(column)] > 1
         if twice or column in rows.respelled or (shape.has_column(column) and column not in rows.known):
             alone |= present.to_numpy(zero_copy_only=False)
-    act = state.rules(name).missing_column().act
+    act = tables.rules(to).missing_column().act
     if act is Act.LEAVE_OUT:
         return alone
     unknown = np.zeros(len(positions), dtype=bool)
@@ -395,8 +405,8 @@ def _unknown_fields(state: BlockState, name: str, rows: _Rows) -> Mask | None:
             unknown |= present.to_numpy(zero_copy_only=False)
     if not unknown.any():
         return alone
-    if act is Act.CHANGE and not _has_refused_names(state, name, positions[unknown]):
-        state.need_shown(name, positions[unknown].tolist())
+    if act is Act.CHANGE and not _has_refused_names(state, to, positions[unknown]):
+        state.needs.add_shown(to, positions[unknown].tolist())
         return alone
     alone |= unknown
     return alone

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from framework.record.convert.nested import fold
+from framework.record.destination import Destination
 from framework.record.failure import RecordFailure
 from framework.record.fit.fit_to_table import Fitted, fit
 from framework.record.fit.infer_types import observe_record
@@ -18,14 +19,14 @@ from framework.record.routing.route import asked_for, lower_values, route_record
 from framework.record.routing.upsert import record_with_deletes, widened
 from framework.record.state.block_state import BlockState
 from framework.record.strict_json import JsonValue, NumberText, parse_record
-from framework.record.upsert.tables import table_of
 from framework.table.policy.answers import Act
 
-Rows = dict[str, list[tuple[int, dict[str, object]]]]
+Rows = dict[Destination, list[tuple[int, dict[str, object]]]]
 
 
 def judge(state: BlockState) -> None:
     """Decide every record that was left over."""
+    tables = state.tables
     rows: Rows = {}
     for position in sorted(state.alone):
         value = state.values[position]
@@ -34,60 +35,61 @@ def judge(state: BlockState) -> None:
         try:
             record = parse_record(value)
             with_metadata = _with_metadata(state, position, record)
-            names = route_record(
+            found = route_record(
                 with_metadata,
                 state.block.topic,
                 state.plan.route,
                 lower_values(state.plan),
-                state.insensitive,
-                state.keyed,
+                tables.insensitive,
+                tables.keyed,
             )
-            if not names:
+            if not found:
                 state.unrouted([position])
                 continue
-            names = asked_for(names, widened(state.plan.route, state.keyed))
-            is_tombstone = state.takes_tombstones and bool(state.tombstones[position])
-            names = record_with_deletes(names, with_metadata, state.keyed, is_tombstone, state.insensitive)
-            names = asked_for(names, state.plan.route)
-            if not names:
+            found = asked_for(found, widened(state.plan.route, tables.keyed))
+            is_tombstone = tables.takes_tombstones and bool(state.tombstones[position])
+            found = record_with_deletes(found, with_metadata, tables.keyed, is_tombstone, tables.insensitive)
+            found = asked_for(found, state.plan.route)
+            if not found:
                 state.drop(1)
                 continue
-            _fit_to_tables(state, position, record, names, rows)
+            _fit_to_tables(state, position, record, found, rows)
         except RecordFailure as failure:
             state.fail(position, failure)
-    for table, found in rows.items():
-        positions = np.array([position for position, _ in found], dtype=np.int64)
-        converted = rows_to_table([row for _, row in found], state.shapes[table], state.metadata(positions, table))
-        state.add_rows(table, positions, converted)
+    for to, fitted in rows.items():
+        positions = np.array([position for position, _ in fitted], dtype=np.int64)
+        converted = rows_to_table([row for _, row in fitted], tables.shapes[to], state.metadata(positions, to))
+        state.rows.add(to, positions, converted)
 
 
 def _fit_to_tables(
-    state: BlockState, position: int, record: dict[str, JsonValue], names: list[str], rows: Rows
+    state: BlockState, position: int, record: dict[str, JsonValue], destinations: list[Destination], rows: Rows
 ) -> None:
-    fitted: dict[str, Fitted] = {}
-    missing: list[str] = []
-    for table in names:
-        if table in state.tables:
-            own = state.own_fields(record, table)
-            fitted[table] = fit(record, own, table_of(table), state.shapes[table], state.rules(table))
+    tables = state.tables
+    fitted: dict[Destination, Fitted] = {}
+    missing: list[Destination] = []
+    for to in destinations:
+        if to in tables.targets:
+            own = tables.own_fields(record, to)
+            fitted[to] = fit(record, own, to.table, tables.shapes[to], tables.rules(to))
             continue
-        answer = state.rules(table).missing_table()
+        answer = tables.rules(to).missing_table()
         if answer.act is Act.REFUSE:
-            raise no_table(table_of(table), answer)
+            raise no_table(to.table, answer)
         if answer.act is Act.CHANGE:
-            missing.append(table)
-    for table in missing:
-        fields = observe_record(state.own_fields(record, table))
-        state.need(table, state.made_by(table).usable(fields), position)
-    for table, found in fitted.items():
-        state.need_metadata(table, position)
+            missing.append(to)
+    for to in missing:
+        fields = observe_record(tables.own_fields(record, to))
+        state.needs.add(to, tables.made_by(to).usable(fields), position)
+    for to, found in fitted.items():
+        state.needs.add_metadata(to, position)
         if found.row is not None:
-            rows.setdefault(table, []).append((position, found.row))
+            rows.setdefault(to, []).append((position, found.row))
             continue
-        state.need(table, found.new, position)
+        state.needs.add(to, found.new, position)
         # A declared type says how a field is read; what its column becomes is for the table to say.
-        state.need(table, found.wider, position, hinted=False)
-        state.relax(table, found.optional)
+        state.needs.add(to, found.wider, position, hinted=False)
+        state.needs.relax(to, found.optional)
     if not fitted and not missing:
         state.drop(1)
 
@@ -97,8 +99,8 @@ def _with_metadata(state: BlockState, position: int, record: dict[str, JsonValue
     metadata = state.routing_metadata(np.array([position], dtype=np.int64))
     if not metadata:
         return record
-    folded = {fold(name, state.insensitive) for name in metadata}
-    own = {name: value for name, value in record.items() if fold(name, state.insensitive) not in folded}
+    folded = {fold(name, state.tables.insensitive) for name in metadata}
+    own = {name: value for name, value in record.items() if fold(name, state.tables.insensitive) not in folded}
     return own | {name: json_value(column[0].as_py()) for name, column in metadata.items()}
 
 

@@ -21,12 +21,13 @@ from framework.config.names.table_names import placed
 from framework.config.spec import NameCase, RouteMode, RouteRule
 from framework.plan.model import Plan, Route
 from framework.record.arrays import Ints, Mask, Numbers
+from framework.record.destination import Destination, rows_of
 from framework.record.failure import RecordFailure, shown
 from framework.record.routing.conditions import FieldColumns, Scalar, matches, text_of, value_at
 from framework.record.routing.refusal import not_now, of_another_pipeline
 from framework.record.routing.upsert import RoutedRows, upsert_columns, widened
 from framework.record.strict_json import JsonValue
-from framework.record.upsert.tables import UpsertTables, table_of
+from framework.record.upsert.tables import UpsertTables
 
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 _NAME_VALUE = re.compile(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
@@ -99,9 +100,9 @@ def render(rule: RouteRule, values: tuple[Scalar, ...], route: Route, lower: boo
 # ---- one record -------------------------------------------------------------------------------------------------
 
 
-def asked_for(names: list[str], route: Route) -> list[str]:
-    """Of the tables of a record those that are asked for: all, unless one alone is replayed."""
-    return [name for name in names if table_of(name) in route.only_tables] if route.only_tables else names
+def asked_for(destinations: list[Destination], route: Route) -> list[Destination]:
+    """Of where a record goes the tables that are asked for: all, unless one alone is replayed."""
+    return [to for to in destinations if to.table in route.only_tables] if route.only_tables else destinations
 
 
 def route_record(
@@ -111,12 +112,12 @@ def route_record(
     lower: bool,
     insensitive: bool,
     keyed: UpsertTables | None = None,
-) -> list[str]:
+) -> list[Destination]:
     """The tables of one record, none when no rule matches. Raises RecordFailure, also for a field of `keyed` that
     cannot be determined."""
     paths = routing_fields(route) if keyed is None else routing_fields(route) | keyed.fields
     fields = {path: value_at(record, path, insensitive) for path in sorted(paths)}
-    tables: list[str] = []
+    tables: list[Destination] = []
     for rule in route.rules:
         when = rule.when
         if when is not None and when.topic is not None and not compiled(when.topic).is_within(topic):
@@ -127,10 +128,11 @@ def route_record(
         name = render(rule, values, route, lower)
         if name is None:
             continue
+        to = rows_of(name)
         if route.mode is RouteMode.FIRST_MATCH:
-            return [name]
-        if name not in tables:
-            tables.append(name)
+            return [to]
+        if to not in tables:
+            tables.append(to)
     return tables
 
 
@@ -178,7 +180,7 @@ def _routed(columns: FieldColumns, topic: str, route: Route, lower: bool) -> Rou
         if first_match and not route.only_tables and len(selected) == rows and named.all():
             # Nearly every block: each row has its table by one rule, and no other one is asked.
             none = np.empty(0, np.int64)
-            return RoutedRows(selected, labels, list(names), none, none, all_in_order=True)
+            return RoutedRows(selected, labels, [*map(rows_of, names)], none, none, all_in_order=True)
         refused[selected[outside]] = True
         taken.append((selected[named], labels[named]))
         matched[selected[named]] = True
@@ -203,7 +205,8 @@ def _routed(columns: FieldColumns, topic: str, route: Route, lower: bool) -> Rou
         present, all_labels = np.unique(all_labels[keep], return_inverse=True)
         by_label = list(names)
         names = {by_label[label]: number for number, label in enumerate(present)}
-    return RoutedRows(all_rows, all_labels, list(names), np.flatnonzero(~matched), np.flatnonzero(refused), elsewhere)
+    destinations = [*map(rows_of, names)]
+    return RoutedRows(all_rows, all_labels, destinations, np.flatnonzero(~matched), np.flatnonzero(refused), elsewhere)
 
 
 def _candidates(rule: RouteRule, columns: FieldColumns, topic: str, pending: Mask) -> Mask:

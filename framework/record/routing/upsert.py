@@ -1,5 +1,5 @@
-"""Where records that delete go: to the second target of their table, under a name of its own; and where the changes of
-a table with a history go as well.
+"""Where records that delete go: to the second target of their table; and where the changes of a table with a history go
+as well.
 
 In: the tables that rules gave records, their fields, and which of them have no value. Out: the same with deletes distinguished
 apart and with histories, for many records and for one. A record without a value goes only where that deletes.
@@ -14,21 +14,22 @@ import numpy as np
 from framework.config.spec import RouteCondition
 from framework.plan.model import Route
 from framework.record.arrays import Ints, Mask, Numbers
+from framework.record.destination import Destination, deletes_of
 from framework.record.routing.conditions import FieldColumns, matches, value_at
 from framework.record.routing.refusal import not_now
 from framework.record.strict_json import JsonValue
-from framework.record.upsert.tables import UpsertTables, deletes_of, table_of
+from framework.record.upsert.tables import UpsertTables
 
 
 @dataclass(frozen=True)
 class RoutedRows:
-    """Pairs of (row, table): `rows[i]` goes to `names[labels[i]]`. `unrouted` rows match no rule; `refused` rows are
+    """Pairs of (row, table): `rows[i]` goes to `destinations[labels[i]]`. `unrouted` rows match no rule; `refused` rows are
     named a table they may not have, and are judged one by one; `elsewhere` counts rows for tables that are not asked
     for. With `all_in_order` the pairs are every row once, in order."""
 
     rows: Ints
     labels: Numbers
-    names: list[str]
+    destinations: list[Destination]
     unrouted: Ints
     refused: Ints
     elsewhere: int = 0
@@ -46,11 +47,11 @@ def widened(route: Route, keyed: UpsertTables | None) -> Route:
 def upsert_columns(
     routed: RoutedRows, columns: FieldColumns, keyed: UpsertTables, tombstones: Mask, route: Route
 ) -> RoutedRows:
-    """The pairs with those of deletes under names of their own, and with those of histories."""
+    """The pairs with deletes apart from rows, and with those of histories."""
     found = _with_histories(_with_deletes(routed, columns, keyed, tombstones), keyed)
     if not route.only_tables:
         return found
-    wanted = np.array([table_of(name) in route.only_tables for name in found.names], dtype=bool)
+    wanted = np.array([to.table in route.only_tables for to in found.destinations], dtype=bool)
     if wanted.all():
         return found
     kept = wanted[found.labels]
@@ -67,26 +68,26 @@ def upsert_columns(
 def _with_histories(routed: RoutedRows, keyed: UpsertTables) -> RoutedRows:
     """Each pair of a table with a history a second time, for the history; a row whose history cannot be written now goes
     nowhere, and is refused by itself."""
-    histories = [keyed.history_name(name) for name in routed.names]
+    histories = [keyed.history_of(to) for to in routed.destinations]
     if not any(histories):
         return routed
-    unwritable = np.array([name is not None and table_of(name) in keyed.refused for name in histories], dtype=bool)
+    unwritable = np.array([to is not None and to.table in keyed.refused for to in histories], dtype=bool)
     rows, labels, refused = routed.rows, routed.labels.astype(np.int64), routed.refused
     if unwritable.any():
         bad = np.unique(rows[unwritable[labels]])
         refused, kept = np.union1d(refused, bad), ~np.isin(rows, bad)
         rows, labels = rows[kept], labels[kept]
-    names, number = list(routed.names), np.full(len(routed.names), -1)
+    found, number = list(routed.destinations), np.full(len(routed.destinations), -1)
     for label, history in enumerate(histories):
         if history is not None and not unwritable[label]:
-            number[label] = len(names)
-            names.append(history)
+            number[label] = len(found)
+            found.append(history)
     also = number[labels] >= 0
     return replace(
         routed,
         rows=np.concatenate([rows, rows[also]]),
-        labels=np.concatenate([labels, number[labels[also]]]).astype(np.min_scalar_type(-len(names) - 1)),
-        names=names,
+        labels=np.concatenate([labels, number[labels[also]]]).astype(np.min_scalar_type(-len(found) - 1)),
+        destinations=found,
         refused=refused,
         all_in_order=False,
     )
@@ -97,14 +98,13 @@ def _with_deletes(routed: RoutedRows, columns: FieldColumns, keyed: UpsertTables
     deletes: Mask = np.zeros(len(routed.rows), dtype=bool)
     # 1 and True are equal, and are different conditions.
     by_field: dict[tuple[RouteCondition, type], Mask] = {}
-    by_tombstone = np.zeros(len(routed.names), dtype=bool)
-    for label, name in enumerate(routed.names):
-        condition = keyed.condition(name)
-        by_tombstone[label] = keyed.deletes_by_tombstone(name)
+    by_tombstone = np.zeros(len(routed.destinations), dtype=bool)
+    for label, to in enumerate(routed.destinations):
+        condition = keyed.condition(to.table)
+        by_tombstone[label] = keyed.deletes_by_tombstone(to.table)
         if condition is not None:
-            by_field.setdefault((condition, type(condition.equals)), np.zeros(len(routed.names), dtype=bool))[label] = (
-                True
-            )
+            none = np.zeros(len(routed.destinations), dtype=bool)
+            by_field.setdefault((condition, type(condition.equals)), none)[label] = True
     for (condition, _), labels in by_field.items():
         deletes |= labels[routed.labels] & columns.meets(condition)[routed.rows]
     deletes = np.where(gone, by_tombstone[routed.labels], deletes)
@@ -112,40 +112,44 @@ def _with_deletes(routed: RoutedRows, columns: FieldColumns, keyed: UpsertTables
     if not deletes.any() and kept.all():
         return routed
     rows, labels, deletes = routed.rows[kept], routed.labels[kept].astype(np.int64), deletes[kept]
-    names, number = list(routed.names), np.arange(len(routed.names))
+    found, number = list(routed.destinations), np.arange(len(routed.destinations))
     for label in np.unique(labels[deletes]).tolist():
-        number[label] = len(names)
-        names.append(deletes_of(names[label]))
+        number[label] = len(found)
+        found.append(deletes_of(found[label].table))
     labels = np.where(deletes, number[labels], labels)
     nowhere = len(np.setdiff1d(routed.rows, rows))
     return replace(
         routed,
         rows=rows,
-        labels=labels.astype(np.min_scalar_type(-len(names) - 1)),
-        names=names,
+        labels=labels.astype(np.min_scalar_type(-len(found) - 1)),
+        destinations=found,
         elsewhere=routed.elsewhere + nowhere,
         all_in_order=routed.all_in_order and bool(kept.all()),
     )
 
 
 def record_with_deletes(
-    names: list[str], record: dict[str, JsonValue], keyed: UpsertTables | None, is_tombstone: bool, insensitive: bool
-) -> list[str]:
-    """The names under which one record goes to its tables and to their histories; a record without a value goes only
-    where it deletes. Raises RecordFailure."""
+    destinations: list[Destination],
+    record: dict[str, JsonValue],
+    keyed: UpsertTables | None,
+    is_tombstone: bool,
+    insensitive: bool,
+) -> list[Destination]:
+    """Where one record goes in its tables and in their histories; a record without a value goes only where it deletes.
+    Raises RecordFailure."""
     if keyed is None:
-        return names
+        return destinations
     found = []
-    for name in names:
-        condition = keyed.condition(name)
+    for to in destinations:
+        condition = keyed.condition(to.table)
         if is_tombstone:
-            deletes = keyed.deletes_by_tombstone(name)
+            deletes = keyed.deletes_by_tombstone(to.table)
         else:
             deletes = condition is not None and matches(condition, value_at(record, condition.field or "", insensitive))
         if deletes or not is_tombstone:
-            found.append(deletes_of(name) if deletes else name)
-    histories = [history for name in found if (history := keyed.history_name(name)) is not None]
-    for history in map(table_of, histories):
-        if history in keyed.refused:
-            raise not_now(history, keyed.refused[history])
+            found.append(deletes_of(to.table) if deletes else to)
+    histories = [history for to in found if (history := keyed.history_of(to)) is not None]
+    for history in histories:
+        if history.table in keyed.refused:
+            raise not_now(history.table, keyed.refused[history.table])
     return found + histories

@@ -229,11 +229,12 @@ def _placed(
 
 def _kinds(state: BlockState, schema: pa.Schema) -> dict[str, ObservedType]:
     """What the columns ask for; a declared field that SQL left as it was keeps its declared type."""
-    hints = state.hints(state.insensitive)
-    declared = {fold(f.name, state.insensitive): f.type for f in declared_schema(state.plan)} if hints else {}
+    tables = state.tables
+    hints = tables.hints(tables.insensitive)
+    declared = {fold(f.name, tables.insensitive): f.type for f in declared_schema(state.plan)} if hints else {}
     kinds: dict[str, ObservedType] = {}
     for field in schema:
-        folded = fold(field.name, state.insensitive)
+        folded = fold(field.name, tables.insensitive)
         if folded in hints and declared.get(folded) == field.type:
             kinds[field.name] = declared_type(hints[folded].type)
         else:

@@ -1,5 +1,4 @@
-"""The state of one block while it is processed: rows found so far, records still to be judged alone, needs and
-failures.
+"""The state of one block while it is processed: records still to be judged alone, failures, and its rows and needs.
 
 In: what the steps of framework.record.process find. Out: the BlockResult. Keeps invariant 8: every record ends in
 exactly one of written, dead-lettered and dropped, and is in all its tables or in none.
@@ -8,79 +7,30 @@ exactly one of written, dead-lettered and dropped, and is in all its tables or i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
-from operator import itemgetter
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from framework.config.names.metadata import HISTORY, OPERATION, metadata_column
-from framework.config.spec import ErrorPolicy, FieldHint, NameCase, RouteMode, TablePolicy
+from framework.config.names.metadata import OPERATION, metadata_column
+from framework.config.spec import ErrorPolicy, RouteMode
 from framework.errors import AccountingError
 from framework.plan.model import Plan
 from framework.record.arrays import Ints, Mask
-from framework.record.convert.nested import fold
+from framework.record.destination import Destination, deletes_of, rows_of
 from framework.record.failure import RecordFailure
-from framework.record.fit.infer_types import (
-    NO_KEYS,
-    apply_hints,
-    merge_fields,
-    observe_records,
-    settle_fields,
-)
-from framework.record.fit.table_shape import TableShape, table_shape
 from framework.record.gaps import REMEDY
-from framework.record.model import (
-    AlikeRows,
-    BlockResult,
-    ColumnDetail,
-    ObservedType,
-    RecordBlock,
-    TableNeed,
-    TableTarget,
-    UpsertRows,
-)
-from framework.record.routing.route import routing_fields
-from framework.record.rows.dictionary_text import together
+from framework.record.model import BlockResult, RecordBlock, TableTarget, UpsertRows
+from framework.record.state.block_needs import BlockNeeds
+from framework.record.state.block_rows import BlockRows
+from framework.record.state.block_tables import BlockTables
 from framework.record.state.metadata_values import MetadataValues
-from framework.record.state.partition_bounds import least_values
-from framework.record.upsert.key_types import KeyPaths, key_paths
-from framework.record.upsert.rows import as_changes, no_value, without_value
-from framework.record.upsert.tables import (
-    absent_columns,
-    deletes_of,
-    is_deletes,
-    needed_columns,
-    operation_of,
-    table_of,
-    upsert_tables,
-)
+from framework.record.upsert.rows import Placed, as_changes, no_value
+from framework.record.upsert.tables import absent_columns
 from framework.record.value_buffer import with_value
-from framework.table.columns.details import merge_details
-from framework.table.policy.answers import Act
-from framework.table.policy.delete_policy import delete_policy
-from framework.table.policy.metadata_columns import metadata_columns, own_fields, spellings
-from framework.table.policy.rules import TableRules, rules_of
-from framework.table.schema.observed import observed_columns
-from framework.table.schema.types import NANOSECONDS_SINCE, format_version, known_part, without_nanoseconds
 
-_T = TypeVar("_T")
 _NONE: Ints = np.empty(0, np.int64)
 _NO_MATCH = RecordFailure("route", "FLOE-D201", "no rule of routes matches the record")
-
-
-@dataclass(frozen=True)
-class _Ask:
-    """What the record at a place asks of a table."""
-
-    at: int
-    fields: Mapping[str, ObservedType]
-    hinted: bool = True
-    details: Mapping[str, ColumnDetail] | None = None
-    others: Sequence[int] = ()  # places of further records that ask for the same
 
 
 class BlockState:
@@ -88,8 +38,7 @@ class BlockState:
 
     `values` are the bytes that are parsed: those of the block, or what its wire format or envelope holds. With `encode`
     text may be given as dictionaries (framework.record.rows.dictionary_text); with `scatter` rows of tables that are
-    alike may be given unsorted. Where tables are upserted (`keyed`), `tables` and `shapes` have their second
-    targets too.
+    alike may be given unsorted. `tables` answers what the steps ask; they report rows to `rows` and needs to `needs`.
     """
 
     def __init__(
@@ -105,37 +54,15 @@ class BlockState:
         self.scatter = scatter
         self.values: Sequence[bytes | None] = block.values
         self.plan = plan
-        self.keyed = upsert_tables(plan, tables)
-        self.histories = {} if self.keyed is None else {own: of for of, own in self.keyed.histories.items()}
-        """By history the table whose changes it has."""
-        if self.keyed is not None:
-            tables = {**tables, **self.keyed.targets}
-        self.tables = tables
-        self.shapes: dict[str, TableShape] = {
-            name: table_shape(target, plan.decode.hints, self.metadata_names(name)) for name, target in tables.items()
-        }
-        self._least = {name: found for name, target in tables.items() if (found := least_values(target))}
-        self.insensitive = plan.write.tables.defaults.case is NameCase.INSENSITIVE
-        self.any_insensitive = self.insensitive or any(shape.insensitive for shape in self.shapes.values())
+        self.tables = BlockTables(plan, tables)
+        self.needs = BlockNeeds(self.tables)
+        self.rows = BlockRows(self.tables)
         self.alone: set[int] = set()
-        self._rows: dict[str, list[tuple[Ints, pa.Table]]] = {}
-        self._alike: list[tuple[Ints, AlikeRows]] = []
-        self._showing: dict[str, list[int]] = {}
-        self._asked: dict[str, list[_Ask]] = {}
-        self._needs: dict[str, dict[str, ObservedType]] = {}
-        self._optional: dict[str, set[tuple[str, ...]]] = {}
         self._failed: list[int] = []
         self._result = BlockResult()
-        self._details: dict[str, dict[str, ColumnDetail]] = {}
-        self._rules: dict[str, TableRules] = {}
-        self._without_table: dict[str, Ints] = {}  # what records of keys are for, by table that must be created
-        self._lacking_metadata: dict[str, dict[str, ObservedType]] = {}
-        self._own_columns: dict[str, dict[str, ObservedType]] = {}
-        named = plan.decode.metadata_columns
-        also = HISTORY if self.histories else ()
-        self._metadata = MetadataValues(block, (*named, *(name for name in also if name not in named)))
+        self._metadata = MetadataValues(block, self.tables.all_metadata)
 
-    # ---- what the steps report -----------------------------------------------------------------------------------
+    # ---- what becomes of records that are no row -----------------------------------------------------------------
 
     def drop(self, records: int) -> None:
         """Records that a rule drops: tombstones, unrouted ones where `unrouted` says so."""
@@ -144,6 +71,11 @@ class BlockState:
     def judge_alone(self, positions: Iterable[int]) -> None:
         """These records are decided one by one at the end; rows they already have elsewhere are taken back."""
         self.alone.update(positions)
+
+    def take_back_alone(self) -> None:
+        """Rows of records that are judged alone leave every table they were put in."""
+        if self.alone and (self.plan.route.mode is RouteMode.ALL_MATCH or self.tables.histories):
+            self.rows.take_back(self.alone)
 
     def unrouted(self, positions: Iterable[int]) -> None:
         for position in positions:
@@ -165,170 +97,13 @@ class BlockState:
         if policy is ErrorPolicy.FAIL and (self._result.failure is None or letter.offset < self._result.failure.offset):
             self._result.failure = letter
 
-    def add_rows(self, table: str, positions: Ints, rows: pa.Table) -> None:
-        if len(positions):
-            self._rows.setdefault(table, []).append((positions, rows))
+    # ---- what the steps ask of the block -------------------------------------------------------------------------
 
-    def add_alike(self, positions: Ints, alike: AlikeRows) -> None:
-        """Rows of several tables, the positions in order."""
-        if len(positions):
-            self._alike.append((positions, alike))
-
-    def need(
-        self,
-        table: str,
-        fields: Mapping[str, ObservedType],
-        at: int,
-        hinted: bool = True,
-        details: Mapping[str, ColumnDetail] | None = None,
-        others: Sequence[int] = (),
-    ) -> None:
-        """The table must gain these fields, or be created with them, for the record at this place, the first of those
-        that ask for them; `hinted` puts declared types in their places. A delete asks for its key alone."""
-        fields = self._of_key(table, fields) if is_deletes(table) else fields
-        self._asked.setdefault(table_of(table), []).append(_Ask(at, fields, hinted, details, others))
-
-    def need_metadata(self, table: str, at: int) -> None:
-        """The table must gain the metadata columns that it has not, where it may, for the record at this place."""
-        if lacking := self.lacking_metadata(table):
-            self.need(table, lacking, at)
-
-    def need_shown(self, table: str, positions: Iterable[int]) -> None:
-        """The table must gain what these records show and it has not, or be created with it. A record that is judged
-        alone asks for itself, or is refused and then asks for nothing."""
-        name = table if is_deletes(table) else table_of(table)
-        self._showing.setdefault(name, []).extend(positions)
-
-    def _settle_needs(self) -> None:
-        """Records are looked at in order, whichever way each of them went: the first kind that is seen decides, and
-        neither it nor the order of columns may depend on the way."""
-        for table in dict.fromkeys((*map(table_of, self._showing), *self._asked)):
-            shown = self._shown(table)
-            deleting = self._shown(deletes_of(table))
-            found = np.sort(np.concatenate([shown, deleting]))
-            asked = sorted(self._asked.get(table, []), key=lambda each: each.at)
-            ends = np.searchsorted(found, [ask.at for ask in asked]).tolist()
-            begin = 0
-            for end, ask in zip(ends, asked, strict=True):
-                self._add_all_shown(table, found[begin:end], deleting)
-                self._add_need(table, ask)
-                begin = end
-            self._add_all_shown(table, found[begin:], deleting)
-            if table not in self.tables and self._follows_key(table):
-                reported = [np.array([ask.at, *ask.others], np.int64) for ask in asked]
-                self._without_table[table] = np.unique(np.concatenate([found, *reported])).astype(np.int64)
-
-    def _shown(self, name: str) -> Ints:
-        """The records that show a table what to be, without those that are judged alone."""
-        if name not in self._showing:
-            return _NONE
-        return np.setdiff1d(np.array(self._showing[name], np.int64), list(self.alone)).astype(np.int64)
-
-    def _add_all_shown(self, table: str, positions: Ints, deleting: Ints) -> None:
-        if not len(deleting):
-            self._add_shown(table, positions.tolist())
-            return
-        for is_delete, run in groupby(
-            zip(positions.tolist(), np.isin(positions, deleting).tolist(), strict=True), itemgetter(1)
-        ):
-            self._add_shown(deletes_of(table) if is_delete else table, [position for position, _ in run])
-
-    def _add_shown(self, name: str, positions: list[int]) -> None:
-        if not positions:
-            return
-        table = table_of(name)
-        fields = observe_records([self.values[i] or b"" for i in positions], self.made_by(table))
-        if table in self.tables:
-            fields = self.shapes[table].lacking(fields, self.policy(table)).fields
-        fields = self.own_fields(fields, table)
-        fields = self._of_key(table, fields) if is_deletes(name) else fields
-        if fields or table not in self.tables:
-            self._add_need(table, _Ask(positions[0], fields))
-
-    def made_by(self, table: str) -> KeyPaths:
-        """What of a new table's columns cannot be of any type."""
-        return NO_KEYS if table in self.tables else key_paths(self.plan.write.tables.policy_for(table_of(table)))
-
-    def _of_key(self, table: str, fields: Mapping[str, ObservedType]) -> dict[str, ObservedType]:
-        return {name: fields[name] for name in fields if needed_columns([name], self.policy(table))}
-
-    def _add_need(self, table: str, ask: _Ask) -> None:
-        if ask.details is not None:
-            known = self._details.get(table)
-            self._details[table] = dict(ask.details) if known is None else merge_details(known, ask.details)
-        insensitive = self.policy(table).case is NameCase.INSENSITIVE
-        wanted = self._needs.setdefault(table, {})
-        current = self._columns_of_current(table)
-        if not wanted and table not in self.tables:
-            wanted.update(current.values())
-        spelled = {fold(name, insensitive): name for name in wanted}
-        hints = self.hints(insensitive) if ask.hinted else {}
-        counted = self._counts_nanoseconds(table)
-        for name, kind in settle_fields(apply_hints(ask.fields, hints, insensitive), self.policy(table)).items():
-            _, kind = current.get(fold(name, insensitive), (name, kind))
-            kind = kind if counted else without_nanoseconds(kind)
-            merge_fields(wanted, {spelled.setdefault(fold(name, insensitive), name): kind})
-
-    def _columns_of_current(self, history: str) -> dict[str, tuple[str, ObservedType]]:
-        """By folded name the columns that the table has whose history this is: the history has them alike. A wider one of
-        its own stays as it is."""
-        current = self.tables.get(self.histories.get(history, ""))
-        if current is None:
-            return {}
-        insensitive = self.policy(history).case is NameCase.INSENSITIVE
-        present = self.shapes[history].names if history in self.shapes else frozenset[str]()
-        columns = self.own_fields(observed_columns(current.schema_json), history).items()
-        folded = ((fold(name, insensitive), name, kind) for name, kind in columns)
-        return {key: (name, kind) for key, name, kind in folded if key not in present}
-
-    def relax(self, table: str, columns: Iterable[tuple[str, ...]]) -> None:
-        """These columns of the table must become optional."""
-        table = table_of(table)
-        self._needs.setdefault(table, {})
-        self._optional.setdefault(table, set()).update(columns)
-
-    def _counts_nanoseconds(self, table: str) -> bool:
-        """Whether the table may have columns of nanoseconds."""
-        target = self.tables.get(table)
-        version = target.format_version if target else format_version(self.policy(table).create.properties)
-        return version >= NANOSECONDS_SINCE
-
-    # ---- what the steps ask --------------------------------------------------------------------------------------
-
-    def rules(self, table: str) -> TableRules:
-        """What becomes of records for which the table lacks something."""
-        found = self._rules.get(table)
-        if found is None:
-            target = self.tables.get(table)
-            found = rules_of(target) if target else TableRules(self._policy_of_new(table))
-            self._rules[table] = found
-        return found
-
-    def policy(self, table: str) -> TablePolicy:
-        return self.rules(table).policy
-
-    def _policy_of_new(self, name: str) -> TablePolicy:
-        policy = self.plan.write.tables.policy_for(table_of(name))
-        return delete_policy(policy) if is_deletes(name) else policy
-
-    def _follows_key(self, name: str) -> bool:
-        return self.keyed is not None and self.policy(table_of(name)).write.is_upsert
-
-    def gives_unsorted(self, names: Iterable[str]) -> bool:
+    def gives_unsorted(self, destinations: Iterable[Destination]) -> bool:
         """Whether rows of these tables may be given unsorted: those of a key are distinguished from deletes, and some have
         values that no partition takes."""
-        return self.scatter and not any(self._follows_key(name) or name in self._least for name in names)
-
-    @cached_property
-    def routing_paths(self) -> frozenset[str]:
-        """The dotted paths that tell where a record goes, and whether it deletes there."""
-        paths = routing_fields(self.plan.route)
-        return paths if self.keyed is None else paths | self.keyed.fields
-
-    @cached_property
-    def takes_tombstones(self) -> bool:
-        """Whether records without a value may delete; where they may not they are dropped."""
-        return self.keyed is not None and self.keyed.takes_tombstones
+        tables = self.tables
+        return self.scatter and not any(tables.is_upsert(to) or to in tables.least for to in destinations)
 
     @cached_property
     def tombstones(self) -> Mask:
@@ -337,39 +112,10 @@ class BlockState:
         gone[with_value(self.block.values)] = False
         return gone
 
-    def hints(self, insensitive: bool) -> dict[str, FieldHint]:
-        return {fold(hint.path, insensitive): hint for hint in self.plan.decode.hints}
-
-    def metadata_names(self, table: str) -> tuple[str, ...]:
-        """Kafka's names of the columns that floe fills itself."""
-        is_history = bool(self.histories) and table_of(table) in self.histories
-        return self.plan.metadata_columns_of(table_of(table)) if is_history else self.plan.decode.metadata_columns
-
-    def metadata_columns(self, table: str) -> dict[str, ObservedType]:
-        """The columns floe fills itself, with their types."""
-        found = self._own_columns.get(table)
-        if found is None:
-            found = self._own_columns[table] = metadata_columns(self.metadata_names(table))
-        return found
-
-    def own_fields(self, fields: dict[str, _T], table: str) -> dict[str, _T]:
-        """A record's fields without those that are named like floe's metadata columns of the table."""
-        return own_fields(fields, spellings(self.metadata_columns(table)))
-
-    def lacking_metadata(self, table: str) -> dict[str, ObservedType]:
-        """Metadata columns that were asked for and that the table has not, where the policy lets it gain them."""
-        found = self._lacking_metadata.get(table)
-        if found is None:
-            may_gain = self.rules(table).missing_metadata_column().act is Act.CHANGE
-            wanted = self.metadata_columns(table).items() if may_gain else ()
-            found = {name: kind for name, kind in wanted if not self.shapes[table].has_column(name)}
-            self._lacking_metadata[table] = found
-        return found
-
-    def metadata(self, positions: Ints, name: str) -> dict[str, pa.Array]:
+    def metadata(self, positions: Ints, to: Destination) -> dict[str, pa.Array]:
         """The values of the metadata columns of a target for these records, by Kafka's name of the field."""
-        found = self._metadata.at(positions, self.metadata_names(name))
-        if operation := operation_of(name):
+        found = self._metadata.at(positions, self.tables.metadata_names(to))
+        if operation := to.in_history:
             found[OPERATION] = pa.repeat(pa.scalar(operation), len(positions))
         return found
 
@@ -382,36 +128,72 @@ class BlockState:
 
     def routing_metadata(self, positions: Ints) -> dict[str, pa.Array]:
         """The metadata columns that rules look at, by the column's name."""
-        arrays = self._metadata.at(positions, self._routing_names)
-        return {metadata_column(name): arrays[name] for name in self._routing_names}
-
-    @cached_property
-    def _routing_names(self) -> list[str]:
-        roots = {fold(path.split(".")[0], self.insensitive) for path in self.routing_paths}
-        names = self.plan.decode.metadata_columns
-        return [name for name in names if fold(metadata_column(name), self.insensitive) in roots]
+        arrays = self._metadata.at(positions, self.tables.routing_metadata)
+        return {metadata_column(name): array for name, array in arrays.items()}
 
     # ---- the end ---------------------------------------------------------------------------------------------------
 
-    def take_back_alone(self) -> None:
-        """Rows of records that are judged alone leave every table they were put in."""
-        if not self.alone or not (self.plan.route.mode is RouteMode.ALL_MATCH or self.histories):
-            return
-        self._take_back(np.fromiter(self.alone, dtype=np.int64))
+    def result(self) -> BlockResult:
+        self.needs.settle(self.values, self.alone)
+        if self.tables.keyed is not None:
+            self._refuse(self.rows.without_key() | self._of_tables_without_key())
+        if self.tables.least:
+            self._refuse(self.rows.without_partition())
+        result = self._result
+        places: list[Ints] = [_NONE]
+        if (unsorted := self.rows.unsorted()) is not None and not self.needs:
+            positions, alike = unsorted
+            self._check_once(positions, "in tables that are alike")
+            result.alike = [alike]
+            places.append(positions)
+        else:
+            changes: dict[str, dict[bool, Placed]] = {}
+            for to, positions, rows in self.rows.by_table(self.needs):
+                self._check_once(positions, f"in {to.table}")
+                if self.tables.is_upsert(to):
+                    changes.setdefault(to.table, {})[to.is_delete] = positions, rows
+                else:
+                    result.rows[to.table] = rows
+                places.append(positions)
+            result.keyed = {table: self._changes(table, found) for table, found in changes.items()}
+        written = np.zeros(len(self.block), dtype=bool)
+        written[np.concatenate(places)] = True
+        result.written = int(written.sum())
+        failed = np.sort(np.array(self._failed, np.int64))
+        self._check_once(failed, "among the failures")
+        if written[failed].any():
+            raise self._unsound(int(failed[written[failed]][0]), "both written and a failure")
+        result.dead_letters.sort(key=lambda letter: letter.offset)
+        result.needs = self.needs.by_table()
+        return result
 
-    def _take_back(self, gone: Ints) -> None:
-        for table, found in self._rows.items():
-            kept = []
-            for positions, rows in found:
-                keep = ~np.isin(positions, gone)
-                kept.append((positions, rows) if keep.all() else (positions[keep], rows.filter(pa.array(keep))))
-            self._rows[table] = kept
+    def _of_tables_without_key(self) -> dict[int, RecordFailure]:
+        """The records of new upsert tables of which none has a key: such a table could not be made."""
+        failures: dict[int, RecordFailure] = {}
+        for table, waiting in sorted(self.needs.without_table.items()):
+            policy = self.tables.policy(rows_of(table))
+            declared = [hint.path.split(".")[0] for hint in self.plan.hints_of_tables]
+            filled = self.tables.metadata_columns(rows_of(table))
+            if absent := absent_columns([*self.needs.seen(table), *declared, *filled], policy):
+                self.needs.withdraw(table)
+                for position in waiting.tolist():
+                    failures.setdefault(position, no_value(absent[0], table, policy))
+        return failures
 
-    def _split_alike(self) -> None:
-        """Some of these tables have other rows, too, or change first: theirs are looked at table by table."""
-        for positions, alike in self._alike:
-            for name, places, rows in alike.split():
-                self.add_rows(name, positions[places], rows)
+    def _refuse(self, failures: Mapping[int, RecordFailure]) -> None:
+        """These records leave every table that they were put in."""
+        for position in sorted(failures.keys() - set(self._failed)):
+            self.fail(position, failures[position])
+        if failures:
+            self.rows.refuse(failures)
+
+    def _changes(self, table: str, found: Mapping[bool, Placed]) -> UpsertRows:
+        """`found` are a table's upserts (False) and deletes (True)."""
+        shapes = self.tables.shapes
+        upserts = found.get(False) or (_NONE, shapes[rows_of(table)].schema.empty_table())
+        deletes = found.get(True) or (_NONE, shapes[deletes_of(table)].schema.empty_table())
+        self._check_once(np.sort(np.concatenate([upserts[0], deletes[0]])), f"among the changes of {table}")
+        return as_changes(upserts, deletes, np.asarray(self.block.offsets, np.int64))
 
     def _check_once(self, positions: Ints, where: str) -> None:
         """Invariant 8: one record that is lost and one that comes twice are no sound sum."""
@@ -426,115 +208,3 @@ class BlockState:
         return AccountingError(
             f"the record at offset {block.offsets[position]} of {place} is {what}", place=place, remedy=REMEDY
         )
-
-    def _refuse_without_key(self) -> None:
-        """Records without a value for a key column, or for the one that orders them, leave every table that they were put
-        in."""
-        failures: dict[int, RecordFailure] = {}
-        for name, found in sorted(self._rows.items()):
-            if not self._follows_key(name):
-                continue
-            for positions, rows in found:
-                for column, missing in without_value(rows, self.policy(name)):
-                    for position in positions[missing].tolist():
-                        failures.setdefault(position, no_value(column, table_of(name), self.policy(table_of(name))))
-        for table, waiting in sorted(self._without_table.items()):
-            policy = self.policy(table)
-            seen = [name for name, kind in self._needs[table].items() if known_part(kind) is not None]
-            declared = [hint.path.split(".")[0] for hint in self.plan.hints_of_tables]
-            absent = absent_columns([*seen, *declared, *self.metadata_columns(table)], policy)
-            if absent:
-                # None of its records has a key: such a table could not be made.
-                del self._needs[table]
-                if self.keyed is not None:
-                    self._needs.pop(self.keyed.histories.get(table, ""), None)
-                for position in waiting.tolist():
-                    failures.setdefault(position, no_value(absent[0], table, policy))
-        self._refuse(failures)
-
-    def _refuse_without_partition(self) -> None:
-        """Records with a value of which no partition can be made leave every table that they were put in."""
-        failures: dict[int, RecordFailure] = {}
-        for name, bounds in sorted(self._least.items()):
-            for positions, rows in self._rows.get(name, ()):
-                for bound in bounds:
-                    if (found := bound.below(rows)) is not None:
-                        for row in np.flatnonzero(found[0]).tolist():
-                            failures.setdefault(int(positions[row]), bound.failure(found[1][row].as_py()))
-        self._refuse(failures)
-
-    def _refuse(self, failures: Mapping[int, RecordFailure]) -> None:
-        for position in sorted(failures.keys() - set(self._failed)):
-            self.fail(position, failures[position])
-        if failures:
-            self._take_back(np.fromiter(failures, dtype=np.int64))
-            self._rows = {name: kept for name, found in self._rows.items() if (kept := [f for f in found if len(f[0])])}
-
-    def _changes(self, table: str, found: Mapping[bool, tuple[Ints, pa.Table]]) -> UpsertRows:
-        """`found` are a table's upserts (False) and deletes (True)."""
-        upserts = found.get(False) or (_NONE, self.shapes[table].schema.empty_table())
-        deletes = found.get(True) or (_NONE, self.shapes[deletes_of(table)].schema.empty_table())
-        self._check_once(np.sort(np.concatenate([upserts[0], deletes[0]])), f"among the changes of {table}")
-        return as_changes(upserts, deletes, np.asarray(self.block.offsets, np.int64))
-
-    def _rows_by_table(self) -> dict[str, list[tuple[Ints, pa.Table]]]:
-        """The rows with those of a history together, whatever their records did."""
-        if not self.histories:
-            return self._rows
-        found: dict[str, list[tuple[Ints, pa.Table]]] = {}
-        for name, rows in self._rows.items():
-            found.setdefault(name if is_deletes(name) else table_of(name), []).extend(rows)
-        return found
-
-    def result(self) -> BlockResult:
-        self._settle_needs()
-        if self.keyed is not None:
-            self._refuse_without_key()
-        if self._least:
-            self._refuse_without_partition()
-        result = self._result
-        places: list[Ints] = [np.empty(0, np.int64)]
-        if len(self._alike) == 1 and not self._rows and not self._needs:
-            positions, alike = self._alike[0]
-            self._check_once(positions, "in tables that are alike")
-            result.alike = [alike]
-            places.append(positions)
-        else:
-            self._split_alike()
-        changes: dict[str, dict[bool, tuple[Ints, pa.Table]]] = {}
-        for name, found in sorted(self._rows_by_table().items()):
-            table = table_of(name)
-            if table in self._needs:
-                continue
-            positions, rows = found[0]
-            if len(found) > 1:
-                positions = np.concatenate([p for p, _ in found])
-                rows = together([r for _, r in found])
-            if (positions[1:] < positions[:-1]).any():
-                order = np.argsort(positions, kind="stable")
-                positions, rows = positions[order], rows.take(pa.array(order))
-            self._check_once(positions, f"in {table}")
-            if self._follows_key(name):
-                changes.setdefault(table, {})[is_deletes(name)] = positions, rows
-            else:
-                result.rows[table] = rows
-            places.append(positions)
-        result.keyed = {table: self._changes(table, found) for table, found in changes.items()}
-        written = np.zeros(len(self.block), dtype=bool)
-        written[np.concatenate(places)] = True
-        result.written = int(written.sum())
-        failed = np.sort(np.array(self._failed, np.int64))
-        self._check_once(failed, "among the failures")
-        if written[failed].any():
-            raise self._unsound(int(failed[written[failed]][0]), "both written and a failure")
-        result.dead_letters.sort(key=lambda letter: letter.offset)
-        result.needs = {
-            table: TableNeed(
-                table,
-                tuple(fields.items()),
-                tuple(self._details.get(table, {}).items()),
-                frozenset(self._optional.get(table, ())),
-            )
-            for table, fields in sorted(self._needs.items())
-        }
-        return result

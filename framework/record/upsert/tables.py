@@ -2,9 +2,8 @@
 of them go as well.
 
 In: the plan and the tables of a block. Out: for each such table a second target, with the key columns and the one that
-orders records alone; for its history, where it has one, a target for each thing that a record does; and the names under
-which all of them travel. A record that deletes takes the same ways as any other, so its key is converted exactly as a
-row's is. Such names never leave `framework.record`: `table_of` gives the table's own.
+orders records alone, and for its history, where it has one, a target for each thing that a record does; all of them by
+their destinations. A record that deletes takes the same ways as any other, so its key is converted exactly as a row's is.
 """
 
 from __future__ import annotations
@@ -26,41 +25,12 @@ from framework.config.spec import (
 )
 from framework.plan.model import Plan
 from framework.record.convert.nested import fold
+from framework.record.destination import Destination, RecordOperation, deletes_of
 from framework.table.model import TableTarget
 from framework.table.policy.delete_policy import delete_policy
 from framework.table.schema.arrow import parse_schema
 
-# No table's name holds a NUL.
-_NUL = "\0"
-_DELETES = f"{_NUL}deletes"
-_HISTORY = f"{_NUL}history:"
-# What a record did to the row of its key, as its history says it. Whether a row was there, a record need not know.
-UPSERT, DELETE = "upsert", "delete"
 DEBEZIUM_DELETES = DeleteWhen("__op", "d")
-
-
-def deletes_of(table: str) -> str:
-    """The name under which deletes of a table travel."""
-    return table + _DELETES
-
-
-def is_deletes(name: str) -> bool:
-    return name.endswith(_DELETES)
-
-
-def table_of(name: str) -> str:
-    """The table of a name, whichever of its names it is."""
-    return name.partition(_NUL)[0]
-
-
-def in_history(table: str, operation: str) -> str:
-    """The name under which rows of a history travel that have this operation."""
-    return f"{table}{_HISTORY}{operation}"
-
-
-def operation_of(name: str) -> str:
-    """What the records did that travel under this name of a history; "" where it is none."""
-    return name.partition(_HISTORY)[2]
 
 
 def delete_when(write: WritePolicy, envelope: Envelope) -> DeleteWhen | None:
@@ -74,7 +44,7 @@ def delete_when(write: WritePolicy, envelope: Envelope) -> DeleteWhen | None:
 class UpsertTables:
     """
     Attributes:
-        targets: the second targets, by their names.
+        targets: the second targets.
         fields: the paths that tell whether a record deletes.
         takes_tombstones: whether a record without a value may delete.
         histories: by table that of its changes.
@@ -83,7 +53,7 @@ class UpsertTables:
 
     tables: TablesSpec
     envelope: Envelope
-    targets: Mapping[str, TableTarget]
+    targets: Mapping[Destination, TableTarget]
     fields: frozenset[str]
     takes_tombstones: bool
     histories: Mapping[str, str] = field(default_factory=dict)
@@ -99,10 +69,11 @@ class UpsertTables:
         said = self.delete_when(table)
         return None if said is None or said.field is None else RouteCondition(said.field, said.equals)
 
-    def history_name(self, name: str) -> str | None:
-        """The name under which a row or a delete goes to the history of its table as well; None where there is none."""
-        history = self.histories.get(table_of(name))
-        return None if history is None else in_history(history, DELETE if is_deletes(name) else UPSERT)
+    def history_of(self, to: Destination) -> Destination | None:
+        """Where in the history of its table a row or a delete goes as well; None where there is no history."""
+        history = self.histories.get(to.table)
+        operation = RecordOperation.LOG_DELETE if to.is_delete else RecordOperation.LOG_UPSERT
+        return None if history is None else Destination(history, operation)
 
     def deletes_by_tombstone(self, table: str) -> bool:
         said = self.delete_when(table)
@@ -125,8 +96,8 @@ def upsert_tables(plan: Plan, tables: Mapping[str, TableTarget]) -> UpsertTables
     histories = {spec.full_name(each.of): spec.full_name(each.table) for each in spec.histories}
     for history in histories.values():
         if history in tables:
-            for name in (in_history(history, operation) for operation in (UPSERT, DELETE)):
-                targets[name] = replace(tables[history], name=name)
+            for operation in (RecordOperation.LOG_UPSERT, RecordOperation.LOG_DELETE):
+                targets[Destination(history, operation)] = tables[history]
     refused = {name: why for name, why in plan.route.refused_tables if name in histories.values()}
     envelope = plan.decode.format.envelope
     said = [when for write in writes if (when := delete_when(write, envelope)) is not None]
@@ -170,7 +141,6 @@ def delete_target(target: TableTarget) -> TableTarget:
     """The second target of a table: its key columns, and the one that orders records, as they are."""
     return replace(
         target,
-        name=deletes_of(target.name),
         schema_json=_schema_of_deletes(target.schema_json, target.policy.write.needed, target.policy.case),
         policy=delete_policy(target.policy),
     )

@@ -10,47 +10,12 @@ from functools import lru_cache
 
 import pyarrow as pa
 from pyiceberg.schema import Schema
-from pyiceberg.types import (
-    BinaryType,
-    BooleanType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FixedType,
-    FloatType,
-    IcebergType,
-    IntegerType,
-    ListType,
-    LongType,
-    MapType,
-    NestedField,
-    StringType,
-    StructType,
-    TimestampNanoType,
-    TimestampType,
-    TimestamptzNanoType,
-    TimestamptzType,
-    TimeType,
-    UUIDType,
-)
+from pyiceberg.types import DecimalType, FixedType, IcebergType, ListType, MapType, NestedField, StructType
+
+from framework.table.schema.types import PLAIN_TYPES
 
 _FIELD_ID = b"PARQUET:field_id"
-_PLAIN: dict[type[IcebergType], pa.DataType] = {
-    BooleanType: pa.bool_(),
-    IntegerType: pa.int32(),
-    LongType: pa.int64(),
-    FloatType: pa.float32(),
-    DoubleType: pa.float64(),
-    DateType: pa.date32(),
-    TimeType: pa.time64("us"),
-    TimestampType: pa.timestamp("us"),
-    TimestamptzType: pa.timestamp("us", "UTC"),
-    TimestampNanoType: pa.timestamp("ns"),
-    TimestamptzNanoType: pa.timestamp("ns", "UTC"),
-    StringType: pa.string(),
-    BinaryType: pa.binary(),
-    UUIDType: pa.uuid(),
-}
+_PLAIN: dict[type[IcebergType], pa.DataType] = {type(kind): arrow for kind, arrow in PLAIN_TYPES.items()}
 
 
 @lru_cache(maxsize=4096)

@@ -11,7 +11,7 @@ most of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import pyarrow as pa
 from pyiceberg.types import (
@@ -48,25 +48,24 @@ _SETTLED = {WHOLE: "long", WHOLE_BEYOND_LONG: BIG_INTEGER}
 _IN_ONE_RECORD = ((WHOLE, "long", WHOLE_BEYOND_LONG, BIG_INTEGER, "double"),)
 NANOSECONDS_SINCE = 3  # the format version that brought timestamp_ns and timestamptz_ns
 
-_PLAIN: dict[str, PrimitiveType] = {
-    str(kind): kind
-    for kind in (
-        BooleanType(),
-        IntegerType(),
-        LongType(),
-        FloatType(),
-        DoubleType(),
-        DateType(),
-        TimeType(),
-        TimestampType(),
-        TimestamptzType(),
-        TimestampNanoType(),
-        TimestamptzNanoType(),
-        StringType(),
-        UUIDType(),
-        BinaryType(),
-    )
+# Iceberg's primitives that floe writes, but for those with a length, and the Arrow type of a file's column of each.
+PLAIN_TYPES: Mapping[PrimitiveType, pa.DataType] = {
+    BooleanType(): pa.bool_(),
+    IntegerType(): pa.int32(),
+    LongType(): pa.int64(),
+    FloatType(): pa.float32(),
+    DoubleType(): pa.float64(),
+    DateType(): pa.date32(),
+    TimeType(): pa.time64("us"),
+    TimestampType(): pa.timestamp("us"),
+    TimestamptzType(): pa.timestamp("us", "UTC"),
+    TimestampNanoType(): pa.timestamp("ns"),
+    TimestamptzNanoType(): pa.timestamp("ns", "UTC"),
+    StringType(): pa.string(),
+    UUIDType(): pa.uuid(),
+    BinaryType(): pa.binary(),
 }
+_BY_NAME = {str(kind): kind for kind in PLAIN_TYPES}
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 _FIXED = re.compile(r"fixed\[\s*(\d+)\s*\]")
 
@@ -78,8 +77,8 @@ def primitive_type(text: str) -> PrimitiveType:
         ValueError: no such type, or a decimal beyond 38 digits.
     """
     name = text.strip().lower()
-    if name in _PLAIN:
-        return _PLAIN[name]
+    if name in _BY_NAME:
+        return _BY_NAME[name]
     if found := _DECIMAL.fullmatch(name):
         precision, scale = int(found.group(1)), int(found.group(2))
         if not 1 <= precision <= 38 or scale > precision:
@@ -90,7 +89,7 @@ def primitive_type(text: str) -> PrimitiveType:
     if found := _FIXED.fullmatch(name):
         return FixedType(int(found.group(1)))
     raise ValueError(
-        f"{text!r} is not a primitive Iceberg type; these are: {', '.join(_PLAIN)}, decimal(p, s), fixed[n]"
+        f"{text!r} is not a primitive Iceberg type; these are: {', '.join(_BY_NAME)}, decimal(p, s), fixed[n]"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from framework.config.spec import (
 from framework.config.text import SourceText
 from framework.config.tree import parse, plain
 from framework.config.values.maintenance import MaintenancePolicy
+from framework.config.values.transforms import TRANSFORMS
 
 FORMATS = FormatChecker(formats=())
 FORMATS.checks("regex", raises=(re.error, OverflowError))(
@@ -263,3 +265,30 @@ def test_tests_of_templates_are_written_as_those_of_pipelines() -> None:
     assert {key: of_templates[key] for key in ("given", "input", "expect")} == {
         key: of_pipelines[key] for key in ("given", "input", "expect")
     }
+
+
+def _patterns(node: Any) -> Iterator[str]:
+    """The patterns in a schema that name a partition transform."""
+    if isinstance(node, dict):
+        if "bucket" in str(node.get("pattern", "")):
+            yield node["pattern"]
+        for inner in node.values():
+            yield from _patterns(inner)
+    elif isinstance(node, list):
+        for inner in node:
+            yield from _patterns(inner)
+
+
+@pytest.mark.parametrize("pattern", sorted(set(_patterns(published("pipeline")))))
+def test_the_schema_takes_each_partition_transform_and_no_other(pattern: str) -> None:
+    """A transform that floe learns must be in the patterns as well, with its number where it takes one."""
+    named = {name for words in re.findall(r"\(([a-z|]+)\)\\\(", pattern) for name in words.split("|")}
+    assert named == set(TRANSFORMS)
+    for name, transform in TRANSFORMS.items():
+        for text, is_right in (
+            (f"{name}(a.b)", not transform.counts),
+            (f"{name}(16, a.b)", bool(transform.counts)),
+            (f"{name}(a.b, 16)", bool(transform.counts)),
+            (f"{name}s(a.b)", False),
+        ):
+            assert bool(re.search(pattern, text)) is is_right, text

@@ -13,6 +13,7 @@ from framework.errors import AccountingError
 from framework.record.blocks import block as block_module
 from framework.record.blocks import landed_needs as shaping
 from framework.record.blocks.bisect_failures import MOST_RECORDS
+from framework.record.destination import rows_of
 from framework.record.formats.typed_rows import TypedRows
 from framework.record.model import BlockResult, TableNeed, TableTarget
 from framework.record.process import process_block, process_transformed
@@ -92,7 +93,9 @@ def test_a_record_that_raises_only_in_the_changed_table_is_a_dead_letter(monkeyp
     real = block_module.process_json
 
     def process(state, positions) -> None:  # type: ignore[no-untyped-def]
-        if state.shapes["ns.t"].has_column("new") and any(json.loads(state.values[p])["a"] == 3 for p in positions):
+        if state.tables.shapes[rows_of("ns.t")].has_column("new") and any(
+            json.loads(state.values[p])["a"] == 3 for p in positions
+        ):
             raise RecursionError("only now")
         real(state, positions)
 

@@ -86,11 +86,11 @@ def _encoded(records: RecordBlock, made: Plan, tables: Tables) -> BlockResult:
 def _alone(records: RecordBlock, made: Plan, tables: Tables) -> BlockResult:
     """As `process_block` does it, but every record is judged alone."""
     state = BlockState(records, made, tables)
-    read = read_json(records, made.decode, NO_SCHEMAS, state.takes_tombstones)
+    read = read_json(records, made.decode, NO_SCHEMAS, state.tables.takes_tombstones)
     state.values = read.values
     for position, failure in read.failures.items():
         state.fail(position, failure)
-    gone = state.tombstones if not state.takes_tombstones else [False] * len(records)
+    gone = state.tombstones if not state.tables.takes_tombstones else [False] * len(records)
     state.drop(int(sum(gone)))
     state.judge_alone(i for i in range(len(records)) if not gone[i] and i not in read.failures)
     judge(state)

@@ -28,6 +28,7 @@ from framework.config.spec import (
     WholeNumbers,
 )
 from framework.errors import AccountingError
+from framework.record.destination import rows_of
 from framework.record.failure import RecordFailure
 from framework.record.model import BlockResult
 from framework.record.process import process_block, records_in_block
@@ -539,7 +540,7 @@ def test_a_record_that_is_in_a_table_twice_is_refused(places: list[int]) -> None
     """Invariant 8: one record lost and another written twice are no sum that holds."""
     state = BlockState(block([{"a": 1}, {"a": 2}, {"a": 3}]), plan(), {})
     rows = pa.table({"a": pa.array(places)})
-    state.add_rows("ns.t", np.array(places), rows)
+    state.rows.add(rows_of("ns.t"), np.array(places), rows)
     with pytest.raises(AccountingError, match=r"in ns\.t more than once"):
         state.result()
 
@@ -547,7 +548,7 @@ def test_a_record_that_is_in_a_table_twice_is_refused(places: list[int]) -> None
 def test_a_record_that_is_written_and_failed_is_refused() -> None:
     """Invariant 8: a record is in exactly one of the counts, whatever their sum is."""
     state = BlockState(block([{"a": 1}, {"a": 2}]), plan(), {})
-    state.add_rows("ns.t", np.array([0]), pa.table({"a": pa.array([1])}))
+    state.rows.add(rows_of("ns.t"), np.array([0]), pa.table({"a": pa.array([1])}))
     state.fail(0, RecordFailure("convert", "FLOE-D301", "wrong"))
     with pytest.raises(AccountingError, match=r"offset 0 .* both written and a failure"):
         state.result()

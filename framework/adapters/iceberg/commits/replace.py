@@ -158,10 +158,7 @@ def _deleted_since(
     now = [live.by_path.get(old.path) for old in replacement.old]
     if not all(now):
         return None
-    same = [
-        file is not None and (file.vector, file.position_deletes) == (old.vector, old.position_deletes)
-        for old, file in zip(replacement.old, now, strict=True)
-    ]
+    same = [file is not None and file.has_deletes_of(old) for old, file in zip(replacement.old, now, strict=True)]
     if all(same):
         return {}
     deleted = []

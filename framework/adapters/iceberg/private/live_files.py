@@ -57,6 +57,21 @@ class LiveFile:
     vector: DeletionVector | None
     position_deletes: tuple[PositionDeletes, ...]
 
+    @property
+    def has_deletes(self) -> bool:
+        """Whether a row of it may be deleted."""
+        return self.vector is not None or bool(self.position_deletes)
+
+    @property
+    def deleted_rows(self) -> int:
+        """No less than the rows of it that are deleted: position delete files may name one twice, or those of others."""
+        vector, named = self.vector, sum(each.record_count for each in self.position_deletes)
+        return min(vector.cardinality if vector is not None else named, self.record_count)
+
+    def has_deletes_of(self, other: LiveFile) -> bool:
+        """Whether the same rows are deleted in both, which are one file in two snapshots."""
+        return (self.vector, self.position_deletes) == (other.vector, other.position_deletes)
+
 
 @dataclass(frozen=True)
 class LiveFiles:

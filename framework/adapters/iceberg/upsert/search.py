@@ -108,7 +108,7 @@ def _hits(
 
 def is_deleted(io: FileIO, file: LiveFile, positions: Ints) -> npt.NDArray[np.bool_]:
     """Which of the rows at these positions are deleted in the snapshot."""
-    if file.vector is None and not file.position_deletes:
+    if not file.has_deletes:
         return np.zeros(len(positions), np.bool_)
     return np.isin(positions, np.asarray(deleted_positions(io, file), np.int64))
 

@@ -1,0 +1,162 @@
+"""The tables that a block may go to: their targets and shapes, and what their policies say.
+
+In: the plan, and the tables as the task knows them. Out: answers, each found once for a block. Where tables are upserted
+(`keyed`), their second targets are among them. Nothing here changes with the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TypeVar
+
+from framework.config.names.metadata import HISTORY, metadata_column
+from framework.config.spec import FieldHint, NameCase, TablePolicy
+from framework.plan.model import Plan
+from framework.record.convert.nested import fold
+from framework.record.destination import Destination, rows_of
+from framework.record.fit.infer_types import NO_KEYS
+from framework.record.fit.table_shape import TableShape, table_shape
+from framework.record.model import ObservedType, TableTarget
+from framework.record.routing.route import routing_fields
+from framework.record.state.partition_bounds import least_values
+from framework.record.upsert.key_types import KeyPaths, key_paths
+from framework.record.upsert.tables import needed_columns, upsert_tables
+from framework.table.policy.answers import Act
+from framework.table.policy.delete_policy import delete_policy
+from framework.table.policy.metadata_columns import metadata_columns, own_fields, spellings
+from framework.table.policy.rules import TableRules, rules_of
+from framework.table.schema.observed import observed_columns
+from framework.table.schema.types import NANOSECONDS_SINCE, format_version
+
+_T = TypeVar("_T")
+
+
+class BlockTables:
+    """Tables that are not there yet have rules and a policy as well, and neither target nor shape."""
+
+    def __init__(self, plan: Plan, tables: Mapping[str, TableTarget]) -> None:
+        self._plan = plan
+        self.keyed = upsert_tables(plan, tables)
+        self.histories = {} if self.keyed is None else {own: of for of, own in self.keyed.histories.items()}
+        """By history the table whose changes it has."""
+        self.targets = {rows_of(name): target for name, target in tables.items()}
+        if self.keyed is not None:
+            self.targets |= self.keyed.targets
+        self.shapes: dict[Destination, TableShape] = {
+            to: table_shape(target, plan.decode.hints, self.metadata_names(to)) for to, target in self.targets.items()
+        }
+        self.least = {to: found for to, target in self.targets.items() if (found := least_values(target))}
+        self.insensitive = plan.write.tables.defaults.case is NameCase.INSENSITIVE
+        self.any_insensitive = self.insensitive or any(shape.insensitive for shape in self.shapes.values())
+        self._rules: dict[Destination, TableRules] = {}
+        self._lacking_metadata: dict[Destination, dict[str, ObservedType]] = {}
+        self._own_columns: dict[Destination, dict[str, ObservedType]] = {}
+
+    def rules(self, to: Destination) -> TableRules:
+        """What becomes of records for which the table lacks something."""
+        found = self._rules.get(to)
+        if found is None:
+            target = self.targets.get(to)
+            found = rules_of(target) if target else TableRules(self._policy_of_new(to))
+            self._rules[to] = found
+        return found
+
+    def policy(self, to: Destination) -> TablePolicy:
+        return self.rules(to).policy
+
+    def _policy_of_new(self, to: Destination) -> TablePolicy:
+        policy = self._plan.write.tables.policy_for(to.table)
+        return delete_policy(policy) if to.is_delete else policy
+
+    def is_upsert(self, to: Destination) -> bool:
+        """Whether what goes there is a change of a key."""
+        return self.keyed is not None and self.policy(rows_of(to.table)).write.is_upsert
+
+    def made_by(self, to: Destination) -> KeyPaths:
+        """What of a new table's columns cannot be of any type."""
+        return NO_KEYS if to in self.targets else key_paths(self._plan.write.tables.policy_for(to.table))
+
+    def of_key(self, to: Destination, fields: Mapping[str, ObservedType]) -> dict[str, ObservedType]:
+        """Of these fields those that a change of a key must have."""
+        return {name: fields[name] for name in fields if needed_columns([name], self.policy(to))}
+
+    def columns_of_current(self, history: Destination) -> dict[str, tuple[str, ObservedType]]:
+        """By folded name the columns that the table has whose history this is: the history has them alike. A wider one of
+        its own stays as it is."""
+        current = self.targets.get(rows_of(self.histories.get(history.table, "")))
+        if current is None:
+            return {}
+        insensitive = self.policy(history).case is NameCase.INSENSITIVE
+        present = self.shapes[history].names if history in self.shapes else frozenset[str]()
+        columns = self.own_fields(observed_columns(current.schema_json), history).items()
+        folded = ((fold(name, insensitive), name, kind) for name, kind in columns)
+        return {key: (name, kind) for key, name, kind in folded if key not in present}
+
+    def counts_nanoseconds(self, to: Destination) -> bool:
+        """Whether the table may have columns of nanoseconds."""
+        target = self.targets.get(to)
+        version = target.format_version if target else format_version(self.policy(to).create.properties)
+        return version >= NANOSECONDS_SINCE
+
+    # ---- what is asked of records --------------------------------------------------------------------------------
+
+    @cached_property
+    def routing_paths(self) -> frozenset[str]:
+        """The dotted paths that tell where a record goes, and whether it deletes there."""
+        paths = routing_fields(self._plan.route)
+        return paths if self.keyed is None else paths | self.keyed.fields
+
+    @cached_property
+    def routing_roots(self) -> frozenset[str]:
+        """The folded names of the top-level fields that these paths lead into."""
+        return frozenset(fold(path.split(".")[0], self.insensitive) for path in self.routing_paths)
+
+    @cached_property
+    def takes_tombstones(self) -> bool:
+        """Whether records without a value may delete; where they may not they are dropped."""
+        return self.keyed is not None and self.keyed.takes_tombstones
+
+    def hints(self, insensitive: bool) -> dict[str, FieldHint]:
+        return {fold(hint.path, insensitive): hint for hint in self._plan.decode.hints}
+
+    # ---- the columns that floe fills itself ----------------------------------------------------------------------
+
+    @property
+    def all_metadata(self) -> tuple[str, ...]:
+        """Kafka's names of those of all the tables."""
+        named = self._plan.decode.metadata_columns
+        also = HISTORY if self.histories else ()
+        return (*named, *(name for name in also if name not in named))
+
+    @cached_property
+    def routing_metadata(self) -> list[str]:
+        """Kafka's names of those that rules look at."""
+        names = self._plan.decode.metadata_columns
+        return [name for name in names if fold(metadata_column(name), self.insensitive) in self.routing_roots]
+
+    def metadata_names(self, to: Destination) -> tuple[str, ...]:
+        """Kafka's names of those of one table."""
+        is_history = to.table in self.histories
+        return self._plan.metadata_columns_of(to.table) if is_history else self._plan.decode.metadata_columns
+
+    def metadata_columns(self, to: Destination) -> dict[str, ObservedType]:
+        """Those of one table, with their types."""
+        found = self._own_columns.get(to)
+        if found is None:
+            found = self._own_columns[to] = metadata_columns(self.metadata_names(to))
+        return found
+
+    def own_fields(self, fields: dict[str, _T], to: Destination) -> dict[str, _T]:
+        """A record's fields without those that are named like floe's metadata columns of the table."""
+        return own_fields(fields, spellings(self.metadata_columns(to)))
+
+    def lacking_metadata(self, to: Destination) -> dict[str, ObservedType]:
+        """Metadata columns that were asked for and that the table has not, where the policy lets it gain them."""
+        found = self._lacking_metadata.get(to)
+        if found is None:
+            may_gain = self.rules(to).missing_metadata_column().act is Act.CHANGE
+            wanted = self.metadata_columns(to).items() if may_gain else ()
+            found = {name: kind for name, kind in wanted if not self.shapes[to].has_column(name)}
+            self._lacking_metadata[to] = found
+        return found
