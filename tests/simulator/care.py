@@ -46,12 +46,7 @@ class Care:
             return None
         text = loaded.properties.get(PROGRESS_PROPERTY)
         views = [view_of(table, loaded, topic_id) for topic_id in known_topics(text)]
-        behind = any(
-            view.progress is not None
-            and view.snapshot_control_offset is not None
-            and view.snapshot_control_offset < view.progress.control_offset
-            for view in views
-        )
+        behind = any(view.is_behind for view in views)
         owns = loaded.properties.get("gc.enabled", "true") != "false"
         return MaintainedTable(
             loaded.uuid, True, pipelines_of(text), behind, len(loaded.snapshots), 0, None, None, owns

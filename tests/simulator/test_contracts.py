@@ -189,8 +189,16 @@ class Both:
             assert parent == (None if snapshot.parent_id is None else ids[snapshot.parent_id]), happened
         view, real = self.lake.load_view(NAME, MAIN, TOPIC), self.real.view(NAME)
         assert view is not None
-        shown = (view.progress and view.progress.control_offset, view.snapshot_control_offset, view.unrecorded)
-        assert shown == (real.progress and real.progress.control_offset, real.snapshot_control_offset, real.unrecorded)
+        shown, theirs_shown = (
+            (
+                each.progress and each.progress.control_offset,
+                each.snapshot_control_offset,
+                each.unrecorded,
+                each.is_older,
+            )
+            for each in (view, real)
+        )
+        assert shown == theirs_shown
         facts, theirs = care.facts_of(mine), expiry.facts_of(metadata)
         assert [(ids[each.snapshot_id], each.control_topic_id, each.left_ms is None) for each in facts.snapshots] == [
             (each.snapshot_id, each.control_topic_id, each.left_ms is None) for each in theirs.snapshots

@@ -334,10 +334,7 @@ def _merged(listed: Sequence[ManifestFile], policy: ManifestsPolicy) -> int:
 
 
 def _is_behind(table: str, loaded: Table, topic_id: str) -> bool:
-    view = view_of(table, loaded.metadata, BRANCH, topic_id)
-    if view.progress is None or view.snapshot_control_offset is None:
-        return False
-    return view.snapshot_control_offset < view.progress.control_offset
+    return view_of(table, loaded.metadata, BRANCH, topic_id).is_behind
 
 
 def _other(loaded: Table) -> OtherMaintainer | None:

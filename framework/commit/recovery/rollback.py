@@ -123,7 +123,7 @@ def plan_rollback(facts: RollbackFacts, target: SnapshotFacts, replay: bool) -> 
         reached = 0
     recorded = facts.progress.control_offset if facts.progress is not None else 0
     # A rollback that nobody settled: the newest snapshot that floe made is on a line of its own.
-    unsettled = _head_offset(facts) < recorded
+    unsettled = _is_behind(facts, recorded)
     former, whole = _former_line(facts, recorded) if unsettled else ((), True)
     ids = {s.snapshot_id for s in kept}
     lost = [s for s in (*facts.ancestry[:at], *former) if s.recovery is None and s.snapshot_id not in ids]
@@ -177,12 +177,15 @@ def _former_line(facts: RollbackFacts, recorded: int) -> tuple[tuple[SnapshotFac
     return tuple(line), False
 
 
-def _head_offset(facts: RollbackFacts) -> int:
-    """What the head's line holds everything below, by its own word."""
-    for each in facts.ancestry:
-        if each.control_topic_id == facts.control_topic_id and each.control_offset is not None:
-            return each.control_offset
-    return 0
+def _is_behind(facts: RollbackFacts, recorded: int) -> bool:
+    """Whether the head's line lacks what the table records, by its own word. A record begins in a snapshot of its
+    control topic, also one of offset 0, which `floe rebase` makes: where the line has none, it was moved behind that."""
+    here = facts.control_topic_id
+    marks = [each.control_offset for each in facts.ancestry if each.control_topic_id == here]
+    newest = next((offset for offset in marks if offset is not None), None)
+    if newest is not None:
+        return newest < recorded
+    return recorded > 0 or facts.whole or any(each.control_topic_id == here for each in facts.beside)
 
 
 @dataclass(frozen=True)

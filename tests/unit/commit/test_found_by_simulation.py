@@ -8,6 +8,7 @@ import pytest
 
 from framework.commit.events.event_types import Accounting, SourceRange
 from framework.commit.file_ages import DAY_MS, ClockReading, earliest_ms
+from framework.commit.machine.effects import TableProgress
 from framework.commit.machine.progress.examine import rollback_commands
 from framework.commit.machine.reporting.blocked_remedies import blocked_remedy
 from framework.commit.offset_ranges import OffsetRanges
@@ -15,10 +16,12 @@ from framework.commit.offsets import PartitionFacts, first_position
 from framework.commit.recovery.held import HeldBy
 from framework.commit.recovery.missing import Gap, gaps_from, gaps_of, gaps_text
 from framework.commit.recovery.rebase import RebaseChoice, RebaseFacts, plan_rebase
+from framework.commit.recovery.rollback import RollbackFacts, SnapshotFacts, plan_rollback
 from framework.commit.recovery.settle_offsets import OffsetsOrigin, PartitionPlaces, PipelineOffsets, settle
 from framework.commit.recovery.table_replay import comes_by_itself, plan_replay
-from framework.errors import DataLossError, StateDisagreement
-from tests.protocol.build import written
+from framework.errors import DataLossError, StateDisagreement, TableBlocked
+from framework.recovery.recover_table import check_not_rolled_back
+from tests.protocol.build import view, written
 
 
 def test_two_topics_of_one_name_are_in_gaps_of_their_own() -> None:
@@ -107,3 +110,20 @@ def test_both_ways_to_settle_a_rollback_by_others_are_whole_commands() -> None:
     assert "`floe rollback --table db.t --to 7 --replay`" in said
     assert "`floe rollback --table db.t --to 7 --skip` gives them up" in said
     assert "--to 7 --replay --dry-run" in blocked_remedy("db.t", f"it was rolled back: x; {said}")
+
+
+def test_a_table_that_is_moved_behind_a_rebase_was_rolled_back() -> None:
+    """In a control topic that was made anew its record begins at offset 0, and 0 is what an older branch seems to hold."""
+    old = SnapshotFacts(1, None, 1, "append", 2, 4, "old")
+    lost = SnapshotFacts(2, 1, 2, "append", 3, 9, "old")
+    begun = SnapshotFacts(3, 2, 3, "append", 0, 0, "new", recovery="rebase", headed_at=2)
+    facts = RollbackFacts("db.t", "new", TableProgress("new", 0), (old,), (lost, begun), True)
+    assert not plan_rollback(facts, old, False).settled
+    with pytest.raises(StateDisagreement, match="snapshot 2 was made by another control topic"):
+        plan_rollback(facts, old, True)
+    sound = replace(facts, ancestry=(begun, lost, old), beside=())
+    assert plan_rollback(sound, begun, True).settled
+    moved = view(progress=TableProgress("new", 0), snapshot_control_offset=0, is_older=True)
+    with pytest.raises(TableBlocked, match="older than that record"):
+        check_not_rolled_back(moved)
+    check_not_rolled_back(replace(moved, is_older=False))
