@@ -73,7 +73,7 @@ def expire_all(lake: Lake, name: str, policy: MaintenancePolicy = POLICY) -> Non
         done = expire_once(name, care, policy, dry_run=False)
         assert done is not None
         care.remove(name, done.paths)
-        if not done.expiry.expired:
+        if done.is_last or not done.expiry.expired:
             return
     raise AssertionError("it never ends")
 

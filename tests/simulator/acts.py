@@ -218,6 +218,8 @@ def keeper_round(world: World, picks: Picks) -> None:
                 care.remove(name, went.paths)
                 expired = f"keeper {machine}: {went.expiry.expired} of {name} expire: {went.paths}"
                 world.say(partial(str, expired))
+                if went.is_last:
+                    break
             clear = name in places and not orphans.why_not(name, places, announced.control_topic_ids)
             if policy.orphans.enabled and clear:
                 age_ms = policy.orphans.older_than_ms

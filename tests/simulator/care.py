@@ -125,7 +125,7 @@ class Care:
                 continue
             paths = went_with(loaded, after, expiry)
             self._reach("snapshots expired")
-            return Expired(expiry, tuple(paths), len(after.snapshots))
+            return Expired(expiry, tuple(paths), len(after.snapshots), took_references(loaded, after))
         raise FloeError("it changed all the time", code="FLOE-R380", place=table, remedy="")
 
     def remove(self, table: str, paths: tuple[str, ...]) -> int:
@@ -177,6 +177,11 @@ def went_with(look: Metadata, after: Metadata, expiry: Expiry) -> list[str]:
     every = [expiring(each) for each in before.snapshots.values()]
     gone, stays = removed_files.gone_and_stays(every, after.snapshots.keys(), references, after.refs.keys())
     return removed_files.only_theirs(gone, stays, Files(before), ())
+
+
+def took_references(look: Metadata, after: Metadata) -> bool:
+    before = after.before
+    return before is None or after.uuid != look.uuid or not before.refs.keys() <= after.refs.keys()
 
 
 def expiring(snapshot: Snapshot) -> ExpiringSnapshot:

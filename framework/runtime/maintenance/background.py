@@ -227,6 +227,8 @@ class TableKeeper:
                 break
             expired += len(went.expiry.expired)
             removed += self._care.remove(name, went.paths)
+            if went.is_last:
+                break
         if expired:
             text = f"expired {counted(expired, 'snapshot')} of {name}: {counted(removed, 'file')} removed"
             self._say(LogLine(text, table=name))

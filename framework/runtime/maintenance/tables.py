@@ -198,7 +198,7 @@ def maintain_table(
             break
         say(f"{name}: {counted(expired, 'snapshot')} expired")
         removed += care.remove(name, done.paths)
-        if not goes_on():
+        if done.is_last or not goes_on():
             break
     orphans: tuple[str, ...] = ()
     if policy.orphans.enabled and not unclear and goes_on():
