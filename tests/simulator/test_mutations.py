@@ -275,6 +275,11 @@ def a_replay_leaves_no_trace(patch: Patch) -> None:
     patch.setattr(table_replay, "without_replay", without)
 
 
+def twins_of_an_hour_ago(patch: Patch) -> None:
+    """A copy that was registered since the tables were looked at is not seen before snapshots expire."""
+    patch.setattr(maintenance, "_is_registered_since", lambda name, tables, places: False)
+
+
 # Too rare for some hundred histories: mutation -> a seed that finds it.
 RARE: dict[Mutation, int] = {
     a_rebase_over_what_waits: 5_000_063,
@@ -284,6 +289,7 @@ RARE: dict[Mutation, int] = {
     no_number_for_what_comes_back: 5_008_531,
     more_expires_after_a_lost_tag: 6_002_395,
     a_replay_leaves_no_trace: 5_016_362,
+    twins_of_an_hour_ago: 5_003_436,
 }
 
 
