@@ -19,9 +19,16 @@ from framework.adapters.kafka.control.topic import check_control_topic
 from framework.commit.events.event_types import Acted, DataWritten
 from framework.commit.machine.effects import RecordedTable, RecoverTable
 from framework.commit.machine.progress.recorded import MISSING_PROPERTY, SUMMARY_RECOVERY
-from framework.commit.offset_ranges import OffsetRanges
+from framework.commit.offset_ranges import NO_OFFSETS, OffsetRanges
 from framework.commit.recovery.missing import Gap, gaps_of, gaps_text, lacking_after
-from framework.commit.recovery.rollback import Announcements, RollbackPlan, given_up_ranges, plan_rollback, target_of
+from framework.commit.recovery.rollback import (
+    Announcements,
+    RollbackPlan,
+    given_up_ranges,
+    plan_rollback,
+    target_of,
+    without_unclear,
+)
 from framework.errors import StateDisagreement, TableBlocked
 from framework.observe.liveness import exclusive, refuse_live
 from framework.plan.compile import group_id
@@ -76,7 +83,12 @@ def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay
     newest = max((*facts.beside, *facts.ancestry), key=lambda each: (each.timestamp_ms, each.headed_at))
     gaps = lacking_after(noted, given_up, read, held, format(newest.snapshot_id, "x")[-8:])
     # Where somebody moved the table to what it lacked, its list is wrong, and nothing else has to be done.
-    return replace(plan, gaps=gaps, settled=plan.settled and gaps == noted)
+    plan = replace(plan, gaps=gaps, settled=plan.settled and gaps == noted)
+    if plan.snapshot_id != plan.head_id:
+        return plan
+    unread = {each.gap_id: OffsetRanges.of(each.ranges) - read.get(each.gap_id, NO_OFFSETS) for each in gaps}
+    rows = {gap_id: at.catalog.rows_in(table, left.ranges) or 0 for gap_id, left in unread.items()}
+    return without_unclear(plan, rows)
 
 
 def replays_of(gaps: Iterable[Gap]) -> list[str]:

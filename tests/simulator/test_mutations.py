@@ -275,6 +275,11 @@ def a_replay_leaves_no_trace(patch: Patch) -> None:
     patch.setattr(table_replay, "without_replay", without)
 
 
+def a_list_out_of_line(patch: Patch) -> None:
+    """A list that names what the table holds stays as it is where the log no longer shows that."""
+    patch.setattr(rollback, "without_unclear", lambda plan, rows: plan)
+
+
 def twins_of_an_hour_ago(patch: Patch) -> None:
     """A copy that was registered since the tables were looked at is not seen before snapshots expire."""
     patch.setattr(maintenance, "_is_registered_since", lambda name, tables, places: False)
@@ -290,6 +295,7 @@ RARE: dict[Mutation, int] = {
     more_expires_after_a_lost_tag: 6_002_395,
     a_replay_leaves_no_trace: 5_016_362,
     twins_of_an_hour_ago: 5_003_436,
+    a_list_out_of_line: 5_008_534,
 }
 
 

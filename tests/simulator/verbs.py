@@ -133,7 +133,9 @@ def rolled_back(world: World, before: Metadata, after: Metadata, target: int, re
         # Rows that others added are in no announcement, which the plan says; all else comes back.
         truth.given_up = (truth.given_up | lost) & ~wanted
     else:
-        truth.given_up |= lost
+        # What the verb took off the table's list goes with it: nobody could tell which of it the table holds.
+        struck = world.lacking(before) & ~world.lacking(after) & truth.announced & ~snapshot.rows & ~truth.under_way
+        truth.given_up |= lost | struck
     if not replay:  # the plan names all that goes, and what came by the other log may still be wanted there
         truth.either |= others
         for each in lost_line:

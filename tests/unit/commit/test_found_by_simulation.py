@@ -20,7 +20,7 @@ from framework.commit.offsets import PartitionFacts, SafeOffset, decide_start, f
 from framework.commit.recovery.held import HeldBy
 from framework.commit.recovery.missing import Gap, gaps_from, gaps_of, gaps_text
 from framework.commit.recovery.rebase import RebaseChoice, RebaseFacts, plan_rebase
-from framework.commit.recovery.rollback import RollbackFacts, SnapshotFacts, plan_rollback
+from framework.commit.recovery.rollback import RollbackFacts, SnapshotFacts, plan_rollback, without_unclear
 from framework.commit.recovery.settle_offsets import OffsetsOrigin, PartitionPlaces, PipelineOffsets, settle
 from framework.commit.recovery.table_replay import comes_by_itself, plan_replay
 from framework.errors import DataLossError, StateDisagreement, TableBlocked
@@ -158,3 +158,19 @@ def test_a_partition_that_comes_back_says_nothing_of_what_was_read() -> None:
     assert draft.state.pipelines["p"].valid_through_ms == 300
     fold(draft, Read(1, replace(link, batch=8, ranges=both), 0, 0))
     assert draft.state.pipelines["p"].valid_through_ms == 500
+
+
+def test_a_list_that_nobody_can_bring_in_line_is_not_left_in_silence() -> None:
+    """Others moved the table to what it lacked, and retention removed the announcements: what they delete then would come
+    back with the next replay."""
+    here = SnapshotFacts(2, 1, 2, "append", 3, 9, "id")
+    facts = RollbackFacts("db.t", "id", TableProgress("id", 9), (here,), (), True)
+    gaps = (Gap("g", "p", (SourceRange("t", "id", 0, 4, 6),)), Gap("h", "p", (SourceRange("t", "id", 0, 8, 9),)))
+    plan = replace(plan_rollback(facts, here, True), noted=gaps, gaps=gaps)
+    assert plan.settled
+    assert without_unclear(plan, {"g": 0, "h": 0}) == plan
+    with pytest.raises(StateDisagreement, match="2 rows of what its own list says it lacks") as refused:
+        without_unclear(plan, {"g": 2, "h": 0})
+    assert "`floe rollback --table db.t --to 2 --skip`" in refused.value.remedy
+    skipped = without_unclear(replace(plan, replay=False), {"g": 2, "h": 0})
+    assert (skipped.gaps, skipped.unclear, skipped.settled) == (gaps[1:], gaps[:1], False)
