@@ -236,6 +236,12 @@ def view_of(name: str, metadata: Metadata, topic_id: str) -> ExaminedTable:
     )
 
 
+def seen_of(view: ExaminedTable) -> tuple[object, ...]:
+    """What a view shows of where the branch stands."""
+    progress = view.progress
+    return progress and progress.control_offset, view.snapshot_control_offset, view.unrecorded, view.is_older
+
+
 def mark_of(snapshot: Snapshot) -> tuple[str, int] | None:
     """The control topic and offset that a snapshot was made at; None where floe did not make it."""
     topic_id = snapshot.summary.get("floe.control-topic-id")

@@ -175,9 +175,7 @@ def move_branch(world: World, picks: Picks) -> None:
         return
     truth.either |= truth.given_up & metadata.snapshots[to].rows
     truth.given_up &= ~metadata.snapshots[to].rows
-    log = world.log_of_table(name, picks)
-    if not verbs.roll_back_to(world, name, to, replay, log) and replay:
-        verbs.roll_back_to(world, name, to, False, log)  # as the refusal says
+    verbs.settle_roll_back(world, name, to, replay, world.log_of_table(name, picks))
     if not any(world.is_behind(name, log) for log in world.logs):
         truth.unsettled = False
     world.settled_sideways(name)
