@@ -125,7 +125,9 @@ def _catch_up(world: World, name: str) -> None:
             if said not in world.refused:
                 world.refused.add(said)
                 world.say(lambda: said)  # noqa: B023
-            if (
+            if error.code == "FLOE-R320":  # a late request of the former control topic's was made after all
+                verbs.rebase_pipeline(world, name, False) or verbs.rebase_pipeline(world, name, True)
+            elif (
                 attempt == 0 and not verbs.settle_offsets(world, name, OffsetsOrigin.LOG, {}, True, False)
             ) or attempt == 1:
                 _begin_in_new_topics(world, name)
