@@ -86,7 +86,9 @@ def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay
     plan = replace(plan, gaps=gaps, settled=plan.settled and gaps == noted)
     if plan.snapshot_id != plan.head_id:
         return plan
-    unread = {each.gap_id: OffsetRanges.of(each.ranges) - read.get(each.gap_id, NO_OFFSETS) for each in gaps}
+    # What another control topic announced is brought in line by the verb with that topic.
+    own = [each for each in gaps if facts.progress is not None and each.pipeline in facts.progress.pipelines]
+    unread = {each.gap_id: OffsetRanges.of(each.ranges) - read.get(each.gap_id, NO_OFFSETS) for each in own}
     rows = {gap_id: at.catalog.rows_in(table, left.ranges) or 0 for gap_id, left in unread.items()}
     return without_unclear(plan, rows)
 
