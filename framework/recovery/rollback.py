@@ -8,6 +8,7 @@ table is live.
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -144,6 +145,8 @@ def perform_rollback(
         SetupError: a pipeline is live. StateDisagreement: the table has changed. FloeError: as `commit_recovery`.
     """
     control_topic_id = check_control_topic(KafkaAdmin(at.kafka), at.control_topic).topic_id
+    # Its own name: by that of an earlier rollback from the same head, a refused commit would be read back as made.
+    run = f"rollback-{plan.head_id:x}-{uuid.uuid4().hex[:8]}"
 
     def decide(found: RecordedTable) -> RecoverTable:
         progress = found.view.progress
@@ -156,7 +159,6 @@ def perform_rollback(
             )
         properties = {MISSING_PROPERTY: gaps_text(plan.gaps)} if plan.gaps != plan.noted else {}
         notes = {SUMMARY_RECOVERY: "rollback", "floe.rolled-back-from": str(plan.head_id)}
-        run = f"rollback-{plan.head_id:x}"
         return recover_table(found, progress, run, properties, notes, onto=plan.snapshot_id)
 
     with ExitStack() as stack:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -280,6 +281,11 @@ def a_list_out_of_line(patch: Patch) -> None:
     patch.setattr(rollback, "without_unclear", lambda plan, rows: plan)
 
 
+def one_name_for_two_rollbacks(patch: Patch) -> None:
+    """Two rollbacks from one head have one commit id."""
+    patch.setattr(rollback, "uuid", SimpleNamespace(uuid4=lambda: SimpleNamespace(hex="0" * 32)))
+
+
 def twins_of_an_hour_ago(patch: Patch) -> None:
     """A copy that was registered since the tables were looked at is not seen before snapshots expire."""
     patch.setattr(maintenance, "_is_registered_since", lambda name, tables, places: False)
@@ -296,6 +302,7 @@ RARE: dict[Mutation, int] = {
     a_replay_leaves_no_trace: 5_016_362,
     twins_of_an_hour_ago: 5_003_436,
     a_list_out_of_line: 5_008_534,
+    one_name_for_two_rollbacks: 9_505_944,
 }
 
 
