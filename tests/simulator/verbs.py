@@ -14,7 +14,7 @@ from framework.commit.events.event_types import SourceRange
 from framework.commit.offsets import PartitionKey
 from framework.commit.recovery.rebase import RebaseChoice, RebaseFacts, RebasePlan, plan_rebase
 from framework.commit.recovery.settle_offsets import OffsetsOrigin, PipelineOffsets, Settlement, settle
-from framework.errors import FloeError
+from framework.errors import FencedError, FloeError
 from framework.recovery import discard, rebase, rollback, source_offsets, table_replay
 from framework.recovery.discard import ControlPlace
 from framework.recovery.recover_table import untold
@@ -333,7 +333,11 @@ def rebase_pipeline(world: World, pipeline: str, from_start: bool, begin: bool =
             world.unrebased.discard(pipeline)
             return NOTHING
         world.reach("rebase decided")
-        rebase.perform_rebase(at, decide, expected, "floe rebase")
+        try:
+            rebase.perform_rebase(at, decide, expected, "floe rebase")
+        except FencedError:
+            world.unrebased.add(pipeline)  # some tables are, so the command is to be run again
+            raise
         world.unrebased.discard(pipeline)
         world.are_read_again(pipeline, {(p.topic, p.partition): (p.topic_id, p.after) for p in expected.partitions})
         again = [SourceRange(p.topic, p.topic_id, p.partition, p.after, p.log_end) for p in expected.partitions]
