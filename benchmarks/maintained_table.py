@@ -140,7 +140,7 @@ def commit(tables: IcebergTables, target: TableTarget, number: int, rows: int, t
 def maintain(name: str, care: TableCare, policy: MaintenancePolicy) -> None:
     care.compact(name, policy.compaction, dry_run=False)
     care.merge_manifests(name, policy.manifests, dry_run=False)
-    went = expire_once(name, care, policy, dry_run=False)
+    went = expire_once(name, care, policy, {}, dry_run=False)
     if went is not None:
         care.remove(name, went.paths)
 

@@ -159,7 +159,7 @@ def run(root: Path, given: argparse.Namespace) -> None:
             began = time.monotonic()
             care.compact(NAME, policy.compaction, dry_run=False)
             care.merge_manifests(NAME, policy.manifests, dry_run=False)
-            went = expire_once(NAME, care, policy, dry_run=False)
+            went = expire_once(NAME, care, policy, {}, dry_run=False)
             if went is not None:
                 care.remove(NAME, went.paths)
             rounds.append(time.monotonic() - began)

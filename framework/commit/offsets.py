@@ -121,6 +121,13 @@ class StartPoint:
     given_up: tuple[SourceRange, ...] = ()
     returned: tuple[PartitionKey, ...] = ()
 
+    @property
+    def claimed_batch(self) -> int:
+        """Under which number the run says where it begins: one of its own where a partition is read again, so that no
+        batch with its records follows directly on one without it. What a table records of it may be older than where it
+        was given up, and that is no gap."""
+        return self.batch + bool(self.returned)
+
 
 def decide_start(
     pipeline: str,

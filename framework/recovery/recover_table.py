@@ -20,7 +20,7 @@ from framework.commit.machine.effects import (
     RecoverTable,
     TableProgress,
 )
-from framework.commit.machine.progress.examine import rollback_commands
+from framework.commit.machine.progress.examine import behind, rollback_commands
 from framework.config.names.table_names import DEFAULT_CATALOG, identifier_of
 from framework.errors import FloeError, TableBlocked
 
@@ -71,12 +71,10 @@ def check_not_rolled_back(view: ExaminedTable) -> None:
     Raises:
         TableBlocked: FLOE-R361, the branch is older than what the table records.
     """
-    reached, progress = view.snapshot_control_offset, view.progress
-    if progress is None or reached is None or reached >= progress.control_offset:
+    if not view.is_behind:
         return
     raise TableBlocked(
-        f"table {view.table} was rolled back: progress {progress.control_offset} is recorded, its branch {view.branch} holds "
-        f"{reached}",
+        f"table {view.table} was rolled back: {behind(view)}",
         code="FLOE-R361",
         place=view.table,
         remedy=f"{rollback_commands(view.table, view.snapshot_id)}; then run this command again",

@@ -8,6 +8,7 @@ table is live.
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -19,9 +20,16 @@ from framework.adapters.kafka.control.topic import check_control_topic
 from framework.commit.events.event_types import Acted, DataWritten
 from framework.commit.machine.effects import RecordedTable, RecoverTable
 from framework.commit.machine.progress.recorded import MISSING_PROPERTY, SUMMARY_RECOVERY
-from framework.commit.offset_ranges import OffsetRanges
+from framework.commit.offset_ranges import NO_OFFSETS, OffsetRanges
 from framework.commit.recovery.missing import Gap, gaps_of, gaps_text, lacking_after
-from framework.commit.recovery.rollback import Announcements, RollbackPlan, given_up_ranges, plan_rollback, target_of
+from framework.commit.recovery.rollback import (
+    Announcements,
+    RollbackPlan,
+    given_up_ranges,
+    plan_rollback,
+    target_of,
+    without_unclear,
+)
 from framework.errors import StateDisagreement, TableBlocked
 from framework.observe.liveness import exclusive, refuse_live
 from framework.plan.compile import group_id
@@ -71,7 +79,14 @@ def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay
     newest = max((*facts.beside, *facts.ancestry), key=lambda each: (each.timestamp_ms, each.headed_at))
     gaps = lacking_after(noted, given_up, read, held, format(newest.snapshot_id, "x")[-8:])
     # Where somebody moved the table to what it lacked, its list is wrong, and nothing else has to be done.
-    return replace(plan, gaps=gaps, settled=plan.settled and gaps == noted)
+    plan = replace(plan, gaps=gaps, settled=plan.settled and gaps == noted)
+    if plan.snapshot_id != plan.head_id:
+        return plan
+    # What another control topic announced is brought in line by the verb with that topic.
+    own = [each for each in gaps if facts.progress is not None and each.pipeline in facts.progress.pipelines]
+    unread = {each.gap_id: OffsetRanges.of(each.ranges) - read.get(each.gap_id, NO_OFFSETS) for each in own}
+    rows = {gap_id: at.catalog.rows_in(table, left.ranges) or 0 for gap_id, left in unread.items()}
+    return without_unclear(plan, rows)
 
 
 def replays_of(gaps: Iterable[Gap]) -> list[str]:
@@ -125,6 +140,8 @@ def perform_rollback(
         SetupError: a pipeline is live. StateDisagreement: the table has changed. FloeError: as `commit_recovery`.
     """
     control_topic_id = check_control_topic(KafkaAdmin(at.kafka), at.control_topic).topic_id
+    # Its own name: by that of an earlier rollback from the same head, a refused commit would be read back as made.
+    run = f"rollback-{plan.head_id:x}-{uuid.uuid4().hex[:8]}"
 
     def decide(found: RecordedTable) -> RecoverTable:
         progress = found.view.progress
@@ -137,7 +154,6 @@ def perform_rollback(
             )
         properties = {MISSING_PROPERTY: gaps_text(plan.gaps)} if plan.gaps != plan.noted else {}
         notes = {SUMMARY_RECOVERY: "rollback", "floe.rolled-back-from": str(plan.head_id)}
-        run = f"rollback-{plan.head_id:x}"
         return recover_table(found, progress, run, properties, notes, onto=plan.snapshot_id)
 
     with ExitStack() as stack:

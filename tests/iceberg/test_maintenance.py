@@ -67,7 +67,7 @@ def keep(place: Place, name: str, policy: MaintenancePolicy = ONLY_EXPIRY, dry_r
         where = place.lake.tables.place(name)
         assert where is not None
         care = TableCare(place.lake.tables)
-        return maintain_table(name, care, policy, announced, where, "", dry_run, lambda text: None)
+        return maintain_table(name, care, policy, announced, {name: where}, "", dry_run, lambda text: None)
     finally:
         announced.close()
 

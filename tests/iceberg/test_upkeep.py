@@ -204,7 +204,7 @@ def test_memory_does_not_grow_with_the_commits(lake: Lake, version: str) -> None
         if number % 2 == 0:
             assert care.compact(name, policy.compaction, dry_run=False)
             time.sleep(0.002)
-            went = expire_once(name, care, policy, dry_run=False)
+            went = expire_once(name, care, policy, {}, dry_run=False)
             assert went is not None
             care.remove(name, went.paths)
         if number in (10, 40):

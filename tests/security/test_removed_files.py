@@ -50,7 +50,7 @@ def maintained(lake: Lake, name: str) -> None:
     for _ in range(2):
         care.compact(name, POLICY.compaction, dry_run=False)
         care.merge_manifests(name, POLICY.manifests, dry_run=False)
-        done = expire_once(name, care, POLICY, dry_run=False)
+        done = expire_once(name, care, POLICY, {}, dry_run=False)
         assert done is not None
         care.remove(name, done.paths)
 

@@ -173,7 +173,7 @@ def _each_table(
     world: World, machine: str, text: str, do: Callable[[Callable[[str], None]], list[tuple[str, str]]]
 ) -> None:
     """All tables at once: a table in trouble keeps nobody from the others."""
-    before = {name for name, each in world.catalog.tables.items() if world.lake.place(each).control_topic_ids}
+    before = {name for name, each in world.catalog.tables.items() if world.lake.place_of(each).control_topic_ids}
     with at_work(world, world.machines[machine]):
         try:
             reports = do(lambda said: None)
@@ -212,12 +212,14 @@ def keeper_round(world: World, picks: Picks) -> None:
                 return
             care.compact(name, policy.compaction, False)
             for _ in range(4):
-                went = maintenance.expire_once(name, care, policy, False)
+                went = maintenance.expire_once(name, care, policy, places, False)
                 if went is None or not went.expiry.expired:
                     break
                 care.remove(name, went.paths)
                 expired = f"keeper {machine}: {went.expiry.expired} of {name} expire: {went.paths}"
                 world.say(partial(str, expired))
+                if went.is_last:
+                    break
             clear = name in places and not orphans.why_not(name, places, announced.control_topic_ids)
             if policy.orphans.enabled and clear:
                 age_ms = policy.orphans.older_than_ms

@@ -46,12 +46,7 @@ class Care:
             return None
         text = loaded.properties.get(PROGRESS_PROPERTY)
         views = [view_of(table, loaded, topic_id) for topic_id in known_topics(text)]
-        behind = any(
-            view.progress is not None
-            and view.snapshot_control_offset is not None
-            and view.snapshot_control_offset < view.progress.control_offset
-            for view in views
-        )
+        behind = any(view.is_behind for view in views)
         owns = loaded.properties.get("gc.enabled", "true") != "false"
         return MaintainedTable(
             loaded.uuid, True, pipelines_of(text), behind, len(loaded.snapshots), 0, None, None, owns
@@ -130,7 +125,7 @@ class Care:
                 continue
             paths = went_with(loaded, after, expiry)
             self._reach("snapshots expired")
-            return Expired(expiry, tuple(paths), len(after.snapshots))
+            return Expired(expiry, tuple(paths), len(after.snapshots), took_references(loaded, after))
         raise FloeError("it changed all the time", code="FLOE-R380", place=table, remedy="")
 
     def remove(self, table: str, paths: tuple[str, ...]) -> int:
@@ -182,6 +177,11 @@ def went_with(look: Metadata, after: Metadata, expiry: Expiry) -> list[str]:
     every = [expiring(each) for each in before.snapshots.values()]
     gone, stays = removed_files.gone_and_stays(every, after.snapshots.keys(), references, after.refs.keys())
     return removed_files.only_theirs(gone, stays, Files(before), ())
+
+
+def took_references(look: Metadata, after: Metadata) -> bool:
+    before = after.before
+    return before is None or after.uuid != look.uuid or not before.refs.keys() <= after.refs.keys()
 
 
 def expiring(snapshot: Snapshot) -> ExpiringSnapshot:

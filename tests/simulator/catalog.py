@@ -220,7 +220,7 @@ def view_of(name: str, metadata: Metadata, topic_id: str) -> ExaminedTable:
     """What is examined of a table, as the adapter shows it."""
     text = metadata.properties.get(PROGRESS_PROPERTY)
     ref = metadata.refs.get(MAIN)
-    offset, topics = _newest_mark(metadata, topic_id)
+    offset, topics, is_older = _newest_mark(metadata, topic_id)
     known = known_topics(text)
     return ExaminedTable(
         table=name,
@@ -232,7 +232,14 @@ def view_of(name: str, metadata: Metadata, topic_id: str) -> ExaminedTable:
         snapshot_control_offset=offset,
         elsewhere=held_elsewhere(text, topic_id),
         unrecorded=next((each for each in topics if each not in known), None),
+        is_older=is_older and topic_id in known,
     )
+
+
+def seen_of(view: ExaminedTable) -> tuple[object, ...]:
+    """What a view shows of where the branch stands."""
+    progress = view.progress
+    return progress and progress.control_offset, view.snapshot_control_offset, view.unrecorded, view.is_older
 
 
 def mark_of(snapshot: Snapshot) -> tuple[str, int] | None:
@@ -241,7 +248,7 @@ def mark_of(snapshot: Snapshot) -> tuple[str, int] | None:
     return None if topic_id is None else (topic_id, int(snapshot.summary["floe.control-offset"]))
 
 
-def _newest_mark(metadata: Metadata, topic_id: str) -> tuple[int | None, list[str]]:
+def _newest_mark(metadata: Metadata, topic_id: str) -> tuple[int | None, list[str], bool]:
     topics: list[str] = []
     line = metadata.line(metadata.refs[MAIN].snapshot_id) if MAIN in metadata.refs else []
     for snapshot in line:
@@ -251,12 +258,12 @@ def _newest_mark(metadata: Metadata, topic_id: str) -> tuple[int | None, list[st
         if mark[0] not in topics:
             topics.append(mark[0])
         if mark[0] == topic_id:
-            return mark[1], topics
+            return mark[1], topics, False
     is_whole = not line or line[-1].parent_id is None
     beside = [mark for each in metadata.snapshots.values() if (mark := mark_of(each)) is not None] if is_whole else []
     topics += [each for each, _ in beside if each not in topics]
     is_first = not line or line[-1].sequence == 1 or any(each == topic_id for each, _ in beside)
-    return (0 if is_first else None), topics
+    return (0 if is_first else None), topics, is_first
 
 
 def made_snapshot(

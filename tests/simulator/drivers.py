@@ -131,7 +131,7 @@ def begin(driver: Driver, broker: Broker, lake: Lake) -> None:
     chain, given_up = (link.ranges, link.given_up) if link is not None else (None, ())
     facts = driver.facts(broker)
     start = decide_start(driver.name, group, facts, chain, "earliest", "fail", given_up)
-    positions, driver.batch, driver.base_batch = dict(start.positions), start.batch, start.base_batch
+    positions, driver.batch, driver.base_batch = dict(start.positions), start.claimed_batch, start.base_batch
     driver.totals = link.totals if link is not None and not group else start.totals
     driver.given_up, first_run = start.given_up, start.first_run
     check_announced(driver.name, group, chain, driver.log.name)

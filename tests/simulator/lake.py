@@ -118,7 +118,7 @@ class Lake:
             loaded.uuid,
         )
 
-    def list_tables(self) -> list[str]:
+    def list_tables(self, catalogs: Collection[str] = ()) -> list[str]:
         return sorted(self.catalog.tables)
 
     def added_paths(self, table: str, snapshot_ids: Collection[int]) -> frozenset[str]:
@@ -148,7 +148,11 @@ class Lake:
 
     # ---- places and files
 
-    def place(self, metadata: Metadata) -> TablePlace:
+    def place(self, table: str) -> TablePlace | None:
+        loaded = self.load(table)
+        return None if loaded is None else self.place_of(loaded)
+
+    def place_of(self, metadata: Metadata) -> TablePlace:
         filled = filled_from(metadata.properties)
         topics = frozenset(known_topics(metadata.properties.get(PROGRESS_PROPERTY)))
         return TablePlace(metadata.uuid, (metadata.location,), topics, filled)
@@ -161,7 +165,7 @@ class Lake:
             except FloeError as error:
                 silent[name] = error
             else:
-                found.update({name: self.place(loaded)} if loaded is not None else {})
+                found.update({name: self.place_of(loaded)} if loaded is not None else {})
         return found, silent
 
     def references(self, table: str) -> TableReferences | None:

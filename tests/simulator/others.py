@@ -175,7 +175,7 @@ def move_branch(world: World, picks: Picks) -> None:
         return
     truth.either |= truth.given_up & metadata.snapshots[to].rows
     truth.given_up &= ~metadata.snapshots[to].rows
-    verbs.roll_back_to(world, name, to, replay, world.log_of_table(name, picks))
+    verbs.settle_roll_back(world, name, to, replay, world.log_of_table(name, picks))
     if not any(world.is_behind(name, log) for log in world.logs):
         truth.unsettled = False
     world.settled_sideways(name)

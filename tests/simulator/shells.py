@@ -17,7 +17,7 @@ from framework.commit.events.event_types import ControlEvent
 from framework.commit.machine.effects import Read
 from framework.commit.machine.step import CoordinatorState, Limits, start_offset, step
 from framework.commit.offsets import PartitionFacts, PartitionKey
-from framework.errors import FloeError, SetupError
+from framework.errors import FencedError, FloeError, SetupError
 from framework.observe.status.control_log import ControlLog
 from framework.plan.compile import group_id
 from framework.recovery import discard, rebase, recover_table, rollback, source_offsets, table_replay
@@ -122,13 +122,17 @@ class Publisher:
 
 
 class Producer:
-    """Stands in for `PipelineProducer`: one transaction with events and offsets."""
+    """Stands in for `PipelineProducer`: one transaction with events and offsets, unless a run has begun since."""
 
     def __init__(self, log: Log, pipeline: str) -> None:
         self._log, self._pipeline = log, pipeline
+        self._driver = Current.world.drivers.get(pipeline)
+        self._run = self._driver.run if self._driver is not None else 0
 
     def announce(self, events: Sequence[ControlEvent], offsets: dict[PartitionKey, tuple[int, str]]) -> int:
         world = Current.world
+        if self._driver is not None and self._driver.run != self._run:
+            raise FencedError(f"a run of {self._pipeline} has begun since", place=self._pipeline, remedy="")
         self._log.append(events, world.lake.machine.wall_ms, marker=True)
         group = world.broker.groups.setdefault(self._pipeline, {})
         group.update({key: GroupOffset(*value) for key, value in offsets.items()})

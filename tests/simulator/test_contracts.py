@@ -30,7 +30,7 @@ from tests.iceberg.test_expiry_beside_others import add_again, forgiving
 from tests.iceberg.test_rest_catalog import RestLake
 from tests.simulator import care
 from tests.simulator import lake as simulated
-from tests.simulator.catalog import MAIN, Asserted, Catalog, Metadata, Ref, Refused, Update
+from tests.simulator.catalog import MAIN, Asserted, Catalog, Metadata, Ref, Refused, Update, seen_of
 from tests.simulator.java_metadata import JavaMetadata
 from tests.simulator.ports import Store, Time
 
@@ -189,8 +189,7 @@ class Both:
             assert parent == (None if snapshot.parent_id is None else ids[snapshot.parent_id]), happened
         view, real = self.lake.load_view(NAME, MAIN, TOPIC), self.real.view(NAME)
         assert view is not None
-        shown = (view.progress and view.progress.control_offset, view.snapshot_control_offset, view.unrecorded)
-        assert shown == (real.progress and real.progress.control_offset, real.snapshot_control_offset, real.unrecorded)
+        assert seen_of(view) == seen_of(real)
         facts, theirs = care.facts_of(mine), expiry.facts_of(metadata)
         assert [(ids[each.snapshot_id], each.control_topic_id, each.left_ms is None) for each in facts.snapshots] == [
             (each.snapshot_id, each.control_topic_id, each.left_ms is None) for each in theirs.snapshots

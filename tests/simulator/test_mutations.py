@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from framework.commit import file_ages, offsets
 from framework.commit.events.event_types import SourceRange
 from framework.commit.file_ages import FilePresence
+from framework.commit.machine.effects import TableProgress
 from framework.commit.machine.progress import prefix
 from framework.commit.maintenance import expire, removed_files
 from framework.commit.maintenance.expire import Expiry
@@ -29,7 +31,7 @@ from framework.plan import deployed_policies
 from framework.recovery import recover_table, rollback, table_replay
 from framework.runtime.maintenance import orphans as cleaner
 from framework.runtime.maintenance import tables as maintenance
-from tests.simulator import care, coordinators, drivers, lake
+from tests.simulator import care, catalog, coordinators, drivers, lake
 from tests.simulator.catalog import Metadata
 from tests.simulator.run import first_failure, simulated
 
@@ -247,11 +249,60 @@ def a_clock_set_back(patch: Patch) -> None:
     patch.setattr(coordinators, "earliest_ms", lambda past, now: past.wall_ms)
 
 
+def a_branch_behind_a_rebase(patch: Patch) -> None:
+    """A branch that is older than the record of a control topic which was made anew holds offset 0, as the record says."""
+    patch.setattr(catalog, "_newest_mark", lambda metadata, topic_id, same=catalog._newest_mark: (
+        *same(metadata, topic_id)[:2], False
+    ))  # fmt: skip
+
+
+def no_number_for_what_comes_back(patch: Patch) -> None:
+    """A run that reads a partition again which was given up begins under the number of the batch before."""
+    patch.setattr(offsets.StartPoint, "claimed_batch", property(lambda start: start.batch))
+
+
+def more_expires_after_a_lost_tag(patch: Patch) -> None:
+    """After a server took a tag away with its snapshot, the same round lets further snapshots go."""
+    patch.setattr(care, "took_references", lambda look, after: False)
+
+
+def a_replay_leaves_no_trace(patch: Patch) -> None:
+    """A named replay into a table of which its pipeline has no record leaves nothing that names the pipeline."""
+
+    def without(progress: TableProgress, gap: Gap) -> TableProgress:
+        left = {name: each for name, each in progress.pipelines.items() if name != gap.replay_pipeline}
+        return replace(progress, pipelines=left)
+
+    patch.setattr(table_replay, "without_replay", without)
+
+
+def a_list_out_of_line(patch: Patch) -> None:
+    """A list that names what the table holds stays as it is where the log no longer shows that."""
+    patch.setattr(rollback, "without_unclear", lambda plan, rows: plan)
+
+
+def one_name_for_two_rollbacks(patch: Patch) -> None:
+    """Two rollbacks from one head have one commit id."""
+    patch.setattr(rollback, "uuid", SimpleNamespace(uuid4=lambda: SimpleNamespace(hex="0" * 32)))
+
+
+def twins_of_an_hour_ago(patch: Patch) -> None:
+    """A copy that was registered since the tables were looked at is not seen before snapshots expire."""
+    patch.setattr(maintenance, "_is_registered_since", lambda name, tables, places: False)
+
+
 # Too rare for some hundred histories: mutation -> a seed that finds it.
 RARE: dict[Mutation, int] = {
     a_rebase_over_what_waits: 5_000_063,
     a_recreated_topic_by_itself: 5_004_414,
     a_clock_set_back: 5_004_549,
+    a_branch_behind_a_rebase: 9_001_127,
+    no_number_for_what_comes_back: 5_008_531,
+    more_expires_after_a_lost_tag: 6_002_395,
+    a_replay_leaves_no_trace: 5_016_362,
+    twins_of_an_hour_ago: 5_003_436,
+    a_list_out_of_line: 5_008_534,
+    one_name_for_two_rollbacks: 9_505_944,
 }
 
 

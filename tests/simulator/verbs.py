@@ -14,7 +14,7 @@ from framework.commit.events.event_types import SourceRange
 from framework.commit.offsets import PartitionKey
 from framework.commit.recovery.rebase import RebaseChoice, RebaseFacts, RebasePlan, plan_rebase
 from framework.commit.recovery.settle_offsets import OffsetsOrigin, PipelineOffsets, Settlement, settle
-from framework.errors import FloeError
+from framework.errors import FencedError, FloeError
 from framework.recovery import discard, rebase, rollback, source_offsets, table_replay
 from framework.recovery.discard import ControlPlace
 from framework.recovery.recover_table import untold
@@ -112,6 +112,12 @@ def roll_back_to(world: World, table: str, target: int, replay: bool, log: str) 
     return attempted(world, f"floe rollback --table {table} --to {target} {how}", do)
 
 
+def settle_roll_back(world: World, table: str, to: int, replay: bool, log: str) -> None:
+    """Once more with `--skip`, as a refusal of `--replay` says."""
+    if not roll_back_to(world, table, to, replay, log) and replay:
+        roll_back_to(world, table, to, False, log)
+
+
 def rolled_back(world: World, before: Metadata, after: Metadata, target: int, replay: bool, log: str) -> None:
     """What the oracle expects from here on. A verb settles what came by its own control topic; what came by another
     waits until it is settled there."""
@@ -133,7 +139,9 @@ def rolled_back(world: World, before: Metadata, after: Metadata, target: int, re
         # Rows that others added are in no announcement, which the plan says; all else comes back.
         truth.given_up = (truth.given_up | lost) & ~wanted
     else:
-        truth.given_up |= lost
+        # What the verb took off the table's list goes with it: nobody could tell which of it the table holds.
+        struck = world.lacking(before) & ~world.lacking(after) & truth.announced & ~snapshot.rows & ~truth.under_way
+        truth.given_up |= lost | struck
     if not replay:  # the plan names all that goes, and what came by the other log may still be wanted there
         truth.either |= others
         for each in lost_line:
@@ -325,7 +333,11 @@ def rebase_pipeline(world: World, pipeline: str, from_start: bool, begin: bool =
             world.unrebased.discard(pipeline)
             return NOTHING
         world.reach("rebase decided")
-        rebase.perform_rebase(at, decide, expected, "floe rebase")
+        try:
+            rebase.perform_rebase(at, decide, expected, "floe rebase")
+        except FencedError:
+            world.unrebased.add(pipeline)  # some tables are, so the command is to be run again
+            raise
         world.unrebased.discard(pipeline)
         world.are_read_again(pipeline, {(p.topic, p.partition): (p.topic_id, p.after) for p in expected.partitions})
         again = [SourceRange(p.topic, p.topic_id, p.partition, p.after, p.log_end) for p in expected.partitions]

@@ -206,10 +206,7 @@ class World:
     def is_behind(self, name: str, log: str) -> bool:
         """Whether floe sees that the table was moved back behind what a log recorded."""
         metadata = self.catalog.tables[name]
-        view = view_of(name, metadata, self.logs[log].topic_id)
-        if view.progress is None or view.snapshot_control_offset is None:
-            return False
-        return view.snapshot_control_offset < view.progress.control_offset
+        return view_of(name, metadata, self.logs[log].topic_id).is_behind
 
     def held_heads(self, name: str) -> set[int | None]:
         """Heads on which somebody may still commit: a head that comes back looks unchanged to a conditional commit,

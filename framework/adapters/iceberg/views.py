@@ -100,16 +100,19 @@ def view_of(name: str, metadata: TableMetadata, branch: str, control_topic_id: s
         snapshot_control_offset=mark.control_offset,
         elsewhere=elsewhere(text, control_topic_id),
         unrecorded=next((topic_id for topic_id in mark.topic_ids if topic_id not in known), None),
+        # Verbs put their snapshots onto main alone: no other branch has the one with which a record began there.
+        is_older=mark.is_older and control_topic_id in known and branch == MAIN_BRANCH,
     )
 
 
 @dataclass(frozen=True)
 class _Mark:
     """`control_offset` as in a TableView; `topic_ids` of floe's snapshots that were met on the way to it, newest
-    first."""
+    first. `is_older`: the branch is older than the first snapshot of this control topic."""
 
     control_offset: int | None
     topic_ids: tuple[str, ...]
+    is_older: bool = False
 
 
 def _newest_mark(metadata: TableMetadata, branch: str, control_topic_id: str) -> _Mark:
@@ -128,7 +131,8 @@ def _newest_mark(metadata: TableMetadata, branch: str, control_topic_id: str) ->
         first = snapshot
     beside = list(_marks(metadata, control_topic_id)) if first is None or first.parent_snapshot_id is None else []
     topic_ids += [topic_id for topic_id, _ in beside if topic_id not in topic_ids]
-    return _Mark(0 if _is_older(first, beside) else None, tuple(topic_ids))
+    is_older = _is_older(first, beside)
+    return _Mark(0 if is_older else None, tuple(topic_ids), is_older)
 
 
 def _marks(metadata: TableMetadata, control_topic_id: str) -> Iterator[tuple[str, int | None]]:

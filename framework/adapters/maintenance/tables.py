@@ -18,7 +18,14 @@ from pyiceberg.utils.properties import property_as_bool
 
 from framework.adapters.host.failpoints import failpoint
 from framework.adapters.iceberg.commits.commit import TableCommits
-from framework.adapters.iceberg.commits.expiry import ExpiryFacts, expire, facts_of, went_with, would_go
+from framework.adapters.iceberg.commits.expiry import (
+    ExpiryFacts,
+    expire,
+    facts_of,
+    took_references,
+    went_with,
+    would_go,
+)
 from framework.adapters.iceberg.commits.replace import (
     Replacement,
     foreign_replaces,
@@ -87,11 +94,13 @@ class Compacted:
 
 @dataclass(frozen=True)
 class Expired:
-    """`paths`: the files that only the expired snapshots refer to; they are still there."""
+    """`paths`: the files that only the expired snapshots refer to; they are still there. `is_last`: a tag that was set
+    meanwhile went with its snapshot. Its files are still there, and another expiry would not know of them."""
 
     expiry: Expiry
     paths: tuple[str, ...]
     snapshots_left: int
+    is_last: bool = False
 
 
 class TableCare:
@@ -149,7 +158,8 @@ class TableCare:
                     continue  # somebody was faster: what they need now is looked at
                 failpoint("snapshots-expired")
                 paths = went_with(loaded, after.metadata)
-                return Expired(expiry, tuple(paths), len(after.metadata.snapshots))
+                is_last = took_references(loaded, after.metadata)
+                return Expired(expiry, tuple(paths), len(after.metadata.snapshots), is_last)
         except FloeError:
             raise
         except Exception as error:  # each catalog and store has exceptions of its own
@@ -334,10 +344,7 @@ def _merged(listed: Sequence[ManifestFile], policy: ManifestsPolicy) -> int:
 
 
 def _is_behind(table: str, loaded: Table, topic_id: str) -> bool:
-    view = view_of(table, loaded.metadata, BRANCH, topic_id)
-    if view.progress is None or view.snapshot_control_offset is None:
-        return False
-    return view.snapshot_control_offset < view.progress.control_offset
+    return view_of(table, loaded.metadata, BRANCH, topic_id).is_behind
 
 
 def _other(loaded: Table) -> OtherMaintainer | None:

@@ -100,6 +100,12 @@ def _show(plan: RollbackPlan) -> None:
         click.echo(
             f"  gives up snapshot {each.snapshot_id}, {time_text(each.timestamp_ms)}: {counted(each.added_rows, 'row')}{whose}"
         )
+    for gap in plan.unclear:
+        for r in gap.ranges:
+            click.echo(
+                f"  taken off its list, since it holds rows of it: pipeline {gap.pipeline}, {r.topic}:{r.partition} "
+                f"{r.start} to {r.end - 1}"
+            )
     for gap in plan.gaps:
         for r in gap.ranges:
             click.echo(

@@ -247,9 +247,9 @@ class DataComplete:
 class Heartbeat:
     """A pipeline is alive: its chain ends here (start == end in every range) and everything before is announced.
 
-    With a batch number of its own it says besides that there was nothing to read. With the number of the batch before
-    (0 for none) it only says where the pipeline stands and whose run it is: at the start of each run, and while a run
-    is held. `given_up` are the ends of partitions that a person gave up: if one comes back, it goes on there.
+    With a number of its own it says besides that there was nothing to read, or that a partition which was given up is
+    read again. With the number of the batch before (0 for none) it only says where the pipeline stands and whose run it
+    is: at the start of each run, and while a run is held. `given_up` are the ends of partitions that a person gave up.
     """
 
     pipeline: str

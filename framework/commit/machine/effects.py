@@ -48,7 +48,8 @@ class ExaminedTable:
     has one; None when ancestors have expired and none of those left has one. `elsewhere` names pipelines whose records
     the table holds by announcements of another control topic, with that topic's id (invariant 11). `unrecorded` is the
     control topic by which the newest of floe's snapshots behind the head was made, where the table records nothing of
-    that topic: somebody has taken the record away.
+    that topic: somebody has taken the record away. `is_older`: the head is older than the snapshot in which the record
+    of this control topic began, as `floe rebase` makes one.
     """
 
     table: str
@@ -61,6 +62,14 @@ class ExaminedTable:
     snapshot_control_offset: int | None = None
     elsewhere: dict[str, str] = field(default_factory=dict)
     unrecorded: str | None = None
+    is_older: bool = False
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether somebody moved the branch back behind what the table records of this control topic."""
+        if self.progress is None or self.snapshot_control_offset is None:
+            return False
+        return self.is_older or self.snapshot_control_offset < self.progress.control_offset
 
 
 # ---- effects: what `step` asks for -------------------------------------------------------------------------------

@@ -194,10 +194,13 @@ def _advance_valid_through(pipeline: PipelineState, event: DataComplete | Heartb
 
     A batch sets it to the least of its partitions' highest timestamps; partitions without records in the batch had
     nothing to read and hold nothing back. A heartbeat with a batch number of its own says that every partition had
-    nothing to read: the highest timestamp ever announced counts. It never moves back.
+    nothing to read: the highest timestamp ever announced counts. It never moves back. With partitions that the chain did
+    not name, it says where these are read from.
     """
-    if isinstance(event, Heartbeat) and pipeline.link is not None and event.batch == pipeline.link.batch:
-        return pipeline  # it says where the pipeline stands, not that it has read everything
+    if isinstance(event, Heartbeat) and pipeline.link is not None:
+        known = {(r.topic, r.partition) for r in pipeline.link.ranges}
+        if event.batch == pipeline.link.batch or any((r.topic, r.partition) not in known for r in event.ranges):
+            return pipeline  # it says where the pipeline stands, not that it has read everything
     if isinstance(event, Heartbeat):
         reached = pipeline.newest_ms
         newest = pipeline.newest_ms

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from zlib import crc32
 
-from framework.commit.dead_letter_replay import is_replay
 from framework.commit.events.event_types import CommitToTable, Holds
 from framework.commit.machine.changed import changed
 from framework.commit.machine.effects import CommitTable, ExaminedTable, LoadTable, Publish
@@ -145,7 +144,7 @@ def _valid_through(turn: StepDraft, table: TableState, prefix: Prefix) -> int | 
     """
     times: list[int] = []
     for name in prefix.progress.pipelines:
-        if is_replay(name):
+        if "." in name:  # a replay, of dead letters or of a gap: no pipeline's own name has a dot
             continue
         pipeline = turn.state.pipelines.get(name)
         if pipeline is None or pipeline.valid_through_ms is None or table.newest.get(name, -1) >= prefix.through:

@@ -8,14 +8,16 @@ What was in the snapshots given up is either given up too (`skip`) or noted as a
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
 from framework.commit.dead_letter_replay import is_replay
 from framework.commit.events.event_types import DataWritten
 from framework.commit.machine.effects import TableProgress
 from framework.commit.offset_ranges import NO_OFFSETS, OffsetRanges
 from framework.commit.recovery.missing import REPLAY, Gap
+from framework.diagnose.counted import counted
+from framework.diagnose.shown import argument
 from framework.errors import StateDisagreement, TableBlocked
 
 
@@ -67,7 +69,8 @@ class AbandonedSnapshot:
 class RollbackPlan:
     """`reached`: the control offset that the snapshot to go back to holds everything below, None when it cannot be
     reported; `settled`: nothing has to be done. `pipelines` filled the table. `noted` is what the table lacked when it was
-    looked at, `gaps` what it will lack: all of it, also what it lacked before."""
+    looked at, `gaps` what it will lack: all of it, also what it lacked before, and `unclear` what is taken off the list:
+    nobody can say what of it the table holds."""
 
     table: str
     snapshot_id: int
@@ -82,6 +85,7 @@ class RollbackPlan:
     gaps: tuple[Gap, ...] = ()
     kept_snapshots: tuple[int, ...] = ()
     noted: tuple[Gap, ...] = ()
+    unclear: tuple[Gap, ...] = ()
 
     @property
     def own_snapshots(self) -> tuple[int, ...]:
@@ -123,7 +127,7 @@ def plan_rollback(facts: RollbackFacts, target: SnapshotFacts, replay: bool) -> 
         reached = 0
     recorded = facts.progress.control_offset if facts.progress is not None else 0
     # A rollback that nobody settled: the newest snapshot that floe made is on a line of its own.
-    unsettled = _head_offset(facts) < recorded
+    unsettled = _is_behind(facts, recorded)
     former, whole = _former_line(facts, recorded) if unsettled else ((), True)
     ids = {s.snapshot_id for s in kept}
     lost = [s for s in (*facts.ancestry[:at], *former) if s.recovery is None and s.snapshot_id not in ids]
@@ -177,12 +181,15 @@ def _former_line(facts: RollbackFacts, recorded: int) -> tuple[tuple[SnapshotFac
     return tuple(line), False
 
 
-def _head_offset(facts: RollbackFacts) -> int:
-    """What the head's line holds everything below, by its own word."""
-    for each in facts.ancestry:
-        if each.control_topic_id == facts.control_topic_id and each.control_offset is not None:
-            return each.control_offset
-    return 0
+def _is_behind(facts: RollbackFacts, recorded: int) -> bool:
+    """Whether the head's line lacks what the table records, by its own word. A record begins in a snapshot of its
+    control topic, also one of offset 0, which `floe rebase` makes: where the line has none, it was moved behind that."""
+    here = facts.control_topic_id
+    marks = [each.control_offset for each in facts.ancestry if each.control_topic_id == here]
+    newest = next((offset for offset in marks if offset is not None), None)
+    if newest is not None:
+        return newest < recorded
+    return recorded > 0 or facts.whole or any(each.control_topic_id == here for each in facts.beside)
 
 
 @dataclass(frozen=True)
@@ -236,3 +243,30 @@ def given_up_ranges(plan: RollbackPlan, announced: Announcements, paths: Collect
             remedy="go back to a snapshot after that replay of dead letters, or give up its rows with --skip",
         )
     return announced.ranges_of(paths)
+
+
+def without_unclear(plan: RollbackPlan, rows: Mapping[str, int]) -> RollbackPlan:
+    """The plan for a table that stays where it is, without the gaps of which it holds rows: somebody moved it to what it
+    lacked, and the announcements that show what that is are gone.
+
+    Args:
+        rows: by the id of each gap that is left, how many rows the table holds of what no replay has read.
+
+    Raises:
+        StateDisagreement: FLOE-R357, with `replay`: the list cannot be brought in line.
+    """
+    unclear = tuple(gap for gap in plan.gaps if rows.get(gap.gap_id))
+    if not unclear:
+        return plan
+    if plan.replay:
+        held = sum(rows[gap.gap_id] for gap in unclear)
+        raise StateDisagreement(
+            f"table {plan.table} holds {counted(held, 'row')} of what its own list says it lacks, and the control log no "
+            "longer shows what else of that it holds",
+            code="FLOE-R357",
+            place=plan.table,
+            remedy=f"`floe rollback --table {argument(plan.table)} --to {plan.head_id} --skip` takes these offset ranges off "
+            "its list; `floe replay --from --to` then reads source ranges that you name",
+        )
+    gaps = tuple(gap for gap in plan.gaps if gap not in unclear)
+    return replace(plan, gaps=gaps, unclear=unclear, settled=False)

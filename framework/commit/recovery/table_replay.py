@@ -195,7 +195,10 @@ def comes_by_itself(
 
 def without_replay(progress: TableProgress, gap: Gap) -> TableProgress:
     """The table's progress once the gap is filled: the run that filled it leaves no trace, so that nobody waits for
-    it."""
+    it. It stays where the pipeline itself has none: only by that is it known whose records the table holds, and so
+    who has a say in its maintenance."""
+    if gap.pipeline not in progress.pipelines:
+        return progress
     return replace(
         progress, pipelines={name: p for name, p in progress.pipelines.items() if name != gap.replay_pipeline}
     )

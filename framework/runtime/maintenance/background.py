@@ -222,11 +222,13 @@ class TableKeeper:
         for _ in range(MOST_EXPIRIES):
             if not self._goes_on() or self._is_held(name):
                 break
-            went = expire_once(name, self._care, policy, False)
+            went = expire_once(name, self._care, policy, self._places(), False)
             if went is None or not went.expiry.expired:
                 break
             expired += len(went.expiry.expired)
             removed += self._care.remove(name, went.paths)
+            if went.is_last:
+                break
         if expired:
             text = f"expired {counted(expired, 'snapshot')} of {name}: {counted(removed, 'file')} removed"
             self._say(LogLine(text, table=name))

@@ -21,7 +21,7 @@ from framework.commit.file_ages import now_for_orphans_ms
 from framework.commit.maintenance.expire import Expiry, Stay, decide_expiry
 from framework.commit.maintenance.one_by_one import one_by_one
 from framework.commit.maintenance.others import OtherMaintainer
-from framework.config.names.table_names import name_matches
+from framework.config.names.table_names import catalog_of, name_matches
 from framework.config.spec import TablesSpec
 from framework.config.values.maintenance import MaintenanceMode, MaintenancePolicy
 from framework.diagnose.counted import counted
@@ -111,7 +111,7 @@ def maintain(
             if skipped or policy is None:
                 return MaintenanceReport(name, skipped=skipped)
             unclear = why_not(name, places, announced.control_topic_ids)
-            return maintain_table(name, care, policy, announced, places[name], unclear, dry_run, say, goes_on)
+            return maintain_table(name, care, policy, announced, places, unclear, dry_run, say, goes_on)
 
         def skip(numbered: tuple[int, str], error: FloeError) -> MaintenanceReport | None:
             return MaintenanceReport(numbered[1], skipped=error.message)
@@ -163,7 +163,7 @@ def maintain_table(
     care: TableCare,
     policy: MaintenancePolicy,
     announced: Announced,
-    place: TablePlace,
+    places: Mapping[str, TablePlace],
     unclear: str,
     dry_run: bool,
     say: Say,
@@ -179,7 +179,7 @@ def maintain_table(
         FloeError: catalog or store do not answer; what was done before is done.
     """
     catalog = care.tables
-    stored = {file.key: file for file in catalog.stored_files(name, place.roots)}
+    stored = {file.key: file for file in catalog.stored_files(name, places[name].roots)}
     earlier = care.look(name)
     rewritten = care.compact(name, policy.compaction, dry_run, goes_on=goes_on)
     manifests = care.merge_manifests(name, policy.manifests, dry_run)
@@ -188,7 +188,7 @@ def maintain_table(
     gone: set[str] = set()
     expired, removed, kept, left = 0, 0, {}, 0
     for _ in range(1 if dry_run else MOST_ROUNDS):
-        done = expire_once(name, care, policy, dry_run)
+        done = expire_once(name, care, policy, places, dry_run)
         if done is None:
             return MaintenanceReport(name, skipped="it was dropped in the meantime")
         expired, left = expired + len(done.expiry.expired), done.snapshots_left
@@ -198,11 +198,11 @@ def maintain_table(
             break
         say(f"{name}: {counted(expired, 'snapshot')} expired")
         removed += care.remove(name, done.paths)
-        if not goes_on():
+        if done.is_last or not goes_on():
             break
     orphans: tuple[str, ...] = ()
     if policy.orphans.enabled and not unclear and goes_on():
-        found = look(name, catalog, place, announced, policy.orphans.older_than_ms, not dry_run, say)
+        found = look(name, catalog, places[name], announced, policy.orphans.older_than_ms, not dry_run, say)
         orphans = tuple(file.key for file in found.orphans)
     table = care.look(name)
     before = Size(earlier.snapshots, len(stored), sum(file.size for file in stored.values()))
@@ -210,14 +210,23 @@ def maintain_table(
         stays = [file for key, file in stored.items() if key not in gone and key not in set(orphans)]
         removed = len(gone & stored.keys())
     else:
-        stays = catalog.stored_files(name, place.roots)
+        stays = catalog.stored_files(name, places[name].roots)
     after = Size(table.snapshots if table and not dry_run else left, len(stays), sum(file.size for file in stays))
     return MaintenanceReport(name, before, after, rewritten, manifests, expired, kept, removed, len(orphans))
 
 
-def expire_once(name: str, care: TableCare, policy: MaintenancePolicy, dry_run: bool) -> Expired | None:
+def expire_once(
+    name: str, care: TableCare, policy: MaintenancePolicy, places: Mapping[str, TablePlace], dry_run: bool
+) -> Expired | None:
     """One commit's worth of snapshots; their files are still there. A dry run looks at all of them at once, and goes by
-    this machine's clock alone, since it writes nothing."""
+    this machine's clock alone, since it writes nothing.
+
+    Args:
+        places: all tables as they were looked at, perhaps an hour ago.
+
+    Raises:
+        FloeError: the catalog does not answer, or refuses.
+    """
     now_ms = int(time.time() * 1000)
 
     def decide(facts: ExpiryFacts) -> Expiry:
@@ -227,6 +236,8 @@ def expire_once(name: str, care: TableCare, policy: MaintenancePolicy, dry_run: 
         found = asked(policy.expire, now_ms)
         if not found.expired:
             return found
+        if _is_registered_since(name, care.tables, places):
+            return asked(replace(policy.expire, enabled=False), now_ms)
         # A machine that is ahead would let go what readers opened a minute ago: the store's clock is asked as well.
         reported_ms = now_for_orphans_ms(now_ms, care.tables.store_now_ms(name))
         return asked(
@@ -234,6 +245,18 @@ def expire_once(name: str, care: TableCare, policy: MaintenancePolicy, dry_run: 
         )
 
     return care.expire(name, decide, dry_run)
+
+
+def _is_registered_since(name: str, catalog: IcebergTables, places: Mapping[str, TablePlace]) -> bool:
+    """Whether another table with the same metadata has a name that was not there when the others were looked at. One
+    that cannot be loaded keeps nobody from the others."""
+    own = catalog.place(name)
+    new = one_by_one(
+        (other for other in catalog.list_tables(catalogs=(catalog_of(name),)) if other not in places and other != name),
+        catalog.place,
+        lambda other, error: None,
+    )
+    return own is None or any(each is not None and each.table_uuid == own.table_uuid for each in new)
 
 
 def _reasons(done: Expired) -> dict[str, int]:

@@ -65,7 +65,9 @@ class BatchChain:
             self.positions[key] = first_position(self._plan.pipeline, key, facts[key], self._given_up, policy)
         check_still_readable(self._plan.pipeline, self.positions, self._source.ids, facts, policy)
         if new:
-            self._given_up = tuple(r for r in self._given_up if (r.topic, r.partition) not in self.positions)
+            left = tuple(r for r in self._given_up if (r.topic, r.partition) not in self.positions)
+            self._batch += left != self._given_up  # a number of its own; see `StartPoint.claimed_batch`
+            self._given_up = left
             self._claim()
         gaps = find_gaps(self.positions, facts)
         if gaps:

@@ -107,7 +107,7 @@ def _begin(
     say("first run" if start.first_run else f"goes on after batch {start.batch}")
     for topic, partition in start.returned:
         say(f"{topic}-{partition} was given up at {start.positions[topic, partition]:,} and goes on from there")
-    announcer.claim(start.batch, start.positions, totals, start.given_up)
+    announcer.claim(start.claimed_batch, start.positions, totals, start.given_up)
     taken_over = next_cut(start.positions, held) is not None
     announced = AnnouncedTables(name, control.topic_id, taken_over)
-    return Begun(start.positions, start.batch, totals, start.given_up, held, announced)
+    return Begun(start.positions, start.claimed_batch, totals, start.given_up, held, announced)

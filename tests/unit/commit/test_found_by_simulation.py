@@ -6,19 +6,26 @@ from dataclasses import replace
 
 import pytest
 
-from framework.commit.events.event_types import Accounting, SourceRange
+from framework.commit.events.event_types import Accounting, Heartbeat, SourceRange
 from framework.commit.file_ages import DAY_MS, ClockReading, earliest_ms
+from framework.commit.machine.effects import PipelineProgress, Read, TableProgress
+from framework.commit.machine.fold import fold
+from framework.commit.machine.model import CoordinatorState, PipelineState
+from framework.commit.machine.progress.chain import Fit, check_recorded
 from framework.commit.machine.progress.examine import rollback_commands
 from framework.commit.machine.reporting.blocked_remedies import blocked_remedy
+from framework.commit.machine.step_draft import StepDraft
 from framework.commit.offset_ranges import OffsetRanges
-from framework.commit.offsets import PartitionFacts, first_position
+from framework.commit.offsets import PartitionFacts, SafeOffset, decide_start, first_position
 from framework.commit.recovery.held import HeldBy
 from framework.commit.recovery.missing import Gap, gaps_from, gaps_of, gaps_text
 from framework.commit.recovery.rebase import RebaseChoice, RebaseFacts, plan_rebase
+from framework.commit.recovery.rollback import RollbackFacts, SnapshotFacts, plan_rollback, without_unclear
 from framework.commit.recovery.settle_offsets import OffsetsOrigin, PartitionPlaces, PipelineOffsets, settle
 from framework.commit.recovery.table_replay import comes_by_itself, plan_replay
-from framework.errors import DataLossError, StateDisagreement
-from tests.protocol.build import written
+from framework.errors import DataLossError, StateDisagreement, TableBlocked
+from framework.recovery.recover_table import check_not_rolled_back
+from tests.protocol.build import view, written
 
 
 def test_two_topics_of_one_name_are_in_gaps_of_their_own() -> None:
@@ -107,3 +114,63 @@ def test_both_ways_to_settle_a_rollback_by_others_are_whole_commands() -> None:
     assert "`floe rollback --table db.t --to 7 --replay`" in said
     assert "`floe rollback --table db.t --to 7 --skip` gives them up" in said
     assert "--to 7 --replay --dry-run" in blocked_remedy("db.t", f"it was rolled back: x; {said}")
+
+
+def test_a_table_that_is_moved_behind_a_rebase_was_rolled_back() -> None:
+    """In a control topic that was made anew its record begins at offset 0, and 0 is what an older branch seems to hold."""
+    old = SnapshotFacts(1, None, 1, "append", 2, 4, "old")
+    lost = SnapshotFacts(2, 1, 2, "append", 3, 9, "old")
+    begun = SnapshotFacts(3, 2, 3, "append", 0, 0, "new", recovery="rebase", headed_at=2)
+    facts = RollbackFacts("db.t", "new", TableProgress("new", 0), (old,), (lost, begun), True)
+    assert not plan_rollback(facts, old, False).settled
+    with pytest.raises(StateDisagreement, match="snapshot 2 was made by another control topic"):
+        plan_rollback(facts, old, True)
+    sound = replace(facts, ancestry=(begun, lost, old), beside=())
+    assert plan_rollback(sound, begun, True).settled
+    moved = view(progress=TableProgress("new", 0), snapshot_control_offset=0, is_older=True)
+    with pytest.raises(TableBlocked, match="older than that record"):
+        check_not_rolled_back(moved)
+    check_not_rolled_back(replace(moved, is_older=False))
+
+
+def test_a_topic_that_comes_back_beside_a_quiet_table_is_no_gap() -> None:
+    """A table without rows of the last batches of a topic records less than was read when the topic was taken out. The
+    run that reads it again begins under a number of its own; a gap between consecutive batches is one as before."""
+    facts = {("t", 0): PartitionFacts("id", 0, 9), ("s", 0): PartitionFacts("id", 0, 9)}
+    group = {("s", 0): SafeOffset(9, "id", 6, Accounting(), base_batch=5)}
+    left, chain = (SourceRange("t", "id", 0, 5, 5),), (SourceRange("s", "id", 0, 9, 9),)
+    start = decide_start("p", group, facts, chain, "earliest", given_up=left)
+    assert (start.batch, start.claimed_batch, start.positions["t", 0]) == (6, 7, 5)
+    assert decide_start("p", group, {("s", 0): facts["s", 0]}, chain, "earliest", given_up=left).claimed_batch == 6
+    held = PipelineProgress(6, {"t": {"0": 4}, "s": {"0": 9}}, {"t": "id", "s": "id"})
+    ranges = (SourceRange("t", "id", 0, 5, 7), SourceRange("s", "id", 0, 9, 9))
+    assert check_recorded(held, written("p", start.claimed_batch + 1, source=ranges)).fit is Fit.FOLLOWS
+    assert check_recorded(held, written("p", 7, source=ranges)).fit is Fit.BROKEN
+
+
+def test_a_partition_that_comes_back_says_nothing_of_what_was_read() -> None:
+    """The heartbeat with which it does has a number of its own, as one of a pipeline that had nothing to read."""
+    link = Heartbeat("p", "r", 6, (SourceRange("s", "id", 0, 9, 9),), Accounting())
+    pipeline = PipelineState("p", link=link, newest_ms=500, valid_through_ms=300)
+    both = (*link.ranges, SourceRange("t", "id", 0, 5, 5))
+    draft = StepDraft(CoordinatorState(pipelines={"p": pipeline}), 0)
+    fold(draft, Read(0, replace(link, batch=7, ranges=both), 0, 0))
+    assert draft.state.pipelines["p"].valid_through_ms == 300
+    fold(draft, Read(1, replace(link, batch=8, ranges=both), 0, 0))
+    assert draft.state.pipelines["p"].valid_through_ms == 500
+
+
+def test_a_list_that_nobody_can_bring_in_line_is_not_left_in_silence() -> None:
+    """Others moved the table to what it lacked, and retention removed the announcements: what they delete then would come
+    back with the next replay."""
+    here = SnapshotFacts(2, 1, 2, "append", 3, 9, "id")
+    facts = RollbackFacts("db.t", "id", TableProgress("id", 9), (here,), (), True)
+    gaps = (Gap("g", "p", (SourceRange("t", "id", 0, 4, 6),)), Gap("h", "p", (SourceRange("t", "id", 0, 8, 9),)))
+    plan = replace(plan_rollback(facts, here, True), noted=gaps, gaps=gaps)
+    assert plan.settled
+    assert without_unclear(plan, {"g": 0, "h": 0}) == plan
+    with pytest.raises(StateDisagreement, match="2 rows of what its own list says it lacks") as refused:
+        without_unclear(plan, {"g": 2, "h": 0})
+    assert "`floe rollback --table db.t --to 2 --skip`" in refused.value.remedy
+    skipped = without_unclear(replace(plan, replay=False), {"g": 2, "h": 0})
+    assert (skipped.gaps, skipped.unclear, skipped.settled) == (gaps[1:], gaps[:1], False)

@@ -198,7 +198,10 @@ def test_named_ranges_are_those_between() -> None:
 
 
 def test_a_filled_gap_leaves_no_trace_in_the_progress() -> None:
-    """The run that filled it is forgotten, so that the table's valid-through time does not wait for it."""
+    """The run that filled it is forgotten, so that nobody waits for it."""
     gap = Gap("1", "a", ())
     progress = TableProgress(TOPIC_ID, 9, {**HELD, gap.replay_pipeline: PipelineProgress(1)})
     assert without_replay(progress, gap) == TableProgress(TOPIC_ID, 9, HELD)
+    # Where the pipeline itself has no record in the table, the run's says whose records are there.
+    alone = TableProgress(TOPIC_ID, 9, {gap.replay_pipeline: PipelineProgress(1)})
+    assert without_replay(alone, gap) == alone

@@ -117,14 +117,28 @@ def went_with(before: Table, after: TableMetadata) -> list[str]:
     Raises:
         Exception: metadata or a manifest cannot be read; each store has exceptions of its own.
     """
-    last = after.metadata_log[-1].metadata_file if after.metadata_log else None
-    if last is None or after.table_uuid != before.metadata.table_uuid:
+    just_before = _just_before(before, after)
+    if just_before is None:
         return []
-    is_seen = last == before.metadata_location
-    just_before = before.metadata if is_seen else FromInputFile.table_metadata(before.io.new_input(last))
     return _only_theirs(
         before.io, just_before, after, {each.snapshot_id for each in after.snapshots}, frozenset(after.refs)
     )
+
+
+def took_references(before: Table, after: TableMetadata) -> bool:
+    """Whether a branch or a tag went with the commit that made this metadata: a server takes away one that was set after
+    the look. Raises as `went_with`."""
+    just_before = _just_before(before, after)
+    return just_before is None or not just_before.refs.keys() <= after.refs.keys()
+
+
+def _just_before(before: Table, after: TableMetadata) -> TableMetadata | None:
+    """What that commit replaced."""
+    last = after.metadata_log[-1].metadata_file if after.metadata_log else None
+    if last is None or after.table_uuid != before.metadata.table_uuid:
+        return None
+    is_seen = last == before.metadata_location
+    return before.metadata if is_seen else FromInputFile.table_metadata(before.io.new_input(last))
 
 
 def would_go(table: Table, expired: Collection[int]) -> list[str]:

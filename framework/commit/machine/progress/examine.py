@@ -42,13 +42,17 @@ def trouble(state: CoordinatorState, table: TableState, view: ExaminedTable) -> 
             f"announcement at {first.offset} was written under epoch {first.leader_epoch}: the control topic was cut off there "
             "and written anew; `floe rebase FILE` settles it"
         )
-    reached = view.snapshot_control_offset
-    if reached is not None and reached < progress.control_offset:
-        return (
-            f"it was rolled back: progress {progress.control_offset} is recorded, its branch {view.branch} holds {reached}; "
-            f"{rollback_commands(view.table, view.snapshot_id)}"
-        )
+    if view.is_behind:
+        return f"it was rolled back: {behind(view)}; {rollback_commands(view.table, view.snapshot_id)}"
     return None
+
+
+def behind(view: ExaminedTable) -> str:
+    """Both values of a table that somebody moved back."""
+    recorded = view.progress.control_offset if view.progress is not None else 0
+    if view.is_older:
+        return f"progress {recorded} is recorded, its branch {view.branch} is older than that record"
+    return f"progress {recorded} is recorded, its branch {view.branch} holds {view.snapshot_control_offset}"
 
 
 def rollback_commands(table: str, snapshot_id: int | None) -> str:
