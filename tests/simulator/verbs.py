@@ -205,8 +205,10 @@ def replay_named(world: World, picks: Picks) -> None:
         return  # what others deleted counts as held by its announcement when the table goes back
 
     def do() -> str:
+        nonlocal given_up
         plan = table_replay.decide_replay(at, table, named)
         world.reach("replay decided")
+        given_up = truth.given_up  # others may have deleted rows by now
         if allow:
             truth.consented |= rows
         truth.given_up &= ~rows
