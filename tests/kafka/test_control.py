@@ -99,6 +99,17 @@ def test_whoever_goes_on_behind_the_end_misses_nothing(
     publisher.close()
 
 
+def test_an_empty_record_behind_the_end_is_read_too(broker: Broker, control_topic: str, reader: ControlReader) -> None:
+    """A record without a value that came since the end was asked for keeps its offset, like any other without an event."""
+    broker.produce(control_topic, ["not an event", b"", None])
+    reader.seek(0)
+    assert list(reader.read_until(1)) == [(0, None)]
+    found = reader.poll(5.0)
+    while len(found) < 2:
+        found += reader.poll(5.0)
+    assert found == [(1, None), (2, None)]
+
+
 @pytest.mark.parametrize("follower", ["watch", "overview"])
 def test_what_comes_while_a_follower_starts_is_seen(
     settings: dict[str, str], control_topic: str, monkeypatch: pytest.MonkeyPatch, follower: str

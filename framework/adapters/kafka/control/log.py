@@ -152,7 +152,10 @@ class ControlReader:
     def _poll(self, timeout_s: float, take: Callable[[Message], T], below: int | None = None) -> list[T]:
         events: list[T] = []
         deadline = time.monotonic() + timeout_s
-        message, self._ahead = self._ahead or self._consumer.poll(timeout_s), None
+        # A message is as long as its value, so that one without any counts as false.
+        message, self._ahead = self._ahead, None
+        if message is None:
+            message = self._consumer.poll(timeout_s)
         while message is not None:
             error = message.error()
             if error is None and below is not None and (message.offset() or 0) >= below:
