@@ -107,7 +107,7 @@ def pumps(each: Expression, length: int) -> Iterator[str]:
         if not part or (before, part) in seen:
             continue
         seen.add((before, part))
-        for repeated in {part, before + part}:
+        for repeated in dict.fromkeys((part, before + part)):
             body = repeated * (length // len(repeated))
             for end in _BREAKS:
                 yield before + body + end

@@ -259,10 +259,11 @@ def test_the_pump_needs_nothing_but_python() -> None:
 @pytest.mark.spark
 def test_sparks_log_holds_no_control_characters(tmp_path: Path) -> None:
     """Wanted: a message of the JVM with a record in it forges a line of `spark.log`, or writes to whoever prints it.
-    Got: neither, and an exception is there once."""
+    Got: neither, and an exception is there once. What Java needs in its environment stays out of the session's process."""
     code = (
-        "import sys; from pathlib import Path; from framework.runtime.spark import query as spark_query\n"
+        "import os, sys; from pathlib import Path; from framework.runtime.spark import query as spark_query\n"
         "spark = spark_query.start_session('t', 'local[1]', {}, Path(sys.argv[1]))\n"
+        "assert 'PYTHONSAFEPATH' not in os.environ\n"
         "jvm = spark.sparkContext._jvm\n"
         "log = jvm.org.apache.logging.log4j.LogManager.getLogger('floe.test')\n"
         "log.error('key \\x1b[2J \\u202e \\x9b \\u2028 a\\nforged line', jvm.java.lang.RuntimeException('inner \\x1b[2J'))\n"

@@ -46,6 +46,21 @@ def python_environment(**more: str) -> dict[str, str]:
     return {**os.environ, SAFE_PATH: "1", **more}
 
 
+@contextmanager
+def safe_path() -> Iterator[None]:
+    """What this block starts finds `python_environment()`; behind it this process's environment is as it was, so that its
+    other children are not affected."""
+    before = os.environ.get(SAFE_PATH)
+    os.environ[SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[SAFE_PATH]
+        else:
+            os.environ[SAFE_PATH] = before
+
+
 def python_in_shell(version: tuple[int, ...]) -> str:
     """The line of a shell script after which `exec PYTHON "$@"` does the same, and what that starts in turn."""
     if version >= _HAS_SAFE_PATH:

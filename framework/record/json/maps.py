@@ -45,7 +45,8 @@ _VALUE = _TEXT + rb"|" + _balanced(rb"[{\[]", rb"[}\]]", _DEPTH - 1) + rb'|[^\s"
 _MEMBER = re.compile(
     rb"[{,]" + _SPACE + rb"(" + _TEXT + rb")" + _SPACE + rb":" + _SPACE + rb"(" + _VALUE + rb")" + _SPACE + rb"(?=[,}])"
 )
-_ANY_TEXT = re.compile(rb"(" + _TEXT + rb")" + _SPACE + rb"(:?)")  # whole texts in turn, so that each is read once
+# Whole texts in turn, so that each is read once; also one that does not end, or each of its quotes would begin anew.
+_ANY_TEXT = re.compile(rb"(" + _TEXT + rb"?)" + _SPACE + rb"(:?)")
 _END = re.compile(rb"^\{?" + _SPACE + rb"\}$", re.MULTILINE)
 
 

@@ -26,7 +26,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from framework.adapters import spark as spark_room
 from framework.adapters.host.memory import MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES
 from framework.adapters.host.private_files import private_dir, touch_private
-from framework.adapters.host.process import SAFE_PATH
+from framework.adapters.host.process import safe_path
 from framework.adapters.host.scratch import scratch_dir
 from framework.adapters.spark.class_archive import AT_EXIT, archive_options
 from framework.adapters.spark.java_stderr import start_java
@@ -119,7 +119,6 @@ def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path
     else:
         # Spark heeds this setting only for drivers that spark-submit starts, which set the variable for us.
         os.environ.setdefault("PYSPARK_PYTHON", conf.get("spark.pyspark.python", sys.executable))
-    os.environ[SAFE_PATH] = "1"  # what Java starts: it imports nothing from the current folder
     touch_private(private_dir(log_dir) / "spark.log")  # Java opens it and leaves its mode as it is
     builder = SparkSession.builder.master(master).appName(name)
     local = LOOPBACK_CONF | LOCAL_CONF | worker_pool(master) if master.startswith("local") else {}
@@ -141,12 +140,13 @@ def start_session(name: str, master: str, conf: Mapping[str, str], log_dir: Path
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
-        if starts_java:
-            from pyspark import SparkContext
+        with safe_path():  # what Java starts imports nothing from the current folder
+            if starts_java:
+                from pyspark import SparkContext
 
-            if SparkContext._gateway is None:  # else a JVM runs in this process already
-                SparkContext._ensure_initialized(gateway=start_java(settings, master, name))
-        spark = builder.getOrCreate()
+                if SparkContext._gateway is None:  # else a JVM runs in this process already
+                    SparkContext._ensure_initialized(gateway=start_java(settings, master, name))
+            spark = builder.getOrCreate()
     except (PySparkException, Py4JError, OSError, RuntimeError) as error:
         raise SetupError(
             f"Spark does not start: {str(error).splitlines()[0] if str(error) else type(error).__name__}",
