@@ -35,6 +35,9 @@ these tables is a test, in columns and record by record.
   ISO form, every ISO form is accepted. Digits beyond the column's unit must be zeros. Where a format has numbers that touch
   (`%H%M%S`), each has all its digits. A weekday must be that of the date.
 - `binary` and `fixed[n]` are base64 with padding, or hexadecimal with `format: hex`.
+- A decimal with `format: base64` is the Base64 of the bytes of its digits without the point, as Kafka Connect and Debezium write
+  decimals into JSON; the column's scale says where the point is. With `envelope: debezium` and no `format`, text that may be
+  digits or Base64 (`"1234"`) is an error: declare `format: base64`, or `digits`.
 - Dates and timestamps are in the years 1 to 9999, those in nanoseconds in 1677 to 2262; others are out of range.
 - Lists, structs and maps convert element by element; JSON objects become structs or maps, as the table says.
   Records with a map inside a struct or list, a map whose keys are not text, or a rule that looks into a map are converted

@@ -117,12 +117,16 @@ class SecretRef:
         return f"${{secret:{self.scheme}:{self.name}}}"
 
 
+# Formats of text that is no date or time: bytes, and decimals as the bytes of a whole number or as digits.
+BASE64, HEX, DIGITS = "base64", "hex", "digits"
+
+
 @dataclass(frozen=True)
 class FieldHint:
     """Declares one source field exactly. `path` is dotted; `type` is an Iceberg type (`timestamptz`, `decimal(10,2)`).
 
-    `format` is a strptime pattern for text; `unit` (s, ms, us, ns) is for numbers; `zone` is the IANA zone of zoneless
-    text; `comment` is for the column of a new table.
+    `format` is a strptime pattern for text, or one of the words above; `unit` (s, ms, us, ns) is for numbers; `zone` is
+    the IANA zone of zoneless text; `comment` is for the column of a new table.
     """
 
     path: str

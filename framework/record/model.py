@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from framework.commit.events.event_types import DataFile, DeletedKeysChange, KeysFile
-from framework.record.arrays import Ints, Numbers
+from framework.record.arrays import Ints, Mask, Numbers
 from framework.table.model import ColumnDetail, ObservedType, TableNeed, TableTarget
 from framework.table.upsert.key_index import KeyRun
 
@@ -34,6 +34,24 @@ __all__ = [
     "UpsertPart",
     "UpsertRows",
 ]
+
+
+# The year 10000. Kafka counts milliseconds; what lies behind it is a count of microseconds (from 1978 on), and what lies
+# behind it as microseconds one of nanoseconds: some producers send those, and no moment can be meant in two ways.
+_PAST_LAST_MS = 253_402_300_800_000
+
+
+def timestamps_us(timestamps_ms: Sequence[int] | Ints) -> tuple[Ints, Mask]:
+    """Records' timestamps in microseconds, and which records have none."""
+    counts = np.asarray(timestamps_ms, np.int64)
+    micros = np.where(counts < _PAST_LAST_MS, counts * 1000, counts)
+    return np.where(counts < _PAST_LAST_MS * 1000, micros, counts // 1000), counts < 0
+
+
+def timestamp_us(timestamp_ms: int) -> int | None:
+    """The timestamp of one record in microseconds; None where there is none."""
+    found, absent = timestamps_us([timestamp_ms])
+    return None if absent[0] else int(found[0])
 
 
 @dataclass(frozen=True)
@@ -60,8 +78,9 @@ class UnreadRecord:
 class RecordBlock:
     """Consecutive records of one task range, about 100,000 of them. All sequences are of one length.
 
-    `values` and `keys` are None where the record has none (a None value is a tombstone). `timestamps_ms` is -1 where
-    the broker gives none. `values` may be a `framework.record.value_buffer.JoinedValues`; `keys` and `headers` may be
+    `values` and `keys` are None where the record has none (a None value is a tombstone). `timestamps_ms` is as the broker
+    gives it, -1 where it gives none; `timestamps_us` says what it means. `values` may be a
+    `framework.record.value_buffer.JoinedValues`; `keys` and `headers` may be
     built on demand: few records are ever asked for theirs. `unread` are records that were not read, by their offsets, and
     why: their values are empty, and they have neither key nor headers.
     """
@@ -77,6 +96,11 @@ class RecordBlock:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def newest_ms(self) -> int:
+        """The newest timestamp; -1 where no record has one."""
+        found, absent = timestamps_us(self.timestamps_ms)
+        return int(np.max(np.where(absent, -1, found // 1000), initial=-1))
 
     def key(self, index: int) -> bytes | None:
         return self.keys[index]

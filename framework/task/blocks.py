@@ -10,8 +10,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from framework.adapters.host.failpoints import meet
 from framework.adapters.registry import registry_of
 from framework.record.blocks.poison_records import set_aside
@@ -76,7 +74,7 @@ class TaskRangeSum:
 
     def see(self, block: RecordBlock) -> None:
         """Keep the time of the newest record."""
-        self.newest_ms = max(self.newest_ms, int(np.max(block.timestamps_ms, initial=-1)))
+        self.newest_ms = max(self.newest_ms, block.newest_ms())
 
     def report(self, task_range: TaskRange, holes: int) -> TaskRangeReport:
         newest_ms = self.newest_ms if self.newest_ms >= 0 else None

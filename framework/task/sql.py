@@ -293,7 +293,7 @@ def decode_ranges(pieces: list[TaskRange], context: TaskContext, schema: pa.Sche
         early, newest = BlockResult(), -1
         decoded: list[Ints] = []
         for block in fetcher.fetch(task_range, context.plan.decode.block_records):
-            newest = max(newest, *block.timestamps_ms)
+            newest = max(newest, block.newest_ms())
             schemas = registry.schemas(needed_schemas(block, context.plan.decode))
             if context.poison or block.unread:
                 block, aside = set_aside(block, context.poison, context.plan, context.tables)

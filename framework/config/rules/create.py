@@ -92,7 +92,7 @@ def _transformed_column(document: Document, field: PartitionFieldSpec, item: Nod
     if kind and fits and kind not in fits:
         message = f"`{field.transform}` needs {listed(fits)}, but `{field.column}` is `{kind}`"
         yield at("FLOE-C415", message, item, path, "declare another type, or choose another transform")
-    elif not kind and fits and _is_plain_json(document) and document.mapping("source", "schema"):
+    elif not kind and fits and _is_plain_json(document):
         # JSON has no times of its own, so a column that is not declared is text.
         message = f"`{field.transform}` needs {listed(fits)}, and `source.schema` declares no `{field.column}`"
         remedy = f"declare it: `source: {{schema: {{{field.column}: timestamptz}}}}`"

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 
 from framework.config.names.patterns import compiled
-from framework.config.rules.rules import Document, Rule, at
+from framework.config.rules.create import column_kind
+from framework.config.rules.rules import Document, Rule, at, table_policies
 from framework.config.tree import Mapping, Scalar, plain
 from framework.diagnose.diagnostic import Diagnostic, Severity
 from framework.errors import ConfigError
@@ -39,6 +40,44 @@ def condition_is_whole(document: Document) -> Iterator[Diagnostic]:
             yield at("FLOE-C408", "`equals` and `matches` are both given", when, where, "keep one of them")
         elif tests and "field" not in keys:
             yield at("FLOE-C408", f"`{tests[0]}` needs to know which field", when, where, "add `field:`")
+
+
+def values_can_be_equal(document: Document) -> Iterator[Diagnostic]:
+    """What a field is compared with is of the field's kind, where that is declared: `"5"` is never 5, nor `"true"` true."""
+    if document.entry("transform", "sql"):
+        return  # rules look at what it gives
+    places = [((*path, "when", "field"), (*path, "when", "equals")) for path, _ in document.items("routes", "rules")]
+    deletes = [(*policy, "write", "delete_when") for policy in table_policies(document)]
+    places += [((*path, "field"), (*path, "equals")) for path in deletes]
+    for field_path, path in places:
+        field, node = document.text(*field_path), document.node(*path)
+        if field is None or not isinstance(node, Scalar) or not document.sound(*path):
+            continue
+        kind = column_kind(document, field)
+        wanted = next((name for name, kinds in _KINDS.items() if kind in kinds), None)
+        found = _kind_of(node.value)
+        if wanted is not None and found is not None and wanted != found:
+            meant = {"text": json.dumps(str(plain(node))), "true or false": "true", "a number": "5"}[wanted]
+            yield at(
+                "FLOE-C473",
+                f"`{field}` is declared `{kind}`, and is compared with {found}: they are never equal",
+                node,
+                path,
+                f"write {wanted}, such as `equals: {meant}`, or declare another type",
+            )
+
+
+_KINDS = {
+    "true or false": ("boolean",),
+    "a number": ("int", "long", "float", "double", "decimal"),
+    "text": ("string",),
+}
+
+
+def _kind_of(value: object) -> str | None:
+    if isinstance(value, bool):
+        return "true or false"
+    return "a number" if isinstance(value, (int, float)) else "text" if isinstance(value, str) else None
 
 
 def reachable(document: Document) -> Iterator[Diagnostic]:
@@ -236,6 +275,7 @@ def _unresolved_topics(document: Document) -> bool:
 
 RULES: tuple[Rule, ...] = (
     condition_is_whole,
+    values_can_be_equal,
     reachable,
     confined,
     dead_letters_have_a_home,

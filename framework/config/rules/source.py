@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
+from zoneinfo import available_timezones
 
 from framework.config.names.column_names import SiblingNames
 from framework.config.names.metadata import is_metadata, metadata_column
 from framework.config.rules.rules import Document, Rule, at, table_policies
-from framework.config.tree import Path, Scalar
+from framework.config.spec import BASE64, DIGITS, HEX
+from framework.config.tree import Mapping, Path, Scalar
 from framework.config.values.evolution import EVOLVE_SHORTHANDS
 from framework.config.values.time_format import DIRECTIVES, format_fault
 from framework.config.values.type_text import fields_inside, innermost, structure, text_of
@@ -37,7 +40,7 @@ _DATED = ("date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamp
 def topics_or_pattern(document: Document) -> Iterator[Diagnostic]:
     """A source names its topics, or gives a pattern for them, and not both."""
     entry = document.entry("source", "kafka")
-    if entry is None or not document.mapping("source", "kafka"):
+    if entry is None or not isinstance(entry.value, Mapping):
         return
     topics, pattern = document.entry("source", "kafka", "topics"), document.entry("source", "kafka", "topic_pattern")
     if topics and pattern:
@@ -99,11 +102,13 @@ def hints_agree(document: Document) -> Iterator[Diagnostic]:
         path = ("source", "schema", entry.key)
         kind = _leaf(document.text(*path, "type") or "")
         format_, unit, zone = (document.entry(*path, key) for key in ("format", "unit", "zone"))
+        words = _format_words(kind)
         for found, key in ((format_, "format"), (unit, "unit"), (zone, "zone")):
-            if found and kind and kind not in _DATED:
+            if found and kind and kind not in _DATED and not (words and key == "format"):
+                kinds = "dates, times, decimals and bytes" if key == "format" else "dates and times"
                 yield at(
                     "FLOE-C409",
-                    f"`{key}` is for dates and times, but `{entry.key}` is `{kind}`",
+                    f"`{key}` is for {kinds}, but `{entry.key}` is `{kind}`",
                     found,
                     (*path, key),
                     f"remove `{key}`, or declare a date or time type",
@@ -124,7 +129,25 @@ def hints_agree(document: Document) -> Iterator[Diagnostic]:
                 (*path, "zone"),
                 "declare `timestamptz`, or remove `zone`",
             )
-        yield from _format_directives(document, path, kind)
+        if words:
+            yield from _format_word(document, path, kind, words)
+        elif not kind or kind in _DATED:
+            yield from _format_directives(document, path, kind)
+
+
+def _format_words(kind: str) -> tuple[str, ...]:
+    """The formats of a type that is written as text in more than one way, and is no date or time."""
+    if kind.startswith("decimal"):
+        return (BASE64, DIGITS)
+    return (BASE64, HEX) if kind == "binary" or kind.startswith("fixed") else ()
+
+
+def _format_word(document: Document, path: Path, kind: str, words: tuple[str, ...]) -> Iterator[Diagnostic]:
+    path = (*path, "format")
+    text, node = document.text(*path), document.node(*path)
+    if text is not None and node is not None and text not in words:
+        message = f"`{text}` is no format of `{kind}`"
+        yield at("FLOE-C217", message, node, path, f"write {listed(words, 'or')}", did_you_mean(text, words))
 
 
 def _leaf(kind: str) -> str:
@@ -228,23 +251,32 @@ def decimals_hold(document: Document) -> Iterator[Diagnostic]:
                 yield at("FLOE-C214", message, node, path, f"write `decimal({match[2]}, {match[2]})` or more")
 
 
+_ZONE = re.compile(r"(UTC|GMT|Etc/[A-Za-z0-9+-]+|[A-Z][A-Za-z_]+(/[A-Z][A-Za-z0-9_+-]*){1,2})\Z")
+
+
+@cache
+def _zones() -> frozenset[str]:
+    return frozenset(available_timezones())
+
+
 def known_zone(document: Document) -> Iterator[Diagnostic]:
-    """A zone has the form of an IANA name."""
+    """A zone is an IANA name, as far as this machine has a database of them."""
     for entry in document.mapping("source", "schema"):
         path = ("source", "schema", entry.key, "zone")
         zone, node = document.text(*path), document.node(*path)
         if (
             zone is not None
             and isinstance(node, Scalar)
-            and not re.match(r"(UTC|GMT|Etc/[A-Za-z0-9+-]+|[A-Z][A-Za-z_]+(/[A-Z][A-Za-z0-9_+-]*){1,2})\Z", zone)
+            and (not _ZONE.match(zone) or (zone not in _zones() and "UTC" in _zones()))
         ):
+            known = [name for name in _zones() if name.count("/") <= 1] or ["UTC", "Europe/Berlin", "America/New_York"]
             yield at(
                 "FLOE-C216",
                 f"`{zone}` is not an IANA time zone",
                 node,
                 path,
                 "use a name such as `UTC` or `Europe/Berlin`",
-                did_you_mean(zone, ("UTC", "Europe/Berlin", "America/New_York")),
+                did_you_mean(zone, known),
             )
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
+from framework.config.rules.routes import may_meet
 from framework.config.rules.rules import Document, Rule, at, table_policies
 from framework.config.tree import Mapping, Path
 from framework.config.values.evolution import EVOLVE_SHORTHANDS
@@ -108,12 +109,13 @@ class _Globs:
 
 
 def overrides_are_meant(document: Document) -> Iterator[Diagnostic]:
-    """An override matches the dead-letter table, a history or a table of the routes, where all their names are
-    literal."""
+    """An override matches the dead-letter table, a history or a table of the routes; of a name that a record takes part
+    in, its beginning counts."""
     tables = [document.text(*path, "table") for path, _ in document.items("routes", "rules")]
-    names = [table for table in tables if table and "{" not in table]
-    if not tables or len(names) != len(tables):
+    if not tables or not all(tables):
         return
+    names = [table for table in tables if table and "{" not in table]
+    beginnings = [table.partition("{")[0] for table in tables if table and "{" in table]
     letters = document.text("errors", "dead_letter_table")
     histories = (document.text(*policy, "write", "history") for policy in table_policies(document))
     written = [*names, *(name for name in (letters, *histories) if name)]
@@ -121,13 +123,14 @@ def overrides_are_meant(document: Document) -> Iterator[Diagnostic]:
     for path, _ in document.items("tables", "overrides"):
         glob, node = document.text(*path, "match"), document.node(*path, "match")
         is_met = glob in known or any(document.names_match(name, glob) for name in written if glob)
+        is_met = is_met or any(may_meet(document, beginning, glob) for beginning in beginnings if glob)
         if glob and node is not None and not is_met:
             yield at(
                 "FLOE-C413",
                 f"no route leads to a table that `{glob}` matches",
                 node,
                 path,
-                f"the tables are {listed(names[:6], 'and')}",
+                f"the tables are {listed([table for table in tables if table][:6], 'and')}",
                 did_you_mean(glob, names),
             )
 

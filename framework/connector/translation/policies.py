@@ -7,11 +7,12 @@ schemas leaves its tables as they are, and so does the pipeline.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 from framework.config.rules.permitted import is_property_allowed, never_a_property
 from framework.config.spec import PartitionFieldSpec
-from framework.config.units import COLUMN, partition_text
+from framework.config.units import COLUMN, partition_field, partition_text
 from framework.config.values.transforms import TRANSFORMS
 from framework.connector.translation.settings_reader import SettingsReader
 from framework.connector.translation.untranslatable import refused
@@ -85,9 +86,29 @@ def _partition(reader: SettingsReader, key: str, creates: bool) -> list[str]:
         names.add(name)
         fields.append(partition_text(found))
         if is_time:
-            reason = f"`{found.column}` must be a date or a moment: declare its type under `source.schema`"
+            reason = (
+                f"`{found.column}` must be a date or a moment, or the table is not partitioned by it: declare its type under "
+                f"`source.schema`, and `{partition_text(found)}` under `create.partition_by`"
+            )
             reader.note(key, reason, lost=True)
     return fields
+
+
+def without_times_of_text(policy: Values, declared: Collection[str]) -> None:
+    """Take out of a table's policy the partition fields that are parts of times, where plain JSON gives text: the sink
+    creates such a table without a partition, too."""
+    create = policy.get("create", {})
+    if "partition_by" in create:
+        fields = [(text, partition_field(text)) for text in create["partition_by"]]
+        kept = [
+            text
+            for text, found in fields
+            if found is None or not TRANSFORMS[found.transform].is_of_time or found.column.lower() in declared
+        ]
+        if fields and not kept:
+            del create["partition_by"]
+        else:
+            create["partition_by"] = kept
 
 
 def _partition_field(key: str, part: str) -> PartitionFieldSpec:

@@ -16,7 +16,7 @@ from framework.config.units import partition_field
 from framework.connector.translation.avro_types import difference
 from framework.connector.translation.converters import KEY as CONVERTER
 from framework.connector.translation.converters import format_of
-from framework.connector.translation.policies import errors, policies
+from framework.connector.translation.policies import errors, policies, without_times_of_text
 from framework.connector.translation.routes import ConnectorRoutes, routes_of
 from framework.connector.translation.settings_reader import Note, SettingsReader
 from framework.connector.translation.target.keys import NAMES, is_passed_over, why_not
@@ -123,6 +123,10 @@ class _Import(SettingsReader):
         self._add_writes(tables, defaults, overrides, sql)
         self._report_case(routed, sql, defaults)
         self._report_partition(source, defaults)
+        if source["format"] == {"type": "json"} and sql is None:
+            declared = frozenset(name.lower() for name in source.get("schema", ()))
+            for policy in (defaults, *overrides):
+                without_times_of_text(policy, declared)
         control = self.take("iceberg.control.topic") or "control-iceberg"
         # Connect writes Avro to its control topic, and floe refuses a control topic that holds what is not its own.
         self.note("iceberg.control.topic", f"`{control}` belongs to Connect; floe's commit log is `{control}-floe`")

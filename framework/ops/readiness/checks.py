@@ -44,7 +44,7 @@ from framework.ops.readiness.model import (
 from framework.plan.catalogs import used_catalogs
 from framework.plan.diff.consent import change_text, missing_consent
 from framework.plan.model import Plan
-from framework.record.model import TaskRange
+from framework.record.model import TaskRange, timestamp_us
 from framework.recovery.discard import ControlPlace
 from framework.recovery.rollback import decide_rollback
 from framework.runtime.job import open_catalog
@@ -222,7 +222,7 @@ def _oldest_ms(kafka: Mapping[str, str], key: PartitionKey, position: int, now: 
     if position >= end:
         return None
     for block in RangeFetcher(kafka).fetch(TaskRange(key[0], now.topic_id, key[1], position, end)):
-        return next((at for at in block.timestamps_ms if at >= 0), None)
+        return next((at // 1000 for each in block.timestamps_ms if (at := timestamp_us(each)) is not None), None)
     return None
 
 

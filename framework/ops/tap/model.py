@@ -20,7 +20,7 @@ from framework.errors import FloeError, StateDisagreement, TableBlocked
 from framework.plan.model import Plan
 from framework.record.blocks.bisect_failures import joined, records_at
 from framework.record.blocks.decoded import decoded_fields
-from framework.record.model import BlockResult, DeadLetter, RecordBlock, TableTarget
+from framework.record.model import BlockResult, DeadLetter, RecordBlock, TableTarget, timestamp_us
 from framework.record.process import Sql, needed_schemas
 from framework.runtime.tables.owner import check_owner
 from framework.runtime.tables.registry import reachable_tables
@@ -105,12 +105,12 @@ class Tap:
         fields = decoded_fields(block, self.plan, self.tables.targets, schemas)
         for place in range(len(block)):
             (result,) = self._settled([records_at(block, [place])])
-            timestamp_ms = block.timestamps_ms[place]
+            at_us = timestamp_us(block.timestamps_ms[place])
             yield SampledRecord(
                 block.topic,
                 block.partition,
                 block.offsets[place],
-                timestamp_ms if timestamp_ms >= 0 else None,
+                None if at_us is None else at_us // 1000,
                 block.key(place),
                 block.values[place],
                 _fate(result),

@@ -8,10 +8,12 @@ it.
 
 from __future__ import annotations
 
+import base64
 import math
 import re
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
+from enum import Enum, auto
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +21,8 @@ import pyarrow.compute as pc
 
 from framework.record.arrays import cast_decimals
 from framework.record.convert.converter import Converter
+from framework.record.convert.text import is_base64
+from framework.record.failure import RecordFailure
 from framework.record.strict_json import NON_FINITE, JsonValue, NumberText
 
 _NUMBER = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))(?:[eE]([+-]?)(\d+))?", re.ASCII)
@@ -122,6 +126,15 @@ def decimal_parse_type(precision: int, scale: int) -> pa.DataType:
     return pa.decimal128(precision, scale) if precision + scale <= 38 else pa.decimal256(76 - scale, scale)
 
 
+class TextNumbers(Enum):
+    """Whether text is read as a number. `UNLESS_BASE64`: where it may be the bytes of a decimal as well, as Debezium
+    writes them into JSON, neither is guessed."""
+
+    REFUSED = auto()
+    READ = auto()
+    UNLESS_BASE64 = auto()
+
+
 @dataclass(frozen=True)
 class BooleanConverter(Converter):
     reads_text: bool = True
@@ -200,6 +213,7 @@ class DecimalConverter(Converter):
     precision: int
     scale: int
     reads_text: bool = True
+    may_be_base64: bool = False
 
     def array(self, values: pa.Array) -> pa.Array:
         # Arrow's JSON reader puts zeros behind a number without looking whether its digits still fit the precision.
@@ -213,6 +227,9 @@ class DecimalConverter(Converter):
 
     def value(self, value: JsonValue, path: str) -> object:
         number = _number(self, value, path, self.reads_text)
+        if self.may_be_base64 and type(value) is str and is_base64(value):
+            says = "may be digits, or Base64 of bytes: declare `format: digits` or `format: base64` for the"
+            raise self.failure("FLOE-D304", says, value, path)
         if number and number.adjusted() >= self.precision - self.scale:
             needed = number.adjusted() + 1 + self.scale
             raise self.out_of_range(value, path, f"decimal({needed}, {self.scale})" if needed <= 38 else None)
@@ -227,3 +244,35 @@ class DecimalConverter(Converter):
         if not number:
             return Decimal(0)  # whatever its exponent: Arrow makes room for as many digits
         return Decimal((sign, digits, exponent))
+
+
+@dataclass(frozen=True)
+class UnscaledConverter(DecimalConverter):
+    """Decimals as Kafka Connect and Debezium write them into JSON: Base64 of the bytes of a whole number, highest first,
+    in two's complement; the column says where its point is."""
+
+    def array(self, values: pa.Array) -> pa.Array:
+        try:
+            found = [None if text is None else self.value(text, "") for text in values.to_pylist()]
+        except RecordFailure as failure:
+            raise pa.ArrowInvalid(failure.message) from None
+        return pa.array(found, self.target)
+
+    def plausible(self, values: pa.Array) -> pa.Array | None:
+        return None
+
+    def value(self, value: JsonValue, path: str) -> object:
+        if not isinstance(value, str) or isinstance(value, NumberText):
+            raise self.wrong_kind(value, path)
+        if not value or not is_base64(value):
+            raise self.failure("FLOE-D304", "is not base64, as needed for", value, path)
+        unscaled = int.from_bytes(base64.b64decode(value), "big", signed=True)
+        if abs(unscaled) >= 10**self.precision:
+            needed = decimal_precision(unscaled)
+            raise self.out_of_range(value, path, f"decimal({needed}, {self.scale})" if needed <= 38 else None)
+        return Decimal((unscaled < 0, tuple(map(int, str(abs(unscaled)))), -self.scale))
+
+
+def decimal_precision(whole: int) -> int:
+    """How many digits a whole number has; 39 stands for any number above 38."""
+    return next((digits for digits in range(1, 39) if abs(whole) < 10**digits), 39)

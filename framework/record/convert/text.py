@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from framework.config.spec import HEX
 from framework.record.convert.converter import Converter
 from framework.record.strict_json import JsonValue, NumberText
 
@@ -21,6 +22,11 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]
 # Python takes padding where there is nothing to pad.
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _HEX = re.compile(r"([0-9a-fA-F]{2})*")
+
+
+def is_base64(text: str) -> bool:
+    """Whether a text is complete and padded Base64; an empty one is."""
+    return _BASE64.fullmatch(text) is not None
 
 
 def json_text(value: JsonValue) -> str:
@@ -106,11 +112,11 @@ class BytesConverter(Converter):
         return data
 
     def _decode(self, text: str) -> bytes:
-        if self.encoding == "hex":
+        if self.encoding == HEX:
             if _HEX.fullmatch(text) is None:
                 raise ValueError("not hexadecimal")
             return bytes.fromhex(text)
-        if _BASE64.fullmatch(text) is None:
+        if not is_base64(text):
             raise ValueError("not base64")
         return base64.b64decode(text)
 

@@ -25,12 +25,11 @@ from pyiceberg.types import (
 
 from framework.config.spec import PartitionFieldSpec
 from framework.record.fit.parsed_columns import from_python
-from framework.record.model import DeadLetter, TableTarget
+from framework.record.model import DeadLetter, TableTarget, timestamp_us
 from framework.table.changes import CreateTable
 from framework.table.schema.arrow import arrow_schema, parse_schema
 
 MOST_MESSAGE_BYTES = 900_000
-PAST_LAST_TIMESTAMP_MS = 253_402_300_800_000
 _PUBLISHED_IN_HEADERS = (
     "topic", "partition", "offset", "timestamp", "stage", "code", "message", "field_path", "expected", "actual",
     "pipeline", "run",
@@ -84,12 +83,6 @@ def plan_dead_letter_table(table: str) -> CreateTable:
         partition_by=(PartitionFieldSpec("timestamp", "day"),),
         properties=(("format-version", "2"),),
     )
-
-
-def timestamp_us(timestamp_ms: int) -> int | None:
-    """A record's timestamp for a column; None where there is none, or none that is a date: a producer that counts
-    in other units must not stop the pipeline."""
-    return timestamp_ms * 1000 if 0 <= timestamp_ms < PAST_LAST_TIMESTAMP_MS else None
 
 
 def dead_letters_to_arrow(letters: Sequence[DeadLetter], pipeline: str, run: str, target: TableTarget) -> pa.Table:

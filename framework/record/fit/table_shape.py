@@ -38,7 +38,7 @@ from pyiceberg.types import (
 
 from framework.config.names.column_names import TOP, prefixes_inside, prefixes_of
 from framework.config.names.metadata import metadata_column
-from framework.config.spec import FieldHint, NameCase, TablePolicy, TextAsNumber
+from framework.config.spec import BASE64, DIGITS, HEX, Envelope, FieldHint, NameCase, TablePolicy, TextAsNumber
 from framework.config.values.type_text import fields_inside, innermost
 from framework.record.convert.converter import Converter
 from framework.record.convert.nested import ChildField, ListConverter, MapConverter, StructConverter, fold
@@ -47,6 +47,8 @@ from framework.record.convert.numbers import (
     DecimalConverter,
     FloatConverter,
     IntegerConverter,
+    TextNumbers,
+    UnscaledConverter,
     decimal_parse_type,
 )
 from framework.record.convert.text import BytesConverter, StringConverter, UuidConverter
@@ -127,9 +129,16 @@ class TableShape:
         return self.root.fold(name) in self.names
 
 
-def table_shape(target: TableTarget, hints: tuple[FieldHint, ...], metadata_columns: tuple[str, ...]) -> TableShape:
+def table_shape(
+    target: TableTarget,
+    hints: tuple[FieldHint, ...],
+    metadata_columns: tuple[str, ...],
+    envelope: Envelope = Envelope.NONE,
+) -> TableShape:
     """The shape of a table; cached per schema, hints and case policy."""
-    reads_text = target.policy.values.text_as_number is TextAsNumber.READ
+    text = TextNumbers.REFUSED
+    if target.policy.values.text_as_number is TextAsNumber.READ:
+        text = TextNumbers.UNLESS_BASE64 if envelope is Envelope.DEBEZIUM else TextNumbers.READ
     write = target.policy.write
     key = write.needed if write.is_upsert else ()
     insensitive = target.policy.case is NameCase.INSENSITIVE
@@ -138,7 +147,7 @@ def table_shape(target: TableTarget, hints: tuple[FieldHint, ...], metadata_colu
         hints,
         metadata_columns,
         insensitive,
-        reads_text,
+        text,
         key,
         partition_fields(target),
         renames(target.policy),
@@ -151,7 +160,7 @@ def _shape(
     hints: tuple[FieldHint, ...],
     metadata_columns: tuple[str, ...],
     insensitive: bool,
-    reads_text: bool,
+    text: TextNumbers,
     key: tuple[str, ...],
     partition_fields: frozenset[str],
     renaming: bool,
@@ -159,7 +168,7 @@ def _shape(
     schema = parse_schema(schema_json)
     by_path = _by_path(hints, insensitive)
     taken = partition_fields if renaming else None
-    root = converter_for(schema.as_struct(), "", by_path, insensitive, reads_text, taken)
+    root = converter_for(schema.as_struct(), "", by_path, insensitive, text, taken)
     assert isinstance(root, StructConverter)
     folded = {fold(name, insensitive) for name in key}
     keys = frozenset(child.name for child in root.children if fold(child.name, insensitive) in folded)
@@ -260,7 +269,7 @@ def converter_for(
     path: str,
     hints: Mapping[str, FieldHint],
     insensitive: bool,
-    reads_text: bool = True,
+    text: TextNumbers = TextNumbers.READ,
     renaming: frozenset[str] | None = None,
     prefixes: tuple[str, ...] = TOP,
 ) -> Converter:
@@ -268,12 +277,12 @@ def converter_for(
 
     Args:
         hints: by folded dotted path (lists and maps add nothing to a path).
-        reads_text: without it no text is read as a number or boolean.
+        text: whether text is read as a number or boolean.
         renaming: the names of the table's partition fields, where fields are renamed whose names no column can have.
         prefixes: what stands before the full names of the columns inside.
     """
     hint = hints.get(fold(path, insensitive))
-    below = (hints, insensitive, reads_text, renaming)
+    below = (hints, insensitive, text, renaming)
     target = arrow_type(kind)
     name = str(kind)
     if target is None:
@@ -318,7 +327,7 @@ def converter_for(
         readable = isinstance(kind.key_type, StringType) and item.parse_type is not None
         parse_type = pa.map_(pa.string(), item.parse_type) if readable else None
         return MapConverter(target, parse_type, "map", key, item, kind.value_required)
-    return _primitive(kind, target, name, hint, reads_text)
+    return _primitive(kind, target, name, hint, text)
 
 
 def _hinted(above: str, names: tuple[str, ...], hints: Mapping[str, FieldHint], insensitive: bool) -> str:
@@ -335,8 +344,9 @@ def _hinted(above: str, names: tuple[str, ...], hints: Mapping[str, FieldHint], 
 
 
 def _primitive(
-    kind: IcebergType, target: pa.DataType, name: str, hint: FieldHint | None, reads_text: bool
+    kind: IcebergType, target: pa.DataType, name: str, hint: FieldHint | None, text: TextNumbers
 ) -> Converter:
+    reads_text = text is not TextNumbers.REFUSED
     if isinstance(kind, BooleanType):
         return BooleanConverter(target, pa.bool_(), name, reads_text)
     if isinstance(kind, (IntegerType, LongType)):
@@ -345,14 +355,17 @@ def _primitive(
         declared = hint is not None and innermost(hint.type) in ("float", "double")
         return FloatConverter(target, target, name, isinstance(kind, DoubleType) and not declared, reads_text)
     if isinstance(kind, DecimalType):
+        if hint and hint.format == BASE64:
+            return UnscaledConverter(target, pa.string(), name, kind.precision, kind.scale)
         parse_type = decimal_parse_type(kind.precision, kind.scale)
-        return DecimalConverter(target, parse_type, name, kind.precision, kind.scale, reads_text)
+        may_be_base64 = text is TextNumbers.UNLESS_BASE64 and (hint is None or hint.format != DIGITS)
+        return DecimalConverter(target, parse_type, name, kind.precision, kind.scale, reads_text, may_be_base64)
     if isinstance(kind, StringType):
         return StringConverter(target, pa.string(), name)
     if isinstance(kind, UUIDType):
         return UuidConverter(target, pa.string(), name)
     if isinstance(kind, (BinaryType, FixedType)):
-        encoding = "hex" if hint and hint.format == "hex" else "base64"
+        encoding = HEX if hint and hint.format == HEX else BASE64
         return BytesConverter(target, pa.string(), name, encoding, len(kind) if isinstance(kind, FixedType) else None)
     reading = (hint.format, hint.zone, hint.unit, reads_text) if hint else (None, None, None, reads_text)
     parse_type = number_parse_type() if hint and hint.unit else pa.string()

@@ -6,6 +6,7 @@ one. Both forms are compared by the same function, so that they cannot differ.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -51,6 +52,19 @@ def matches(condition: RouteCondition, value: Scalar) -> bool:
     if isinstance(expected, str) or isinstance(value, str):
         return isinstance(expected, str) and isinstance(value, str) and expected == value
     return expected is not None and value == expected
+
+
+def is_of_another_kind(condition: RouteCondition, value: Scalar) -> bool:
+    """Whether a value says what the condition asks for, and is of a kind that never equals it: the text `"true"` for
+    true, 5 for `"5"`."""
+    if condition.equals is None or value is None or _kind(condition.equals) is _kind(value):
+        return False
+    expected, found = text_of(condition.equals), text_of(value)
+    return expected is not None and found is not None and expected.lower() == found.lower()
+
+
+def _kind(value: Scalar) -> type:
+    return bool if isinstance(value, bool) else str if isinstance(value, str) else float
 
 
 def value_at(record: JsonValue, path: str, insensitive: bool) -> Scalar:
@@ -135,9 +149,9 @@ class FieldColumns:
             values += encoded.dictionary.to_pylist()
         return Coded(np.full(rows, -1, np.int32) if codes is None else codes, values)
 
-    def meets(self, condition: RouteCondition) -> Mask:
-        """Which rows' field meets the condition."""
+    def meets(self, condition: RouteCondition, test: Callable[[RouteCondition, Scalar], bool] = matches) -> Mask:
+        """Which rows' field meets the condition, or another test of it and the value."""
         coded = self.coded(condition.field or "")
-        met = np.array([*(matches(condition, value) for value in coded.values), False], dtype=bool)
+        met = np.array([*(test(condition, value) for value in coded.values), False], dtype=bool)
         found: Mask = met[coded.codes]
         return found

@@ -6,6 +6,9 @@ that a record can take.
 
 from __future__ import annotations
 
+import json
+
+from framework.config.spec import RouteCondition
 from framework.record.failure import RecordFailure
 from framework.table.owner import OWNED
 from framework.table.policy.answers import PolicyAnswer
@@ -33,6 +36,22 @@ def of_another_pipeline(table: str, reason: str) -> RecordFailure:
     """The failure of a record that leads to a table of another pipeline, which the reason names."""
     message = f"the table {table!r} is not this pipeline's: {reason}"
     return RecordFailure("route", OWNED, message, expected="a table of this pipeline", actual=table)
+
+
+def never_equal(condition: RouteCondition, value: object) -> RecordFailure:
+    """The failure of a record that says what deletes a row, in a kind of value that `delete_when` never equals."""
+    message = (
+        f"{condition.field}: the record has {json.dumps(value, default=str)}, and `delete_when` compares it with "
+        f"{json.dumps(condition.equals)}, which it never equals"
+    )
+    return RecordFailure(
+        "route",
+        "FLOE-D207",
+        message,
+        field_path=condition.field,
+        expected=json.dumps(condition.equals),
+        actual=json.dumps(value, default=str),
+    )
 
 
 def no_table(table: str, answer: PolicyAnswer) -> RecordFailure:

@@ -15,8 +15,8 @@ from framework.config.spec import RouteCondition
 from framework.plan.model import Route
 from framework.record.arrays import Ints, Mask, Numbers
 from framework.record.destination import Destination, deletes_of
-from framework.record.routing.conditions import FieldColumns, matches, value_at
-from framework.record.routing.refusal import not_now
+from framework.record.routing.conditions import FieldColumns, is_of_another_kind, matches, value_at
+from framework.record.routing.refusal import never_equal, not_now
 from framework.record.strict_json import JsonValue
 from framework.record.upsert.tables import UpsertTables
 
@@ -105,8 +105,21 @@ def _with_deletes(routed: RoutedRows, columns: FieldColumns, keyed: UpsertTables
         if condition is not None:
             none = np.zeros(len(routed.destinations), dtype=bool)
             by_field.setdefault((condition, type(condition.equals)), none)[label] = True
+    unclear: Mask = np.zeros(len(columns), dtype=bool)
     for (condition, _), labels in by_field.items():
-        deletes |= labels[routed.labels] & columns.meets(condition)[routed.rows]
+        mine = labels[routed.labels]
+        deletes |= mine & columns.meets(condition)[routed.rows]
+        unclear[routed.rows[mine & columns.meets(condition, is_of_another_kind)[routed.rows] & ~gone]] = True
+    if unclear.any():
+        kept = ~unclear[routed.rows]
+        routed = replace(
+            routed,
+            rows=routed.rows[kept],
+            labels=routed.labels[kept],
+            refused=np.union1d(routed.refused, np.flatnonzero(unclear)),
+            all_in_order=False,
+        )
+        gone, deletes = gone[kept], deletes[kept]
     deletes = np.where(gone, by_tombstone[routed.labels], deletes)
     kept = deletes | ~gone
     if not deletes.any() and kept.all():
@@ -145,7 +158,10 @@ def record_with_deletes(
         if is_tombstone:
             deletes = keyed.deletes_by_tombstone(to.table)
         else:
-            deletes = condition is not None and matches(condition, value_at(record, condition.field or "", insensitive))
+            value = None if condition is None else value_at(record, condition.field or "", insensitive)
+            if condition is not None and is_of_another_kind(condition, value):
+                raise never_equal(condition, value)
+            deletes = condition is not None and matches(condition, value)
         if deletes or not is_tombstone:
             found.append(deletes_of(to.table) if deletes else to)
     histories = [history for to in found if (history := keyed.history_of(to)) is not None]

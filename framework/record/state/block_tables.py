@@ -44,7 +44,8 @@ class BlockTables:
         if self.keyed is not None:
             self.targets |= self.keyed.targets
         self.shapes: dict[Destination, TableShape] = {
-            to: table_shape(target, plan.decode.hints, self.metadata_names(to)) for to, target in self.targets.items()
+            to: table_shape(target, plan.decode.hints, self.metadata_names(to), plan.decode.format.envelope)
+            for to, target in self.targets.items()
         }
         self.least = {to: found for to, target in self.targets.items() if (found := least_values(target))}
         self.insensitive = plan.write.tables.defaults.case is NameCase.INSENSITIVE

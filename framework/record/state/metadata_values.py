@@ -13,9 +13,8 @@ import pyarrow as pa
 
 from framework.config.names.metadata import HEADER, metadata_column
 from framework.record.arrays import Ints
-from framework.record.dead_letters.dead_letter import PAST_LAST_TIMESTAMP_MS
 from framework.record.failure import RecordFailure
-from framework.record.model import RecordBlock
+from framework.record.model import RecordBlock, timestamps_us
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -58,9 +57,8 @@ class MetadataValues:
         if "offset" in wanted:
             arrays["offset"] = pa.array(np.asarray(block.offsets, np.int64)[positions])
         if "timestamp" in wanted:
-            stamps = np.asarray(block.timestamps_ms, np.int64)[positions]
-            absent = (stamps < 0) | (stamps >= PAST_LAST_TIMESTAMP_MS)
-            arrays["timestamp"] = pa.array(np.where(absent, 0, stamps) * 1000, pa.timestamp("us", "UTC"), mask=absent)
+            micros, absent = timestamps_us(np.asarray(block.timestamps_ms, np.int64)[positions])
+            arrays["timestamp"] = pa.array(micros, pa.timestamp("us", "UTC"), mask=absent)
         if "key" in wanted:
             arrays["key"] = pa.array([block.key(i) for i in positions.tolist()], pa.binary())
         if "headers" in wanted:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.config.spec import Envelope, FormatSpec, FormatType
+from framework.config.spec import Envelope, FieldHint, FormatSpec, FormatType
 from framework.record.blocks import unwrap_envelope as json_text
 from framework.record.formats.debezium import flatten_json
 from framework.record.strict_json import parse_record
@@ -266,3 +266,42 @@ def test_flat_text_is_the_flat_record(after: dict[str, Any], op: str, spaced: bo
 def test_envelopes_that_are_no_json(text: bytes, code: str) -> None:
     """What strict JSON refuses is refused in an envelope too, with the same code."""
     assert land(records([text]), JSON).codes == [(0, code)]
+
+
+def test_decimals_without_schemas_are_never_guessed() -> None:
+    """Debezium writes a decimal as the Base64 of its unscaled bytes, unless it is told otherwise. Text that may be digits
+    as well is a dead letter that says what to declare; the declared form is taken, and no other."""
+    texts = ["EtY=", "1234", "12.3", "-1", 7]
+    events = [event("c", None, {"id": 1, "price": text, "deep": {"paid": text}}) for text in texts]
+    data = records([json.dumps(each).encode() for each in events])
+
+    def landed(form: str | None) -> tuple[list[Any], list[tuple[int, str]], list[str]]:
+        hints = [FieldHint(path, "decimal(8, 2)", form) for path in ("price", "deep.paid")]
+        found = land(data, JSON, hints=hints)
+        assert [row["price"] for row in found.rows] == [row["deep"]["paid"] for row in found.rows]
+        return [row["price"] for row in found.rows], found.codes, [letter.message for letter in found.letters]
+
+    prices, codes, messages = landed(None)
+    assert prices == [Decimal("12.30"), Decimal("-1.00"), Decimal("7.00")]
+    assert codes == [(0, "FLOE-D304"), (1, "FLOE-D304")]
+    assert "declare `format: digits` or `format: base64`" in messages[1]
+    prices, codes, _ = landed("base64")
+    assert prices == [Decimal("48.22"), Decimal(int.from_bytes(base64.b64decode("1234"), "big", signed=True)) / 100]
+    assert codes == [(2, "FLOE-D304"), (3, "FLOE-D304"), (4, "FLOE-D301")]
+    prices, codes, _ = landed("digits")
+    assert prices == [Decimal("1234.00"), Decimal("12.30"), Decimal("-1.00"), Decimal("7.00")]
+    assert codes == [(0, "FLOE-D304")]
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False, places=4, min_value=-(10**30), max_value=10**30))
+@settings(max_examples=200, deadline=None)
+def test_a_decimal_in_base64_is_the_decimal_that_connect_wrote(value: Decimal) -> None:
+    """Any decimal comes back from Connect's bytes for it, with and without bytes of the sign before it."""
+    unscaled = int(format(value, ".4f").replace(".", ""))
+    texts = [
+        base64.b64encode(unscaled.to_bytes(length, "big", signed=True)).decode()
+        for length in (unscaled.bit_length() // 8 + 1, 40)
+    ]
+    events = [json.dumps(event("c", None, {"price": text})).encode() for text in texts]
+    found = land(records(events), JSON, hints=[FieldHint("price", "decimal(36, 4)", "base64")])
+    assert [row["price"] for row in found.rows] == [value, value]

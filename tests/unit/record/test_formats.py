@@ -203,6 +203,50 @@ def test_reader_schema_resolves() -> None:
     assert landed.codes == [(1, "FLOE-D117")]
 
 
+UNFIT: list[tuple[Any, Any, Any]] = [
+    ("string", None, "a"),
+    ("int", "x", 1),
+    ("int", 2**31, 1),
+    ("boolean", "false", True),
+    (["string", "null"], 5, "a"),
+    ({"type": "enum", "name": "E", "symbols": ["A"], "default": "B"}, "C", "A"),
+    ({"type": "array", "items": "int"}, {}, [1]),
+    ({"type": "array", "items": "int"}, ["x"], [1]),
+    ({"type": "map", "values": "int"}, [], {"a": 1}),
+    ({"type": "fixed", "name": "F", "size": 2}, "abc", b"ab"),
+    ({"type": "record", "name": "R", "fields": [{"name": "b", "type": "int", "default": None}]}, {}, {"b": 1}),
+    (logical("long", "timestamp-millis"), "now", dt.datetime(2024, 1, 4, tzinfo=UTC)),
+]
+
+
+@pytest.mark.parametrize(("kind", "default", "value"), UNFIT, ids=lambda v: str(v)[:40])
+def test_a_default_that_does_not_fit_its_type_refuses_no_record(kind: Any, default: Any, value: Any) -> None:
+    """Registries keep schemas whose defaults do not fit. They mean nothing in a writer's schema; a schema to read with
+    is as if it had none, so that only a record without the field is refused."""
+    unfit = record_of(field("id", "int"), field("x", kind, default=default))
+    sound = record_of(field("id", "int"), field("x", _without_default(kind)))
+    lacking = record_of(field("id", "int"))
+    landed = land(records([framed(1, avro_bytes(sound, {"id": 1, "x": value}))]), AVRO, {1: avro_schema(unfit)})
+    assert landed.codes == []
+    assert [_plain(row["x"]) for row in landed.rows] == [value]
+    spec = FormatSpec(FormatType.AVRO, registry="main", schema=json.dumps(unfit))
+    data = [framed(1, avro_bytes(sound, {"id": 1, "x": value})), framed(2, avro_bytes(lacking, {"id": 2}))]
+    read = land(records(data), spec, {1: avro_schema(unfit), 2: avro_schema(lacking)})
+    assert [_plain(row["x"]) for row in read.rows] == [value]
+    assert read.codes == [(1, "FLOE-D117")]
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, list) and value and isinstance(value[0], tuple) else value
+
+
+def _without_default(kind: Any) -> Any:
+    if not isinstance(kind, dict):
+        return kind
+    fields = {"fields": [{k: v for k, v in each.items() if k != "default"} for each in kind.get("fields", ())]}
+    return {k: v for k, v in kind.items() if k != "default"} | (fields if "fields" in kind else {})
+
+
 def test_avro_without_a_registry() -> None:
     """The file's schema reads records that carry no id."""
     schema = record_of(field("id", "int"))

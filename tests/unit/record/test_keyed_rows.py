@@ -311,15 +311,46 @@ def test_what_does_not_fit_beside_the_key_harms_no_delete() -> None:
     assert [offset for offset, *_ in found["refused"]] == [3]
 
 
-@pytest.mark.parametrize(("equals", "deletes"), [(True, [0]), (1, [1, 2]), ("1", [3]), ("true", [4]), ("d", [5])])
-def test_the_field_is_compared_as_in_routes(equals: str | int | bool, deletes: list[int]) -> None:
-    """A value of another kind is never equal: 1 is neither "1" nor true."""
-    values = [{"id": i, "x": {"op": op}} for i, op in enumerate([True, 1, 1.0, "1", "true", "d", None])]
+@pytest.mark.parametrize(
+    ("equals", "deletes", "refused"),
+    [
+        (True, [0], [4, 6]),
+        (1, [1, 2], [3]),
+        ("1", [3], [1, 2]),
+        ("true", [4], [0]),
+        ("d", [5], []),
+    ],
+)
+def test_the_field_is_compared_as_in_routes(equals: str | int | bool, deletes: list[int], refused: list[int]) -> None:
+    """A value of another kind is never equal: 1 is neither "1" nor true. Where it says the same, its record is a dead
+    letter: a row that its producer deleted would stay, without a word."""
+    values = [{"id": i, "x": {"op": op}} for i, op in enumerate([True, 1, 1.0, "1", "true", "d", "True", None, 1.5])]
     chosen = keyed(delete_when=DeleteWhen("x.op", equals))
     tables = {"ns.t": target(columns=COLUMNS, table_policy=chosen)}
     found = reported(_alone(block(values), plan(defaults=chosen), tables))
     assert list(found["deletes"]) == deletes
+    assert [(offset, code) for offset, code, *_ in found["refused"]] == [(offset, "FLOE-D207") for offset in refused]
+    assert sorted([*found["upserts"], *deletes, *refused]) == list(range(len(values)))
     assert found == reported(process_block(block(values), plan(defaults=chosen), tables))
+    assert found == reported(_by_arrow(block(values), plan(defaults=chosen), tables))
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "equals"),
+    [
+        (pa.string(), ["true", "false", None], True),
+        (pa.bool_(), [True, False, None], "true"),
+        (pa.int32(), [1, 0, 2], "1"),
+    ],
+)
+def test_a_typed_field_is_compared_as_in_json(kind: pa.DataType, values: list[object], equals: str | bool) -> None:
+    """Avro and protobuf have one kind for a field: `ExtractNewRecordState` writes `__deleted` as text."""
+    chosen = keyed(delete_when=DeleteWhen("gone", equals))
+    tables = {"ns.t": target(columns=COLUMNS, table_policy=chosen)}
+    records = block([{"id": i, "gone": value} for i, value in enumerate(values)])
+    found = reported(_typed({"id": pa.int64(), "gone": kind})(records, plan(defaults=chosen), tables))
+    assert [(offset, code) for offset, code, *_ in found["refused"]] == [(0, "FLOE-D207")]
+    assert (list(found["upserts"]), list(found["deletes"])) == ([1, 2], [])
 
 
 def test_two_tables_have_conditions_of_their_own() -> None:

@@ -6,6 +6,7 @@ import gc
 import json
 import time
 import weakref
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +31,7 @@ from framework.config.spec import (
 from framework.errors import AccountingError
 from framework.record.destination import rows_of
 from framework.record.failure import RecordFailure
-from framework.record.model import BlockResult
+from framework.record.model import BlockResult, timestamp_us
 from framework.record.process import process_block, records_in_block
 from framework.record.state.block_state import BlockState
 from framework.table.changes import AlterTable
@@ -132,6 +133,31 @@ def test_metadata_columns() -> None:
     assert rows["_kafka_key"] == [b"k0", b"k1"]
     assert [int(t.timestamp() * 1000) for t in rows["_kafka_timestamp"]] == [1_700_000_000_000, 1_700_000_000_001]
     assert not result.needs
+
+
+@pytest.mark.parametrize(
+    ("stamp", "micros"),
+    [
+        (-1, None),
+        (0, 0),
+        (1_704_369_600_123, 1_704_369_600_123_000),
+        (253_402_300_799_999, 253_402_300_799_999_000),
+        (1_704_369_600_123_456, 1_704_369_600_123_456),
+        (1_704_369_600_123_456_789, 1_704_369_600_123_456),
+        (2**63 - 1, (2**63 - 1) // 1000),
+    ],
+)
+def test_a_timestamp_that_a_producer_counts_in_other_units_is_the_moment_it_means(
+    stamp: int, micros: int | None
+) -> None:
+    """Wanted: a record whose timestamp counts micro- or nanoseconds has no `_kafka_timestamp`, no day, and a lag of
+    50,000 years. Got: the moment, in the column, in its dead letter, and as the newest of its block."""
+    columns = {"a": "int", "_kafka_timestamp": "timestamptz"}
+    some = replace(block([{"a": 1}, {"a": "no"}]), timestamps_ms=[stamp, stamp])
+    result = processed(some, plan(metadata=["timestamp"]), {"ns.t": target(columns=columns)})
+    assert result.rows["ns.t"].column("_kafka_timestamp").cast(pa.int64()).to_pylist() == [micros]
+    assert [timestamp_us(letter.timestamp_ms) for letter in result.dead_letters] == [micros]
+    assert some.newest_ms() == (-1 if micros is None else micros // 1000)
 
 
 def test_metadata_columns_a_table_lacks_are_needed() -> None:

@@ -89,6 +89,13 @@ ENTRIES = (
         _SCHEMA % "_file: string" + "\ntables: {defaults: {evolve: {names: rename}}}",
     ),
     Code(
+        "FLOE-C473",
+        "A comparison that is never true",
+        "`equals` compares a declared field with a value of another kind. Text, numbers, and true or false are never equal to each other, so the rule takes no record, or no record deletes its row.",
+        _SCHEMA % "kind: long" + "\nroutes: {rules: [{when: {field: kind, equals: x}, table: shop.orders}]}",
+        _SCHEMA % "kind: long" + "\nroutes: {rules: [{when: {field: kind, equals: 5}, table: shop.orders}]}",
+    ),
+    Code(
         "FLOE-C411",
         "An override is never used",
         "The first override that matches a table wins.",

@@ -68,8 +68,8 @@ ENTRIES = (
         "FLOE-C208",
         "Not a partition field",
         "A partition field is a column, or year, month, day, hour of a column, or bucket and truncate with a number: `bucket(16, id)`. `bucket(id, 16)` works too.",
-        "tables: {defaults: {create: {partition_by: [days(ordered_at)]}}}",
-        "tables: {defaults: {create: {partition_by: [day(ordered_at)]}}}",
+        "tables: {defaults: {create: {partition_by: [buckets(id)]}}}",
+        "tables: {defaults: {create: {partition_by: ['bucket(16, id)']}}}",
     ),
     Code(
         "FLOE-C209",

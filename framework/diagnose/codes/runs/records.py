@@ -299,6 +299,17 @@ ENTRIES = (
         ),
     ),
     Code(
+        "FLOE-D207",
+        "The record may delete a row, and its file does not say so",
+        '`delete_when` compares a field with a value of one kind, and the record has it in another: the text `"true"` for true, or 1 for `"1"`. They are never equal, and the row would stay. Debezium\'s `ExtractNewRecordState` writes `__deleted` as text.',
+        transcript=_stopped(
+            "route",
+            '__deleted: the record has "true", and `delete_when` compares it with true, which it never equals',
+            '# Write the value as the records have it: `delete_when: {field: __deleted, equals: "true"}`. Then:',
+            *_again("FLOE-D207"),
+        ),
+    ),
+    Code(
         "FLOE-D301",
         "The value is of another type",
         "The field's value does not have the column's type: text in a number column, a list in a text column.",

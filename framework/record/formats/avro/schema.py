@@ -8,7 +8,7 @@ holds itself is one node with a cycle through `items`, `branches` or `fields`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -131,7 +131,9 @@ class _SchemaParser:
 
 
 def physical(node: Node) -> Any:
-    """The schema without logical types and comments, every named type defined where it is first met."""
+    """The schema without logical types and comments, every named type defined where it is first met. A default that does
+    not fit its type is left out: registries keep such schemas, a writer's defaults mean nothing, and a reader for whom one
+    matters says that the field is missing."""
     return _physical(node, set())
 
 
@@ -149,14 +151,56 @@ def _physical(node: Node, seen: set[str]) -> Any:
     schema: dict[str, Any] = {"type": node.kind, "name": node.name}
     if "." not in node.name:
         schema["namespace"] = ""
-    schema |= {key: node.raw[key] for key in ("aliases", "size", "symbols", "default") if key in node.raw}
+    schema |= {key: node.raw[key] for key in ("size", "symbols") if key in node.raw}
+    if isinstance(node.raw.get("aliases"), list):
+        schema["aliases"] = node.raw["aliases"]
+    if node.kind == "enum" and node.raw.get("default") in node.raw["symbols"]:
+        schema["default"] = node.raw["default"]
     if node.kind == "record":
         schema["fields"] = [
             {"name": item.name, "type": _physical(item.node, seen)}
-            | {key: item.raw[key] for key in ("default", "aliases") if key in item.raw}
+            | ({"aliases": item.raw["aliases"]} if isinstance(item.raw.get("aliases"), list) else {})
+            | ({"default": item.raw["default"]} if _has_default(item) else {})
             for item in node.fields
         ]
     return schema
+
+
+_DEFAULTS: dict[str, Callable[[Any], bool]] = {
+    "null": lambda value: value is None,
+    "boolean": lambda value: isinstance(value, bool),
+    "int": lambda value: type(value) is int and -(2**31) <= value < 2**31,
+    "long": lambda value: type(value) is int and -(2**63) <= value < 2**63,
+    "float": lambda value: type(value) in (int, float),
+    "double": lambda value: type(value) in (int, float),
+    "string": lambda value: isinstance(value, str),
+    "bytes": lambda value: isinstance(value, str) and all(ord(each) < 256 for each in value),
+}
+
+
+def _has_default(item: Field) -> bool:
+    return "default" in item.raw and _fits(item.node, item.raw["default"])
+
+
+def _fits(node: Node, default: Any) -> bool:
+    """Whether a value of JSON is one of the type, as Avro writes defaults."""
+    if node.kind in _DEFAULTS:
+        return _DEFAULTS[node.kind](default)
+    if node.kind == "union":
+        return any(_fits(branch, default) for branch in node.branches)
+    if node.kind == "enum":
+        return default in node.raw["symbols"]
+    if node.kind == "fixed":
+        return _DEFAULTS["bytes"](default) and len(default) == node.raw["size"]
+    if node.kind == "array" and node.items is not None:
+        return isinstance(default, list) and all(_fits(node.items, each) for each in default)
+    if not isinstance(default, dict):
+        return False
+    if node.kind == "map" and node.items is not None:
+        return all(_fits(node.items, each) for each in default.values())
+    return all(
+        _fits(item.node, default[item.name]) if item.name in default else _has_default(item) for item in node.fields
+    )
 
 
 def without_null(node: Node) -> tuple[Node, bool]:
