@@ -153,7 +153,10 @@ def rolled_back(world: World, before: Metadata, after: Metadata, target: int, re
         truth.had_heads = []
     if before.head is not None:
         truth.had_heads.append(before.head.snapshot_id)
-    truth.had, truth.unsettled = snapshot.rows | others, bool(others)
+    # Also where no row of another log's went: its verb still sees the branch behind, and reads again all that it added to
+    # the line which was left, also what others had deleted there, as after a move that one log alone has to settle.
+    still = replay and any(world.is_behind_of(after, other) for other in world.logs if other != log)
+    truth.had, truth.unsettled = snapshot.rows | others, bool(others) or still
 
 
 # ---- replay

@@ -205,8 +205,10 @@ class World:
 
     def is_behind(self, name: str, log: str) -> bool:
         """Whether floe sees that the table was moved back behind what a log recorded."""
-        metadata = self.catalog.tables[name]
-        return view_of(name, metadata, self.logs[log].topic_id).is_behind
+        return self.is_behind_of(self.catalog.tables[name], log)
+
+    def is_behind_of(self, metadata: Metadata, log: str) -> bool:
+        return view_of("", metadata, self.logs[log].topic_id).is_behind
 
     def held_heads(self, name: str) -> set[int | None]:
         """Heads on which somebody may still commit: a head that comes back looks unchanged to a conditional commit,
