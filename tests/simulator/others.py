@@ -361,7 +361,7 @@ def topic_anew(world: World, picks: Picks) -> None:
     driver.die()
     world.say(lambda: f"topic {name} is made anew")
     world.are_lost(pipeline, world.positions.of_former(pipeline, name, world.broker.topics[name].topic_id))
-    verbs.settle_offsets(world, pipeline, OffsetsOrigin.GIVEN, {(name, n): 0 for n in range(size)}, True, False)
+    verbs.settle_given(world, pipeline, {(name, n): 0 for n in range(size)}, False)
 
 
 def control_anew(world: World, picks: Picks) -> None:

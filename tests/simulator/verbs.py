@@ -290,6 +290,17 @@ def settle_offsets(
     return attempted(world, text, do)
 
 
+def settle_given(world: World, pipeline: str, given: dict[PartitionKey, int], twice: bool) -> bool:
+    """Offsets that a person gives, with consent to what that loses. Where floe does not know where the others stay, a
+    person names them, too, as FLOE-R347 says: each where its group is."""
+    if settle_offsets(world, pipeline, OffsetsOrigin.GIVEN, given, True, twice):
+        return True
+    there = {key: each.offset for key, each in world.broker.groups.get(pipeline, {}).items()}
+    facts = world.drivers[pipeline].facts(world.broker)
+    every = {**{key: at for key, at in there.items() if key in facts and at <= facts[key].log_end}, **given}
+    return every != given and settle_offsets(world, pipeline, OffsetsOrigin.GIVEN, every, True, twice)
+
+
 def consents(world: World, pipeline: str, made: Settlement) -> None:
     """What a person has agreed to by name: records that are read again, and records that are never read."""
     if made.repeated:

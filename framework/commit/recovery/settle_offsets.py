@@ -195,8 +195,8 @@ def settle(
         given: with Origin.GIVEN the new offsets; partitions that are not named stay where they are announced to be.
 
     Raises:
-        StateDisagreement: the place that was named knows nothing, an offset is outside its log, or the move repeats
-            records.
+        StateDisagreement: the place that was named knows nothing, an offset is outside its log, nobody knows where a
+            partition that is not named stays, or the move repeats records.
         DataLossError: the move loses records.
     """
     moves: list[Move] = []
@@ -241,6 +241,8 @@ def settle(
                     f"{argument(p.topic)}:0={p.log_start} ... --allow-loss`, every partition by name",
                 )
             recreated.add(p.topic)
+        if origin is OffsetsOrigin.GIVEN and p.key not in given:
+            _check_stays(places.pipeline, p)
         if not p.log_start <= after <= p.log_end:
             raise StateDisagreement(
                 f"{p.name} can be set to {p.log_start} to {p.log_end}, which its log holds, and not to {after}",
@@ -288,6 +290,26 @@ def settle(
         tuple(forgotten),
         tuple(sorted(recreated)),
         tuple(given_up),
+    )
+
+
+def _check_stays(pipeline: str, p: PartitionPlaces) -> None:
+    """A partition that nobody named must not move. Where the log does not say how far it was announced, tables may lag
+    behind the group because they have no rows of the last batches, because a person gave those up, or because others moved
+    the group: only a person can tell.
+
+    Raises:
+        StateDisagreement: FLOE-R347, tables and the group differ.
+    """
+    if p.announced is not None or p.group is None or p.recorded_end in (None, p.group):
+        return
+    raise StateDisagreement(
+        f"{p.name} is not named, and nobody knows where it stays: tables hold it up to {p.recorded_end}, the group's offset "
+        f"is {p.group}, and the control log no longer says how far it was announced",
+        code="FLOE-R347",
+        place=p.name,
+        remedy=f"name it, too: `floe offsets set {argument(pipeline)} {argument(p.name)}={p.group} ...` goes on where the group "
+        f"is, {argument(p.name)}={p.recorded_end} where the tables are; nothing was changed",
     )
 
 

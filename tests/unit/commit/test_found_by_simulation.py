@@ -80,6 +80,20 @@ def test_what_tables_hold_beyond_the_log_is_counted_as_repeated() -> None:
     assert settle(places(ahead, moved), OffsetsOrigin.LOG, {}).repeated == 0
 
 
+def test_a_partition_that_is_not_named_does_not_move() -> None:
+    """Retention removed the chain, and what the group has read beyond the tables was given up: to go back to the tables'
+    offset would bring it back."""
+    named = PartitionPlaces("s", 0, "new", 0, 9, 5, "old")
+    other = PartitionPlaces("t", 0, "id", 0, 9, 2, "id", None, None, {"db.t": 1})
+    with pytest.raises(StateDisagreement, match="t:0 is not named") as refused:
+        settle(places(named, other), OffsetsOrigin.GIVEN, {("s", 0): 0}, allow_loss=True)
+    assert (refused.value.code, "t:0=2 ..." in refused.value.remedy) == ("FLOE-R347", True)
+    both = settle(places(named, other), OffsetsOrigin.GIVEN, {("s", 0): 0, ("t", 0): 2}, allow_loss=True)
+    assert [(move.topic, move.after) for move in both.moves] == [("s", 0), ("t", 2)]
+    for same in (replace(other, group=1), replace(other, announced=2, announced_topic_id="id")):
+        assert settle(places(named, same), OffsetsOrigin.GIVEN, {("s", 0): 0}, allow_loss=True).moves[1].after == same.group
+
+
 def test_a_topic_that_comes_back_recreated_is_not_read_by_itself() -> None:
     """Its tables hold records of the topic before, and would block: a person says where to begin."""
     fact = PartitionFacts("new", 0, 9)
