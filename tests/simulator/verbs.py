@@ -349,10 +349,13 @@ def rebase_pipeline(world: World, pipeline: str, from_start: bool, begin: bool =
             world.unrebased.discard(pipeline)
             return NOTHING
         world.reach("rebase decided")
+        changed: list[object] = []
+        at.reported = lambda *what: changed.append(what)
         try:
             rebase.perform_rebase(at, decide, expected, "floe rebase")
-        except FencedError:
-            world.unrebased.add(pipeline)  # some tables are, so the command is to be run again
+        except FloeError as error:
+            if changed or isinstance(error, FencedError):  # some tables are, so the command is to be run again
+                world.unrebased.add(pipeline)
             raise
         world.unrebased.discard(pipeline)
         world.are_read_again(pipeline, {(p.topic, p.partition): (p.topic_id, p.after) for p in expected.partitions})

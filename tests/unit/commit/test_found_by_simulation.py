@@ -91,7 +91,10 @@ def test_a_partition_that_is_not_named_does_not_move() -> None:
     both = settle(places(named, other), OffsetsOrigin.GIVEN, {("s", 0): 0, ("t", 0): 2}, allow_loss=True)
     assert [(move.topic, move.after) for move in both.moves] == [("s", 0), ("t", 2)]
     for same in (replace(other, group=1), replace(other, announced=2, announced_topic_id="id")):
-        assert settle(places(named, same), OffsetsOrigin.GIVEN, {("s", 0): 0}, allow_loss=True).moves[1].after == same.group
+        assert (
+            settle(places(named, same), OffsetsOrigin.GIVEN, {("s", 0): 0}, allow_loss=True).moves[1].after
+            == same.group
+        )
 
 
 def test_a_topic_that_comes_back_recreated_is_not_read_by_itself() -> None:
