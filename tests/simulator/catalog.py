@@ -7,6 +7,7 @@ reach and which records it holds, from how it was made: no decision of floe's is
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -240,6 +241,12 @@ def is_moved(metadata: Metadata, topic_id: str) -> bool:
     """Whether main is not built on the snapshot in which a control topic's record was made."""
     line = metadata.line(metadata.refs[MAIN].snapshot_id) if MAIN in metadata.refs else []
     return is_off_line(metadata.properties.get(PROGRESS_PROPERTY), topic_id, (each.sequence for each in line))
+
+
+def made_by_topic(metadata: Metadata) -> dict[str, int]:
+    """By control topic, in which snapshot the table's record was made: its sequence number."""
+    entries = json.loads(metadata.properties.get(PROGRESS_PROPERTY, "{}"))
+    return {topic_id: entry["sequence_number"] for topic_id, entry in entries.items()}
 
 
 def seen_of(view: ExaminedTable) -> tuple[object, ...]:
