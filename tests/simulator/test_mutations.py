@@ -22,6 +22,7 @@ from framework.commit.maintenance.expire import Expiry
 from framework.commit.offset_ranges import OffsetRanges
 from framework.commit.recovery import missing
 from framework.commit.recovery import rebase as rebase_rules
+from framework.commit.recovery import settle_offsets as settle_rules
 from framework.commit.recovery import table_replay as replay_rules
 from framework.commit.recovery.missing import Gap
 from framework.config.spec import TablesSpec
@@ -249,13 +250,6 @@ def a_clock_set_back(patch: Patch) -> None:
     patch.setattr(coordinators, "earliest_ms", lambda past, now: past.wall_ms)
 
 
-def a_branch_behind_a_rebase(patch: Patch) -> None:
-    """A branch that is older than the record of a control topic which was made anew holds offset 0, as the record says."""
-    patch.setattr(catalog, "_newest_mark", lambda metadata, topic_id, same=catalog._newest_mark: (
-        *same(metadata, topic_id)[:2], False
-    ))  # fmt: skip
-
-
 def no_number_for_what_comes_back(patch: Patch) -> None:
     """A run that reads a partition again which was given up begins under the number of the batch before."""
     patch.setattr(offsets.StartPoint, "claimed_batch", property(lambda start: start.batch))
@@ -291,18 +285,31 @@ def twins_of_an_hour_ago(patch: Patch) -> None:
     patch.setattr(maintenance, "_is_registered_since", lambda name, tables, places: False)
 
 
+def a_branch_off_its_line(patch: Patch) -> None:
+    """Where a branch is moved to shows by the offsets of the snapshots that are left alone, as for a record of a version that
+    did not note in which snapshot it was made."""
+    for module in (catalog, lake):
+        patch.setattr(module, "is_moved", lambda metadata, topic_id: False)
+
+
+def a_partition_that_nobody_named(patch: Patch) -> None:
+    """`floe offsets set` moves a partition that is not named to where tables are, where the log does not say."""
+    patch.setattr(settle_rules, "_check_stays", lambda pipeline, partition: None)
+
+
 # Too rare for some hundred histories: mutation -> a seed that finds it.
 RARE: dict[Mutation, int] = {
     a_rebase_over_what_waits: 5_000_063,
     a_recreated_topic_by_itself: 5_004_414,
     a_clock_set_back: 5_004_549,
-    a_branch_behind_a_rebase: 9_001_127,
     no_number_for_what_comes_back: 5_008_531,
     more_expires_after_a_lost_tag: 6_002_395,
     a_replay_leaves_no_trace: 5_016_362,
     twins_of_an_hour_ago: 5_003_436,
     a_list_out_of_line: 5_008_534,
     one_name_for_two_rollbacks: 9_505_944,
+    a_branch_off_its_line: 9_600_284,
+    a_partition_that_nobody_named: 9_601_117,
 }
 
 

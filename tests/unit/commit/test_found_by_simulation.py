@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +14,7 @@ from framework.commit.machine.fold import fold
 from framework.commit.machine.model import CoordinatorState, PipelineState
 from framework.commit.machine.progress.chain import Fit, check_recorded
 from framework.commit.machine.progress.examine import rollback_commands
+from framework.commit.machine.progress.recorded import is_off_line, made_in, merge, parse
 from framework.commit.machine.reporting.blocked_remedies import blocked_remedy
 from framework.commit.machine.step_draft import StepDraft
 from framework.commit.offset_ranges import OffsetRanges
@@ -24,6 +26,7 @@ from framework.commit.recovery.rollback import RollbackFacts, SnapshotFacts, pla
 from framework.commit.recovery.settle_offsets import OffsetsOrigin, PartitionPlaces, PipelineOffsets, settle
 from framework.commit.recovery.table_replay import comes_by_itself, plan_replay
 from framework.errors import DataLossError, StateDisagreement, TableBlocked
+from framework.recovery import rebase
 from framework.recovery.recover_table import check_not_rolled_back
 from tests.protocol.build import view, written
 
@@ -191,3 +194,53 @@ def test_a_list_that_nobody_can_bring_in_line_is_not_left_in_silence() -> None:
     assert "`floe rollback --table db.t --to 2 --skip`" in refused.value.remedy
     skipped = without_unclear(replace(plan, replay=False), {"g": 2, "h": 0})
     assert (skipped.gaps, skipped.unclear, skipped.settled) == (gaps[1:], gaps[:1], False)
+
+
+def test_a_record_names_the_snapshot_in_which_it_was_made() -> None:
+    """Who moves a branch off the line of that snapshot is seen, also to a snapshot with the same offset, and also where no
+    other of floe's is left. What has expired says nothing; neither does a record of an older version."""
+    text = merge(made_in(merge(None, TableProgress("one", 4)), "one", 7), TableProgress("two", 0))
+    assert parse(text, "one") == TableProgress("one", 4)
+    for line, moved in (
+        ((9, 8, 7, 6), False),
+        ((6, 5), True),
+        ((9, 6), True),
+        ((9, 8), False),
+        ((), False),
+        ((None,), True),
+    ):
+        assert is_off_line(text, "one", line) is moved
+    assert not is_off_line(text, "two", (6, 5))
+    assert not is_off_line(None, "one", (6, 5))
+    onto_another_branch = merge(text, TableProgress("one", 5))
+    assert is_off_line(onto_another_branch, "one", (6,))
+    assert not is_off_line(made_in(onto_another_branch, "one", 6), "one", (6,))
+
+
+def test_a_table_that_is_moved_to_what_floe_had_rolled_back_waits() -> None:
+    """Its list of what it lacks belongs to the other line: what others delete here would come back with a replay."""
+    moved = view(progress=TableProgress("id", 9), snapshot_control_offset=9, is_older=True)
+    with pytest.raises(TableBlocked, match="progress 9 is recorded, its branch main is older than that record"):
+        check_not_rolled_back(moved)
+    with pytest.raises(TableBlocked, match="its branch main holds 4"):
+        check_not_rolled_back(replace(moved, snapshot_control_offset=4))
+    with pytest.raises(TableBlocked):
+        check_not_rolled_back(replace(moved, snapshot_control_offset=None))
+    first = SnapshotFacts(1, None, 1, "append", 2, 4, "id")
+    here = SnapshotFacts(2, 1, 2, "append", 3, 9, "id", headed_at=3)
+    back = SnapshotFacts(3, 1, 3, "append", 0, 9, "id", recovery="rollback", headed_at=2)
+    facts = RollbackFacts("db.t", "id", TableProgress("id", 9), (here, first), (back,), True, off_line=True)
+    for replay in (True, False):
+        plan = plan_rollback(facts, here, replay)
+        assert (plan.settled, plan.given_up) == (False, ())
+        assert plan_rollback(replace(facts, off_line=False), here, replay).settled
+
+
+def test_a_rebase_changes_no_table_while_one_is_rolled_back() -> None:
+    """Those before it would be under the new record and wait for it, and the pipeline begins in neither."""
+    sound = view(progress=TableProgress("id", 9), snapshot_control_offset=9)
+    views = {"db.a": sound, "db.b": replace(sound, table="db.b", snapshot_control_offset=4), "db.c": None}
+    at = SimpleNamespace(catalog=SimpleNamespace(load_view=lambda name, branch, topic_id: views[name]))
+    rebase._check_none_rolled_back(at, ["db.a", "db.c"], "id")  # type: ignore[arg-type]
+    with pytest.raises(TableBlocked, match=r"db\.b was rolled back"):
+        rebase._check_none_rolled_back(at, sorted(views), "id")  # type: ignore[arg-type]
