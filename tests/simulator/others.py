@@ -221,7 +221,7 @@ def _shows(metadata: Metadata, snapshot_id: int) -> bool:
 
 def _known_by(metadata: Metadata) -> set[int]:
     """The snapshots by which floe sees that main was moved: those that were made since a record and stand on its line
-    without it, and the one behind them. Where others let them expire it sees nothing, which docs/operations.md names."""
+    without it, and the one behind them. Where others let them expire it sees nothing, which docs/protocol.md names."""
     found: set[int] = set()
     for topic_id, made in made_by_topic(metadata).items():
         if is_moved(metadata, topic_id):
