@@ -246,7 +246,7 @@ def is_moved(metadata: Metadata, topic_id: str) -> bool:
 def made_by_topic(metadata: Metadata) -> dict[str, int]:
     """By control topic, in which snapshot the table's record was made: its sequence number."""
     entries = json.loads(metadata.properties.get(PROGRESS_PROPERTY, "{}"))
-    return {topic_id: entry["sequence_number"] for topic_id, entry in entries.items()}
+    return {topic_id: entry["sequence_number"] for topic_id, entry in entries.items() if "sequence_number" in entry}
 
 
 def seen_of(view: ExaminedTable) -> tuple[object, ...]:

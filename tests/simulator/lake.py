@@ -314,8 +314,9 @@ class Lake:
             properties |= effect.properties
         added = {file.path: self.rows[file.path] for file in effect.files}
         snapshot = self.new_snapshot(loaded, parent, added, {}, "append", said)
-        text = made_in(properties[PROGRESS_PROPERTY], effect.progress.control_topic_id, snapshot.sequence)
-        properties[PROGRESS_PROPERTY] = text
+        if not isinstance(effect, RecoverTable) or effect.binds:
+            text = made_in(properties[PROGRESS_PROPERTY], effect.progress.control_topic_id, snapshot.sequence)
+            properties[PROGRESS_PROPERTY] = text
         asserted = Asserted(view.table_uuid, {MAIN: view.snapshot_id}, view.schema_id)
         self.apply(effect.table, asserted, Update(snapshot, properties=properties), began)
 

@@ -212,6 +212,8 @@ def replay_named(world: World, picks: Picks) -> None:
         plan = table_replay.decide_replay(at, table, named)
         world.reach("replay decided")
         given_up = truth.given_up  # others may have deleted rows by now
+        if rows & truth.deleted:
+            return NOTHING  # as above: whoever named them names them again, where the table goes back
         if allow:
             truth.consented |= rows
         truth.given_up &= ~rows

@@ -110,11 +110,13 @@ class RecoverTable(CommitTable):
 
     `properties` are set as they are, the text of `floe.progress` among them if it changes. `onto` is the snapshot to
     build on: a rollback names an older one; None: the head. `notes` go into the snapshot's summary.
+    `binds`: the record is true of lines with this snapshot alone; not where only the list changes of what the table lacks.
     """
 
     properties: dict[str, str] = field(default_factory=dict)
     onto: int | None = None
     notes: dict[str, str] = field(default_factory=dict)
+    binds: bool = True
 
 
 @dataclass(frozen=True)

@@ -280,7 +280,8 @@ class TableCommits:
             properties[DELETED_KEYS_PROPERTY] = text_of(remembered)
         if isinstance(effect, RecoverTable):
             properties |= effect.properties
-        if effect.view.branch == MAIN_BRANCH and (number := attempt.snapshot.sequence_number):
+        binds = effect.view.branch == MAIN_BRANCH and (not isinstance(effect, RecoverTable) or effect.binds)
+        if binds and (number := attempt.snapshot.sequence_number):
             text = properties[PROGRESS_PROPERTY]
             properties[PROGRESS_PROPERTY] = made_in(text, effect.progress.control_topic_id, number)
         updates: tuple[TableUpdate, ...] = (
