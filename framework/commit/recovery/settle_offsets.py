@@ -67,10 +67,20 @@ class PartitionPlaces:
     def reached(self) -> int | None:
         """Up to where records are in tables or announced for them, as far as can be reported. Where the log does not say,
         the lesser of what tables hold and what the group has read: a person may have moved either back."""
+        return min(self._known, default=None)
+
+    @property
+    def furthest(self) -> int | None:
+        """Up to where records may have been read: where the log does not say, the greater of the two. What tables lack of
+        that a person may have given up."""
+        return max(self._known, default=None)
+
+    @property
+    def _known(self) -> tuple[int, ...]:
         if self.announced is not None:
-            return self.announced
+            return (self.announced,)
         read = self.group if self.group_topic_id is not None and self.group_topic_id == self.topic_id else None
-        return min((at for at in (self.recorded_end, read) if at is not None), default=None)
+        return tuple(at for at in (self.recorded_end, read) if at is not None)
 
     @property
     def lag(self) -> int | None:
@@ -251,10 +261,9 @@ def settle(
                 remedy=f"name an offset: `floe offsets set {argument(places.pipeline)} "
                 f"{argument(p.name)}={max(p.log_start, min(after, p.log_end))}`",
             )
-        reached = after if p.reached is None or other else p.reached
-        moves.append(
-            Move(p.topic, p.partition, p.topic_id, p.group, after, max(0, after - reached), max(0, reached - after))
-        )
+        lost = 0 if p.reached is None or other else max(0, after - p.reached)
+        repeated = 0 if p.furthest is None or other else max(0, p.furthest - after)
+        moves.append(Move(p.topic, p.partition, p.topic_id, p.group, after, lost, repeated))
     if not moves:
         where = {OffsetsOrigin.LOG: f"control topic {places.control_topic}", OffsetsOrigin.TABLES: "no table"}.get(
             origin, "nobody"

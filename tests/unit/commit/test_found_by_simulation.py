@@ -100,6 +100,17 @@ def test_a_partition_that_is_not_named_does_not_move() -> None:
         )
 
 
+def test_what_the_group_has_read_beyond_the_tables_is_counted_as_repeated() -> None:
+    """Where the log does not say, what lies between may have been given up, and nobody wants it back in silence."""
+    one = PartitionPlaces("t", 0, "id", 0, 9, 4, "id", None, None, {"db.t": 3})
+    with pytest.raises(StateDisagreement, match="a second time, 2 records of t:0 from 2 on"):
+        settle(places(one), OffsetsOrigin.GIVEN, {("t", 0): 2})
+    with pytest.raises(StateDisagreement, match="a second time, 1 record of t:0 from 3 on"):
+        settle(places(one), OffsetsOrigin.TABLES, {})
+    there = settle(places(one), OffsetsOrigin.GIVEN, {("t", 0): 4}, allow_loss=True)
+    assert (there.lost, there.repeated) == (1, 0)
+
+
 def test_a_topic_that_comes_back_recreated_is_not_read_by_itself() -> None:
     """Its tables hold records of the topic before, and would block: a person says where to begin."""
     fact = PartitionFacts("new", 0, 9)
