@@ -233,6 +233,20 @@ def test_a_branch_that_is_moved_off_the_line_of_a_rollback_shows_in_the_view(lak
     assert lake.view(name, topic="another").is_behind is False
 
 
+def test_a_line_without_a_note_of_what_the_table_lacks_is_as_good(lake: Lake) -> None:
+    """`floe replay` changes the list alone, which is a property: a branch that is moved to in front of it lacks nothing."""
+    name = lake.create()
+    first = commit(lake, name, [1], 1)
+    note = replace(recovery_of(lake.effect(name, (), 1)), binds=False)
+    assert isinstance(lake.tables.commit(note), Committed)
+    lake.plain(name).manage_snapshots().set_current_snapshot(first.snapshot_id).commit()
+    assert not lake.view(name).is_behind
+    second = commit(lake, name, [2], 2)
+    lake.plain(name).append(lake.plain(name).scan().to_arrow())
+    lake.plain(name).manage_snapshots().set_current_snapshot(second.snapshot_id).commit()
+    assert not lake.view(name).is_behind
+
+
 def test_a_branch_that_was_moved_back_shows_where_floes_snapshots_have_expired(lake: Lake) -> None:
     """No snapshot is left that says an offset, and those that are left are older than the one that made the record."""
     name = lake.create()
