@@ -1,6 +1,6 @@
 # Every command makes .venv itself if it is missing. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo site test test-all slow-share fuzz fuzz-native chaos bench versions pyiceberg lint format wheel sbom audit clean
+.PHONY: help setup demo site test test-all slow-share fuzz fuzz-native simulate chaos bench versions pyiceberg lint format wheel sbom audit clean
 
 help:  ## list the commands
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,10 @@ fuzz: setup  ## generated documents by every way beside an oracle: DOCUMENTS=100
 SECONDS ?= 120
 fuzz-native: setup  ## the compiled modules under address and undefined-behaviour sanitizers: SECONDS=120 SEED=1
 	@.venv/bin/python -m tests.fuzz.native --seconds $(SECONDS) --seed $(SEED)
+
+HISTORIES ?= 2000
+simulate: setup  ## recovery and maintenance over a simulated log, catalog, store and clocks: HISTORIES=2000 SEED=1
+	@.venv/bin/python -m tests.simulator.run --histories $(HISTORIES) --seed $(SEED)
 
 chaos: setup  ## only the tests that kill processes
 	@.venv/bin/python -m pytest -m chaos

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,7 +35,14 @@ from framework.observe.status.control_log import ControlLog, read_control_log
 from framework.plan.compile import group_id
 from framework.plan.model import Plan
 from framework.record.dead_letters.replay import marks_table
-from framework.recovery.recover_table import BRANCH, Recovered, commit_recovery, recover_table, untold
+from framework.recovery.recover_table import (
+    BRANCH,
+    Recovered,
+    check_not_rolled_back,
+    commit_recovery,
+    recover_table,
+    untold,
+)
 from framework.recovery.source_offsets import Where, announce_settled, own_offset
 from framework.runtime.source import PipelineSource
 from framework.runtime.tables.registry import reachable_tables
@@ -184,6 +191,7 @@ def perform_rebase(at: Recovery, decide: Callable[[RebaseFacts], RebasePlan], ex
         run = f"rebase-{uuid.uuid4().hex[:8]}"
         steps = [(replay_name(plan.pipeline), table) for table in plan.replays]
         steps += [(plan.pipeline, table) for table in plan.tables]
+        _check_none_rolled_back(at, sorted({table.table for _, table in steps}), plan.control_topic_id)
         for number, (name, table) in enumerate(steps, start=1):
 
             def decide_table(
@@ -199,6 +207,18 @@ def perform_rebase(at: Recovery, decide: Callable[[RebaseFacts], RebasePlan], ex
             )
             at.say(f"{table.table}: {name} is taken over ({number} of {len(steps)})")
         announce_settled(at.where, producer, plan.event(run, int(time.time() * 1000)))
+
+
+def _check_none_rolled_back(at: Recovery, tables: Sequence[str], control_topic_id: str) -> None:
+    """Before the first table is changed: half of them under the new record would only wait for the others.
+
+    Raises:
+        TableBlocked: FLOE-R361.
+    """
+    with ThreadPoolExecutor(LOADERS) as pool:
+        for view in pool.map(lambda table: at.catalog.load_view(table, BRANCH, control_topic_id), tables):
+            if view is not None:
+                check_not_rolled_back(view)
 
 
 def _changes(plan: RebasePlan) -> tuple[object, ...]:

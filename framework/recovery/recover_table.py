@@ -42,6 +42,7 @@ def recover_table(
     properties: dict[str, str],
     notes: dict[str, str],
     onto: int | None = None,
+    binds: bool = True,
 ) -> RecoverTable:
     """The commit that a verb asks for.
 
@@ -61,6 +62,7 @@ def recover_table(
         properties=properties,
         onto=onto,
         notes=notes,
+        binds=binds,
     )
 
 

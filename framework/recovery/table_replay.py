@@ -260,7 +260,7 @@ def _with_gaps(found: RecordedTable, gaps: tuple[Gap, ...], run: str, gap: Gap) 
         )
     progress = without_replay(progress, gap)
     properties = {MISSING_PROPERTY: gaps_text(gaps)}
-    return recover_table(found, progress, run, properties, {SUMMARY_RECOVERY: "replay"})
+    return recover_table(found, progress, run, properties, {SUMMARY_RECOVERY: "replay"}, binds=False)
 
 
 def _check_read(at: Recovery, gap: Gap) -> None:

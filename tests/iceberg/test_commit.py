@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
 from framework.commit.events.event_types import DataFile
-from framework.commit.machine.effects import CommitConflict, CommitFailed, Committed
+from framework.commit.machine.effects import CommitConflict, CommitFailed, CommitTable, Committed, RecoverTable
 from tests.iceberg.conftest import SCHEMA, TOPIC, Lake
 
 pytestmark = pytest.mark.iceberg
@@ -23,6 +24,14 @@ def commit(lake: Lake, name: str, ids: list[int], offset: int, branch: str = "ma
     answer = lake.tables.commit(lake.effect(name, lake.files(name, rows(*ids)), offset, branch=branch))
     assert isinstance(answer, Committed), answer
     return answer
+
+
+def recovery_of(effect: CommitTable) -> RecoverTable:
+    """The same commit as one of a verb of recovery."""
+    return RecoverTable(
+        effect.table, effect.view, effect.commit_id, effect.files, effect.progress, effect.valid_through_ms,
+        notes={"floe.recovery": "rollback"},
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("version", ["1", "2", "3"])
@@ -204,6 +213,56 @@ def test_a_rollback_shows_in_the_view(lake: Lake) -> None:
     assert view.snapshot_control_offset == 1
 
 
+def test_a_branch_that_is_moved_off_the_line_of_a_rollback_shows_in_the_view(lake: Lake) -> None:
+    """Floe's rollback has the progress of what it went back from, so the offsets are the same on both lines: the record says
+    in which snapshot it was made. A commit on that line is none of others'; theirs on top of it are."""
+    name = lake.create()
+    first, second = commit(lake, name, [1], 1), commit(lake, name, [2], 2)
+    back = replace(recovery_of(lake.effect(name, (), 2)), onto=first.snapshot_id)
+    answer = lake.tables.commit(back)
+    assert isinstance(answer, Committed)
+    lake.plain(name).append(lake.plain(name).scan().to_arrow())
+    view = lake.view(name)
+    assert (view.is_behind, view.is_older) == (False, False)
+    lake.plain(name).manage_snapshots().set_current_snapshot(second.snapshot_id).commit()
+    view, history = lake.view(name), lake.tables.load_history(name, "main", TOPIC)
+    assert history is not None
+    assert view.progress is not None
+    assert (view.snapshot_control_offset, view.progress.control_offset) == (2, 2)
+    assert (view.is_behind, history.off_line) == (True, True)
+    assert lake.view(name, topic="another").is_behind is False
+
+
+def test_a_line_without_a_note_of_what_the_table_lacks_is_as_good(lake: Lake) -> None:
+    """`floe replay` changes the list alone, which is a property: a branch that is moved to in front of it lacks nothing."""
+    name = lake.create()
+    first = commit(lake, name, [1], 1)
+    note = replace(recovery_of(lake.effect(name, (), 1)), binds=False)
+    assert isinstance(lake.tables.commit(note), Committed)
+    lake.plain(name).manage_snapshots().set_current_snapshot(first.snapshot_id).commit()
+    assert not lake.view(name).is_behind
+    second = commit(lake, name, [2], 2)
+    lake.plain(name).append(lake.plain(name).scan().to_arrow())
+    lake.plain(name).manage_snapshots().set_current_snapshot(second.snapshot_id).commit()
+    assert not lake.view(name).is_behind
+
+
+def test_a_branch_that_was_moved_back_shows_where_floes_snapshots_have_expired(lake: Lake) -> None:
+    """No snapshot is left that says an offset, and those that are left are older than the one that made the record."""
+    name = lake.create()
+    ours = [commit(lake, name, [1], 1)]
+    table = lake.plain(name)
+    table.append(table.scan().to_arrow())
+    theirs = lake.plain(name).current_snapshot()
+    assert theirs is not None
+    ours.append(commit(lake, name, [2], 2))
+    lake.plain(name).manage_snapshots().set_current_snapshot(theirs.snapshot_id).commit()
+    for each in ours:
+        lake.plain(name).maintenance.expire_snapshots().by_id(each.snapshot_id).commit()
+    view = lake.view(name)
+    assert (view.snapshot_control_offset, view.is_behind) == (None, True)
+
+
 def test_progress_outlives_the_expiry_of_its_snapshots(lake: Lake) -> None:
     """When the snapshots that floe made are gone, the property still says what is in the table."""
     name = lake.create()
@@ -214,7 +273,7 @@ def test_progress_outlives_the_expiry_of_its_snapshots(lake: Lake) -> None:
     view = lake.view(name)
     assert view.progress is not None
     assert view.progress.control_offset == 4
-    assert view.snapshot_control_offset is None
+    assert (view.snapshot_control_offset, view.is_behind) == (None, False)
     assert lake.rows(name) == [1, 1]
 
 

@@ -191,6 +191,7 @@ AS_IT_IS = {
     "commit/offsets.py: fact.log_start": NUMBER,
     "commit/offsets.py: key[1]": NUMBER,
     "commit/recovery/settle_offsets.py: max(p.log_start, min(after, p.log_end))": NUMBER,
+    "commit/recovery/settle_offsets.py: p.group": NUMBER,
     "commit/recovery/settle_offsets.py: p.log_start": NUMBER,
     "config/filled/reference.py: name": "a name by which the shell knows variables: [A-Z_]+",
     "config/writing/reference_page.py: name": OURS,

@@ -7,12 +7,13 @@ reach and which records it holds, from how it was made: no decision of floe's is
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from framework.commit.machine.effects import ExaminedTable, TableProgress
-from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY, elsewhere, parse, topic_ids_of
+from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY, elsewhere, is_off_line, parse, topic_ids_of
 
 MAIN = "main"
 progress_of: Callable[[str | None, str], TableProgress | None] = lru_cache(4_096)(parse)
@@ -232,8 +233,20 @@ def view_of(name: str, metadata: Metadata, topic_id: str) -> ExaminedTable:
         snapshot_control_offset=offset,
         elsewhere=held_elsewhere(text, topic_id),
         unrecorded=next((each for each in topics if each not in known), None),
-        is_older=is_older and topic_id in known,
+        is_older=(is_older and topic_id in known) or is_moved(metadata, topic_id),
     )
+
+
+def is_moved(metadata: Metadata, topic_id: str) -> bool:
+    """Whether main is not built on the snapshot in which a control topic's record was made."""
+    line = metadata.line(metadata.refs[MAIN].snapshot_id) if MAIN in metadata.refs else []
+    return is_off_line(metadata.properties.get(PROGRESS_PROPERTY), topic_id, (each.sequence for each in line))
+
+
+def made_by_topic(metadata: Metadata) -> dict[str, int]:
+    """By control topic, in which snapshot the table's record was made: its sequence number."""
+    entries = json.loads(metadata.properties.get(PROGRESS_PROPERTY, "{}"))
+    return {topic_id: entry["sequence_number"] for topic_id, entry in entries.items() if "sequence_number" in entry}
 
 
 def seen_of(view: ExaminedTable) -> tuple[object, ...]:

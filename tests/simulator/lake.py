@@ -25,7 +25,14 @@ from framework.commit.machine.effects import (
     RecordedTable,
     RecoverTable,
 )
-from framework.commit.machine.progress.recorded import MISSING_PROPERTY, PROGRESS_PROPERTY, filled_from, merge, summary
+from framework.commit.machine.progress.recorded import (
+    MISSING_PROPERTY,
+    PROGRESS_PROPERTY,
+    filled_from,
+    made_in,
+    merge,
+    summary,
+)
 from framework.commit.recovery.orphans import StoredFile
 from framework.commit.recovery.rollback import RollbackFacts, SnapshotFacts
 from framework.errors import FloeError, StateDisagreement
@@ -37,6 +44,7 @@ from tests.simulator.catalog import (
     Refused,
     Snapshot,
     Update,
+    is_moved,
     known_topics,
     made_snapshot,
     mark_of,
@@ -116,6 +124,7 @@ class Lake:
             tuple(_facts(e, headed.get(e.snapshot_id)) for e in loaded.snapshots.values() if e.snapshot_id not in ids),
             not line or _parent_of(line[-1]) is None,
             loaded.uuid,
+            is_moved(loaded, control_topic_id),
         )
 
     def list_tables(self, catalogs: Collection[str] = ()) -> list[str]:
@@ -305,6 +314,9 @@ class Lake:
             properties |= effect.properties
         added = {file.path: self.rows[file.path] for file in effect.files}
         snapshot = self.new_snapshot(loaded, parent, added, {}, "append", said)
+        if not isinstance(effect, RecoverTable) or effect.binds:
+            text = made_in(properties[PROGRESS_PROPERTY], effect.progress.control_topic_id, snapshot.sequence)
+            properties[PROGRESS_PROPERTY] = text
         asserted = Asserted(view.table_uuid, {MAIN: view.snapshot_id}, view.schema_id)
         self.apply(effect.table, asserted, Update(snapshot, properties=properties), began)
 

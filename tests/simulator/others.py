@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY
 from framework.commit.recovery.settle_offsets import OffsetsOrigin
 from tests.simulator import verbs
-from tests.simulator.catalog import MAIN, Asserted, Metadata, Ref, Refused, Update, all_reach, known_topics, mark_of
+from tests.simulator.catalog import MAIN, Asserted, Metadata, Ref, Refused, Update, all_reach, is_moved, made_by_topic
 from tests.simulator.picks import Picks
 from tests.simulator.ports import DAY_MS, HOUR_MS, MINUTE_MS, Log, Topic
 from tests.simulator.world import PIPELINES, World, at_work
@@ -198,8 +197,6 @@ def expire_by_others(world: World, picks: Picks) -> None:
     kept |= _known_by(metadata)
     # Where others let go what floe's verb has settled on another line, nothing is left that says so.
     kept |= {number for number, each in metadata.snapshots.items() if "floe.recovery" in each.summary}
-    if world.table_of(name) == "u" and metadata.head is not None:  # two logs fill it, each of which goes by its own
-        kept |= {each.snapshot_id for each in metadata.line(metadata.head.snapshot_id)}
     gone = sorted(metadata.snapshots.keys() - kept)
     gone = gone[: 1 + picks.below(8)]
     if not gone:
@@ -217,27 +214,20 @@ def expire_by_others(world: World, picks: Picks) -> None:
 
 
 def _shows(metadata: Metadata, snapshot_id: int) -> bool:
-    """Whether floe can see what a line holds: of each log that filled the table a mark is left, or the line is whole."""
-    line = metadata.line(snapshot_id)
-    marks = {mark[0] for each in line if (mark := mark_of(each)) is not None}
-    return line[-1].parent_id is None or marks >= set(known_topics(metadata.properties.get(PROGRESS_PROPERTY)))
+    """Whether floe can see what a line holds: it goes back behind the newest record of each log that filled the table."""
+    oldest = metadata.line(snapshot_id)[-1].sequence
+    return all(oldest <= made for made in made_by_topic(metadata).values())
 
 
 def _known_by(metadata: Metadata) -> set[int]:
-    """The snapshots by which floe sees that a branch was moved back. Where others let them expire it sees nothing, which
-    docs/operations.md names."""
+    """The snapshots by which floe sees that main was moved: those that were made since a record and stand on its line
+    without it, and the one behind them. Where others let them expire it sees nothing, which docs/protocol.md names."""
     found: set[int] = set()
-    for name in metadata.refs:
-        line, topics = metadata.line(metadata.refs[name].snapshot_id), set()
-        marks = [(each.snapshot_id, mark_of(each)) for each in line]
-        last = 0
-        for number, (_, mark) in enumerate(marks):
-            if mark is not None and mark[0] not in topics:
-                topics.add(mark[0])
-                last = number
-        found |= {snapshot_id for snapshot_id, _ in marks[: last + 1]} if topics else {each for each, _ in marks}
-        if not topics:  # the line is known by what stands beside it
-            found |= {number for number, each in metadata.snapshots.items() if mark_of(each) is not None}
+    for topic_id, made in made_by_topic(metadata).items():
+        if is_moved(metadata, topic_id):
+            line = metadata.line(metadata.refs[MAIN].snapshot_id)
+            newer = [each.snapshot_id for each in line if each.sequence > made]
+            found |= {each.snapshot_id for each in line[: len(newer) + 1]}
     return found
 
 
@@ -361,7 +351,7 @@ def topic_anew(world: World, picks: Picks) -> None:
     driver.die()
     world.say(lambda: f"topic {name} is made anew")
     world.are_lost(pipeline, world.positions.of_former(pipeline, name, world.broker.topics[name].topic_id))
-    verbs.settle_offsets(world, pipeline, OffsetsOrigin.GIVEN, {(name, n): 0 for n in range(size)}, True, False)
+    verbs.settle_given(world, pipeline, {(name, n): 0 for n in range(size)}, False)
 
 
 def control_anew(world: World, picks: Picks) -> None:

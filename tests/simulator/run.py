@@ -2,7 +2,7 @@
 
 In: how many histories, how many steps, and the first seed. Out: none that fails, or the first that does, one line an act.
 
-    python -m tests.simulator.run --histories 100000 --steps 200 --seed 1
+    python -m tests.simulator.run --histories 100000 --steps 200 --seed 1 --processes 2
 """
 
 from __future__ import annotations
@@ -13,13 +13,17 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import repeat
 
 from tests.simulator import shells
 from tests.simulator.acts import Act, draw, perform
 from tests.simulator.settle import settle_everything
 from tests.simulator.world import World
+
+PART = 100  # histories that one process plays before it takes more
 
 
 @dataclass(frozen=True)
@@ -136,27 +140,35 @@ def first_failure(
     return None
 
 
+def failures(seeds: range, steps: int) -> list[Failure]:
+    """Those of some seeds, one after the other."""
+    with simulated():
+        return [found for seed in seeds if (found := failure_of(seed, steps)) is not None]
+
+
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--histories", type=int, default=1_000)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--keep-going", action="store_true", help="print each failure and go on")
     given = parser.parse_args(arguments)
-    began, failed = time.monotonic(), 0
-
-    with simulated():
-        for done, seed in enumerate(range(given.seed, given.seed + given.histories), start=1):
-            found = failure_of(seed, given.steps)
-            if found is not None:
-                failed += 1
-                print(found, flush=True)
-                if not given.keep_going:
-                    return 1
+    began, failed, done = time.monotonic(), 0, 0
+    last = given.seed + given.histories - 1
+    parts = [range(at, min(at + PART, last + 1)) for at in range(given.seed, last + 1, PART)]
+    with ProcessPoolExecutor(given.processes) as pool:
+        for part, found in zip(parts, pool.map(failures, parts, repeat(given.steps)), strict=True):
+            failed, done = failed + len(found), done + len(part)
+            for each in found:
+                print(each, flush=True)
+            if found and not given.keep_going:
+                pool.shutdown(wait=False, cancel_futures=True)
+                return 1
             if done % 1_000 == 0:
                 print(f"{done:,} histories, {failed} failed, {time.monotonic() - began:,.0f} s", flush=True)
     seconds = time.monotonic() - began
-    counts = f"{given.histories:,} histories of {given.steps} steps, seeds {given.seed} to {seed}"
+    counts = f"{given.histories:,} histories of {given.steps} steps, seeds {given.seed} to {last}"
     print(f"{counts}, {seconds:,.0f} s: {failed} failed")
     return 1 if failed else 0
 

@@ -144,7 +144,7 @@ def _begin_in_new_topics(world: World, name: str) -> None:
         for key, fact in facts.items()
         if key[0] in known and known[key[0]].topic_id != fact.topic_id
     }
-    verbs.settle_offsets(world, name, OffsetsOrigin.GIVEN, begins, True, True)
+    verbs.settle_given(world, name, begins, True)
 
 
 def _never(world: World, table: str) -> int:

@@ -144,6 +144,14 @@ class Both:
         if isinstance(made, Committed):
             self._learn()
 
+    def move(self, to: int) -> None:
+        """Another engine moves main to any snapshot."""
+        if to == self.metadata.refs[MAIN].snapshot_id:
+            return
+        ref = replace(self.metadata.refs[MAIN], snapshot_id=to)
+        self.catalog.commit(NAME, Asserted(), Update(set_refs={MAIN: ref}))
+        self.real.plain(NAME).manage_snapshots().set_current_snapshot(self.ids[to]).commit()
+
     def tag(self, name: str, snapshot_id: int) -> None:
         self.catalog.commit(NAME, Asserted(), Update(set_refs={name: Ref(snapshot_id, False)}))
         self.real.plain(NAME).manage_snapshots().create_tag(self.ids[snapshot_id], name).commit()
@@ -202,7 +210,7 @@ class Both:
         ] == [(each.snapshot_id, each.control_offset, each.recovery, each.headed_at) for each in read.ancestry], (
             happened
         )
-        assert history.whole == read.whole
+        assert (history.whole, history.off_line) == (read.whole, read.off_line)
 
     def live(self, number: int) -> tuple[set[str], set[str]]:
         """The data files of a snapshot, by the simulator and by the real table."""
@@ -228,7 +236,18 @@ def both(request: pytest.FixtureRequest, catalog_settings: dict[str, str]) -> It
         server.server_close()
 
 
-STEPS = ("commit",) * 5 + ("stale", "other", "again", "roll back", "tag", "untag", "expire", "expire", "expire gone")
+STEPS = ("commit",) * 5 + (
+    "stale",
+    "other",
+    "again",
+    "roll back",
+    "move",
+    "tag",
+    "untag",
+    "expire",
+    "expire",
+    "expire gone",
+)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -252,6 +271,8 @@ def test_the_simulated_catalog_answers_as_a_real_one(both: Both, seed: int) -> N
             both.again()
         elif step == "roll back":
             both.roll_back(chance.choice(line).snapshot_id)
+        elif step == "move":
+            both.move(chance.choice(sorted(both.metadata.snapshots)))
         elif step == "tag":
             name = f"tag{len(happened)}"
             both.tag(name, chance.choice(sorted(both.metadata.snapshots)))

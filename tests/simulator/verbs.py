@@ -153,7 +153,10 @@ def rolled_back(world: World, before: Metadata, after: Metadata, target: int, re
         truth.had_heads = []
     if before.head is not None:
         truth.had_heads.append(before.head.snapshot_id)
-    truth.had, truth.unsettled = snapshot.rows | others, bool(others)
+    # Also where no row of another log's went: its verb still sees the branch behind, and reads again all that it added to
+    # the line which was left, also what others had deleted there, as after a move that one log alone has to settle.
+    still = replay and any(world.is_behind_of(after, other) for other in world.logs if other != log)
+    truth.had, truth.unsettled = snapshot.rows | others, bool(others) or still
 
 
 # ---- replay
@@ -209,6 +212,8 @@ def replay_named(world: World, picks: Picks) -> None:
         plan = table_replay.decide_replay(at, table, named)
         world.reach("replay decided")
         given_up = truth.given_up  # others may have deleted rows by now
+        if rows & truth.deleted:
+            return NOTHING  # as above: whoever named them names them again, where the table goes back
         if allow:
             truth.consented |= rows
         truth.given_up &= ~rows
@@ -287,6 +292,17 @@ def settle_offsets(
     return attempted(world, text, do)
 
 
+def settle_given(world: World, pipeline: str, given: dict[PartitionKey, int], twice: bool) -> bool:
+    """Offsets that a person gives, with consent to what that loses. Where floe does not know where the others stay, a
+    person names them, too, as FLOE-R347 says: each where its group is."""
+    if settle_offsets(world, pipeline, OffsetsOrigin.GIVEN, given, True, twice):
+        return True
+    there = {key: each.offset for key, each in world.broker.groups.get(pipeline, {}).items()}
+    facts = world.drivers[pipeline].facts(world.broker)
+    every = {**{key: at for key, at in there.items() if key in facts and at <= facts[key].log_end}, **given}
+    return every != given and settle_offsets(world, pipeline, OffsetsOrigin.GIVEN, every, True, twice)
+
+
 def consents(world: World, pipeline: str, made: Settlement) -> None:
     """What a person has agreed to by name: records that are read again, and records that are never read."""
     if made.repeated:
@@ -335,10 +351,13 @@ def rebase_pipeline(world: World, pipeline: str, from_start: bool, begin: bool =
             world.unrebased.discard(pipeline)
             return NOTHING
         world.reach("rebase decided")
+        changed: list[object] = []
+        at.reported = lambda *what: changed.append(what)
         try:
             rebase.perform_rebase(at, decide, expected, "floe rebase")
-        except FencedError:
-            world.unrebased.add(pipeline)  # some tables are, so the command is to be run again
+        except FloeError as error:
+            if changed or isinstance(error, FencedError):  # some tables are, so the command is to be run again
+                world.unrebased.add(pipeline)
             raise
         world.unrebased.discard(pipeline)
         world.are_read_again(pipeline, {(p.topic, p.partition): (p.topic_id, p.after) for p in expected.partitions})

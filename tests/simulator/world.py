@@ -205,8 +205,10 @@ class World:
 
     def is_behind(self, name: str, log: str) -> bool:
         """Whether floe sees that the table was moved back behind what a log recorded."""
-        metadata = self.catalog.tables[name]
-        return view_of(name, metadata, self.logs[log].topic_id).is_behind
+        return self.is_behind_of(self.catalog.tables[name], log)
+
+    def is_behind_of(self, metadata: Metadata, log: str) -> bool:
+        return view_of("", metadata, self.logs[log].topic_id).is_behind
 
     def held_heads(self, name: str) -> set[int | None]:
         """Heads on which somebody may still commit: a head that comes back looks unchanged to a conditional commit,
@@ -264,10 +266,15 @@ class World:
     def discarded(self, offset: int, event: object, uuids: Collection[str]) -> None:
         if isinstance(event, DataWritten) and event.table_uuid in uuids:
             truth = self.oracle.truth(event.table_uuid)
-            own = (self.catalog.tables[name] for name in self.main_names())
-            held = next((t.head.rows for t in own if t.uuid == event.table_uuid and t.head), 0)
+            named = (self.catalog.tables[name] for name in self.main_names())
+            table = next((each for each in named if each.uuid == event.table_uuid), None)
+            # What a pipeline announces once more after it was taken over is passed over as a repeat: its rows, where they are
+            # not in the table, are on its list, and come with their replay, or are announced by that and come by themselves.
+            # To discard the repeat takes neither away, as `are_lost` has it, too.
+            held = 0 if table is None else self.lacking(table) | (table.head.rows if table.head else 0)
             for file in event.files:
-                truth.given_up |= truth.waiting.pop(file.path, 0) & ~held
+                rows = truth.waiting.pop(file.path, 0)
+                truth.given_up |= rows & ~held & ~truth.under_way
 
     def settled_sideways(self, name: str) -> None:
         """Another engine moved the branch to another line, and floe's verb settled it there: what is nowhere then was

@@ -12,7 +12,7 @@ from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from framework.adapters.iceberg.views import ancestry, head_of, info_of
+from framework.adapters.iceberg.views import ancestry, head_of, info_of, is_main_off_line
 from framework.commit.events.event_types import SourceRange
 from framework.commit.machine.progress.recorded import (
     PROGRESS_PROPERTY,
@@ -42,6 +42,7 @@ def facts_of(name: str, table: Table, branch: str, control_topic_id: str) -> Rol
         beside=tuple(_facts(snapshot, headed) for snapshot in metadata.snapshots if snapshot.snapshot_id not in ids),
         whole=not line or _parent_of(line[-1]) is None,
         table_uuid=str(metadata.table_uuid),
+        off_line=is_main_off_line(metadata, control_topic_id),
     )
 
 

@@ -21,6 +21,7 @@ from framework.commit.machine.progress.recorded import (
     SUMMARY_CONTROL_TOPIC_ID,
     SUMMARY_VALID_THROUGH,
     elsewhere,
+    is_off_line,
     parse,
     summary_control_offset,
     topic_ids_of,
@@ -101,8 +102,15 @@ def view_of(name: str, metadata: TableMetadata, branch: str, control_topic_id: s
         elsewhere=elsewhere(text, control_topic_id),
         unrecorded=next((topic_id for topic_id in mark.topic_ids if topic_id not in known), None),
         # Verbs put their snapshots onto main alone: no other branch has the one with which a record began there.
-        is_older=mark.is_older and control_topic_id in known and branch == MAIN_BRANCH,
+        is_older=branch == MAIN_BRANCH
+        and ((mark.is_older and control_topic_id in known) or is_main_off_line(metadata, control_topic_id)),
     )
+
+
+def is_main_off_line(metadata: TableMetadata, control_topic_id: str) -> bool:
+    """Whether main is not built on the snapshot in which this control topic's record was made."""
+    line = (each.sequence_number for each in ancestry(metadata, head_of(metadata, MAIN_BRANCH)))
+    return is_off_line(metadata.properties.get(PROGRESS_PROPERTY), control_topic_id, line)
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ class ExaminedTable:
     the table holds by announcements of another control topic, with that topic's id (invariant 11). `unrecorded` is the
     control topic by which the newest of floe's snapshots behind the head was made, where the table records nothing of
     that topic: somebody has taken the record away. `is_older`: the head is older than the snapshot in which the record
-    of this control topic began, as `floe rebase` makes one.
+    of this control topic began, as `floe rebase` makes one, or is not built on the one in which it was made last.
     """
 
     table: str
@@ -67,9 +67,9 @@ class ExaminedTable:
     @property
     def is_behind(self) -> bool:
         """Whether somebody moved the branch back behind what the table records of this control topic."""
-        if self.progress is None or self.snapshot_control_offset is None:
-            return False
-        return self.is_older or self.snapshot_control_offset < self.progress.control_offset
+        if self.progress is None or self.is_older:
+            return self.progress is not None
+        return self.snapshot_control_offset is not None and self.snapshot_control_offset < self.progress.control_offset
 
 
 # ---- effects: what `step` asks for -------------------------------------------------------------------------------
@@ -110,11 +110,13 @@ class RecoverTable(CommitTable):
 
     `properties` are set as they are, the text of `floe.progress` among them if it changes. `onto` is the snapshot to
     build on: a rollback names an older one; None: the head. `notes` go into the snapshot's summary.
+    `binds`: the record is true of lines with this snapshot alone; not where only the list changes of what the table lacks.
     """
 
     properties: dict[str, str] = field(default_factory=dict)
     onto: int | None = None
     notes: dict[str, str] = field(default_factory=dict)
+    binds: bool = True
 
 
 @dataclass(frozen=True)

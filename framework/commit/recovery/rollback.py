@@ -43,7 +43,7 @@ class SnapshotFacts:
 class RollbackFacts:
     """`table_uuid`: what announcements know the table by, under whatever name. `ancestry`: the branch's head and what
     it was built on, newest first; `beside`: snapshots on no such line, as an earlier rollback leaves them. `whole`: no
-    ancestor has expired."""
+    ancestor has expired. `off_line`: the head is not built on the snapshot in which the record was made."""
 
     table: str
     control_topic_id: str
@@ -52,6 +52,7 @@ class RollbackFacts:
     beside: tuple[SnapshotFacts, ...]
     whole: bool
     table_uuid: str = ""
+    off_line: bool = False
 
 
 @dataclass(frozen=True)
@@ -184,6 +185,8 @@ def _former_line(facts: RollbackFacts, recorded: int) -> tuple[tuple[SnapshotFac
 def _is_behind(facts: RollbackFacts, recorded: int) -> bool:
     """Whether the head's line lacks what the table records, by its own word. A record begins in a snapshot of its
     control topic, also one of offset 0, which `floe rebase` makes: where the line has none, it was moved behind that."""
+    if facts.off_line:
+        return True  # perhaps to where floe had rolled it back from, with the same offset
     here = facts.control_topic_id
     marks = [each.control_offset for each in facts.ancestry if each.control_topic_id == here]
     newest = next((offset for offset in marks if offset is not None), None)

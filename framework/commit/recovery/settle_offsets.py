@@ -67,10 +67,20 @@ class PartitionPlaces:
     def reached(self) -> int | None:
         """Up to where records are in tables or announced for them, as far as can be reported. Where the log does not say,
         the lesser of what tables hold and what the group has read: a person may have moved either back."""
+        return min(self._known, default=None)
+
+    @property
+    def furthest(self) -> int | None:
+        """Up to where records may have been read: where the log does not say, the greater of the two. What tables lack of
+        that a person may have given up."""
+        return max(self._known, default=None)
+
+    @property
+    def _known(self) -> tuple[int, ...]:
         if self.announced is not None:
-            return self.announced
+            return (self.announced,)
         read = self.group if self.group_topic_id is not None and self.group_topic_id == self.topic_id else None
-        return min((at for at in (self.recorded_end, read) if at is not None), default=None)
+        return tuple(at for at in (self.recorded_end, read) if at is not None)
 
     @property
     def lag(self) -> int | None:
@@ -195,8 +205,8 @@ def settle(
         given: with Origin.GIVEN the new offsets; partitions that are not named stay where they are announced to be.
 
     Raises:
-        StateDisagreement: the place that was named knows nothing, an offset is outside its log, or the move repeats
-            records.
+        StateDisagreement: the place that was named knows nothing, an offset is outside its log, nobody knows where a
+            partition that is not named stays, or the move repeats records.
         DataLossError: the move loses records.
     """
     moves: list[Move] = []
@@ -241,6 +251,8 @@ def settle(
                     f"{argument(p.topic)}:0={p.log_start} ... --allow-loss`, every partition by name",
                 )
             recreated.add(p.topic)
+        if origin is OffsetsOrigin.GIVEN and p.key not in given:
+            _check_stays(places.pipeline, p)
         if not p.log_start <= after <= p.log_end:
             raise StateDisagreement(
                 f"{p.name} can be set to {p.log_start} to {p.log_end}, which its log holds, and not to {after}",
@@ -249,10 +261,9 @@ def settle(
                 remedy=f"name an offset: `floe offsets set {argument(places.pipeline)} "
                 f"{argument(p.name)}={max(p.log_start, min(after, p.log_end))}`",
             )
-        reached = after if p.reached is None or other else p.reached
-        moves.append(
-            Move(p.topic, p.partition, p.topic_id, p.group, after, max(0, after - reached), max(0, reached - after))
-        )
+        lost = 0 if p.reached is None or other else max(0, after - p.reached)
+        repeated = 0 if p.furthest is None or other else max(0, p.furthest - after)
+        moves.append(Move(p.topic, p.partition, p.topic_id, p.group, after, lost, repeated))
     if not moves:
         where = {OffsetsOrigin.LOG: f"control topic {places.control_topic}", OffsetsOrigin.TABLES: "no table"}.get(
             origin, "nobody"
@@ -288,6 +299,26 @@ def settle(
         tuple(forgotten),
         tuple(sorted(recreated)),
         tuple(given_up),
+    )
+
+
+def _check_stays(pipeline: str, p: PartitionPlaces) -> None:
+    """A partition that nobody named must not move. Where the log does not say how far it was announced, tables may lag
+    behind the group because they have no rows of the last batches, because a person gave those up, or because others moved
+    the group: only a person can tell.
+
+    Raises:
+        StateDisagreement: FLOE-R347, tables and the group differ.
+    """
+    if p.announced is not None or p.group is None or p.recorded_end in (None, p.group):
+        return
+    raise StateDisagreement(
+        f"{p.name} is not named, and nobody knows where it stays: tables hold it up to {p.recorded_end}, the group's offset "
+        f"is {p.group}, and the control log no longer says how far it was announced",
+        code="FLOE-R347",
+        place=p.name,
+        remedy=f"name it, too: `floe offsets set {argument(pipeline)} {argument(p.name)}={p.group} ...` goes on where the group "
+        f"is, {argument(p.name)}={p.recorded_end} where the tables are; nothing was changed",
     )
 
 

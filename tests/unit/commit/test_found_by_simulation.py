@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +14,7 @@ from framework.commit.machine.fold import fold
 from framework.commit.machine.model import CoordinatorState, PipelineState
 from framework.commit.machine.progress.chain import Fit, check_recorded
 from framework.commit.machine.progress.examine import rollback_commands
+from framework.commit.machine.progress.recorded import is_off_line, made_in, merge, parse
 from framework.commit.machine.reporting.blocked_remedies import blocked_remedy
 from framework.commit.machine.step_draft import StepDraft
 from framework.commit.offset_ranges import OffsetRanges
@@ -24,6 +26,7 @@ from framework.commit.recovery.rollback import RollbackFacts, SnapshotFacts, pla
 from framework.commit.recovery.settle_offsets import OffsetsOrigin, PartitionPlaces, PipelineOffsets, settle
 from framework.commit.recovery.table_replay import comes_by_itself, plan_replay
 from framework.errors import DataLossError, StateDisagreement, TableBlocked
+from framework.recovery import rebase
 from framework.recovery.recover_table import check_not_rolled_back
 from tests.protocol.build import view, written
 
@@ -78,6 +81,34 @@ def test_what_tables_hold_beyond_the_log_is_counted_as_repeated() -> None:
     with pytest.raises(StateDisagreement, match="a second time"):
         settle(places(ahead, moved), OffsetsOrigin.GIVEN, {("t", 1): 5}, allow_loss=True)
     assert settle(places(ahead, moved), OffsetsOrigin.LOG, {}).repeated == 0
+
+
+def test_a_partition_that_is_not_named_does_not_move() -> None:
+    """Retention removed the chain, and what the group has read beyond the tables was given up: to go back to the tables'
+    offset would bring it back."""
+    named = PartitionPlaces("s", 0, "new", 0, 9, 5, "old")
+    other = PartitionPlaces("t", 0, "id", 0, 9, 2, "id", None, None, {"db.t": 1})
+    with pytest.raises(StateDisagreement, match="t:0 is not named") as refused:
+        settle(places(named, other), OffsetsOrigin.GIVEN, {("s", 0): 0}, allow_loss=True)
+    assert (refused.value.code, "t:0=2 ..." in refused.value.remedy) == ("FLOE-R347", True)
+    both = settle(places(named, other), OffsetsOrigin.GIVEN, {("s", 0): 0, ("t", 0): 2}, allow_loss=True)
+    assert [(move.topic, move.after) for move in both.moves] == [("s", 0), ("t", 2)]
+    for same in (replace(other, group=1), replace(other, announced=2, announced_topic_id="id")):
+        assert (
+            settle(places(named, same), OffsetsOrigin.GIVEN, {("s", 0): 0}, allow_loss=True).moves[1].after
+            == same.group
+        )
+
+
+def test_what_the_group_has_read_beyond_the_tables_is_counted_as_repeated() -> None:
+    """Where the log does not say, what lies between may have been given up, and nobody wants it back in silence."""
+    one = PartitionPlaces("t", 0, "id", 0, 9, 4, "id", None, None, {"db.t": 3})
+    with pytest.raises(StateDisagreement, match="a second time, 2 records of t:0 from 2 on"):
+        settle(places(one), OffsetsOrigin.GIVEN, {("t", 0): 2})
+    with pytest.raises(StateDisagreement, match="a second time, 1 record of t:0 from 3 on"):
+        settle(places(one), OffsetsOrigin.TABLES, {})
+    there = settle(places(one), OffsetsOrigin.GIVEN, {("t", 0): 4}, allow_loss=True)
+    assert (there.lost, there.repeated) == (1, 0)
 
 
 def test_a_topic_that_comes_back_recreated_is_not_read_by_itself() -> None:
@@ -174,3 +205,53 @@ def test_a_list_that_nobody_can_bring_in_line_is_not_left_in_silence() -> None:
     assert "`floe rollback --table db.t --to 2 --skip`" in refused.value.remedy
     skipped = without_unclear(replace(plan, replay=False), {"g": 2, "h": 0})
     assert (skipped.gaps, skipped.unclear, skipped.settled) == (gaps[1:], gaps[:1], False)
+
+
+def test_a_record_names_the_snapshot_in_which_it_was_made() -> None:
+    """Who moves a branch off the line of that snapshot is seen, also to a snapshot with the same offset, and also where no
+    other of floe's is left. What has expired says nothing; neither does a record of an older version."""
+    text = merge(made_in(merge(None, TableProgress("one", 4)), "one", 7), TableProgress("two", 0))
+    assert parse(text, "one") == TableProgress("one", 4)
+    for line, moved in (
+        ((9, 8, 7, 6), False),
+        ((6, 5), True),
+        ((9, 6), True),
+        ((9, 8), False),
+        ((), False),
+        ((None,), True),
+    ):
+        assert is_off_line(text, "one", line) is moved
+    assert not is_off_line(text, "two", (6, 5))
+    assert not is_off_line(None, "one", (6, 5))
+    onto_another_branch = merge(text, TableProgress("one", 5))
+    assert is_off_line(onto_another_branch, "one", (6,))
+    assert not is_off_line(made_in(onto_another_branch, "one", 6), "one", (6,))
+
+
+def test_a_table_that_is_moved_to_what_floe_had_rolled_back_waits() -> None:
+    """Its list of what it lacks belongs to the other line: what others delete here would come back with a replay."""
+    moved = view(progress=TableProgress("id", 9), snapshot_control_offset=9, is_older=True)
+    with pytest.raises(TableBlocked, match="progress 9 is recorded, its branch main is older than that record"):
+        check_not_rolled_back(moved)
+    with pytest.raises(TableBlocked, match="its branch main holds 4"):
+        check_not_rolled_back(replace(moved, snapshot_control_offset=4))
+    with pytest.raises(TableBlocked):
+        check_not_rolled_back(replace(moved, snapshot_control_offset=None))
+    first = SnapshotFacts(1, None, 1, "append", 2, 4, "id")
+    here = SnapshotFacts(2, 1, 2, "append", 3, 9, "id", headed_at=3)
+    back = SnapshotFacts(3, 1, 3, "append", 0, 9, "id", recovery="rollback", headed_at=2)
+    facts = RollbackFacts("db.t", "id", TableProgress("id", 9), (here, first), (back,), True, off_line=True)
+    for replay in (True, False):
+        plan = plan_rollback(facts, here, replay)
+        assert (plan.settled, plan.given_up) == (False, ())
+        assert plan_rollback(replace(facts, off_line=False), here, replay).settled
+
+
+def test_a_rebase_changes_no_table_while_one_is_rolled_back() -> None:
+    """Those before it would be under the new record and wait for it, and the pipeline begins in neither."""
+    sound = view(progress=TableProgress("id", 9), snapshot_control_offset=9)
+    views = {"db.a": sound, "db.b": replace(sound, table="db.b", snapshot_control_offset=4), "db.c": None}
+    at = SimpleNamespace(catalog=SimpleNamespace(load_view=lambda name, branch, topic_id: views[name]))
+    rebase._check_none_rolled_back(at, ["db.a", "db.c"], "id")  # type: ignore[arg-type]
+    with pytest.raises(TableBlocked, match=r"db\.b was rolled back"):
+        rebase._check_none_rolled_back(at, sorted(views), "id")  # type: ignore[arg-type]

@@ -81,6 +81,7 @@ from framework.commit.machine.progress.recorded import (
     SUMMARY_COMMIT_ID,
     SUMMARY_KEY,
     key_text,
+    made_in,
     merge,
     summary,
 )
@@ -279,6 +280,10 @@ class TableCommits:
             properties[DELETED_KEYS_PROPERTY] = text_of(remembered)
         if isinstance(effect, RecoverTable):
             properties |= effect.properties
+        binds = effect.view.branch == MAIN_BRANCH and (not isinstance(effect, RecoverTable) or effect.binds)
+        if binds and (number := attempt.snapshot.sequence_number):
+            text = properties[PROGRESS_PROPERTY]
+            properties[PROGRESS_PROPERTY] = made_in(text, effect.progress.control_topic_id, number)
         updates: tuple[TableUpdate, ...] = (
             *branch_updates(metadata, effect.view.branch, attempt.snapshot),
             SetPropertiesUpdate(updates=properties),

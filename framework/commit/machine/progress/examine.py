@@ -50,7 +50,7 @@ def trouble(state: CoordinatorState, table: TableState, view: ExaminedTable) -> 
 def behind(view: ExaminedTable) -> str:
     """Both values of a table that somebody moved back."""
     recorded = view.progress.control_offset if view.progress is not None else 0
-    if view.is_older:
+    if view.is_older and not 0 < (view.snapshot_control_offset or 0) < recorded:
         return f"progress {recorded} is recorded, its branch {view.branch} is older than that record"
     return f"progress {recorded} is recorded, its branch {view.branch} holds {view.snapshot_control_offset}"
 

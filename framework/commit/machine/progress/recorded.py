@@ -8,7 +8,7 @@ entries of the snapshot summary. The property outlives `expire_snapshots`; the s
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from framework.commit.machine.effects import PipelineProgress, TableProgress
@@ -50,9 +50,11 @@ def merge(property_text: str | None, progress: TableProgress) -> str:
             remedy="another coordinator was faster; the table is loaded again",
         )
     epoch = {} if progress.leader_epoch is None else {"leader_epoch": progress.leader_epoch}
+    number = entries.get(progress.control_topic_id, {}).get("sequence_number")
     entries[progress.control_topic_id] = {
         "control_offset": progress.control_offset,
         **epoch,
+        **({} if number is None else {"sequence_number": number}),
         "pipelines": {
             name: {"batch": p.batch, "offsets": p.offsets, "topic_ids": p.topic_ids}
             for name, p in sorted(progress.pipelines.items())
@@ -92,6 +94,35 @@ def parse(property_text: str | None, control_topic_id: str) -> TableProgress | N
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise _unreadable(str(error)) from error
+
+
+def made_in(property_text: str, control_topic_id: str, sequence_number: int) -> str:
+    """The property's text that says in which snapshot of main this control topic's record is made: by its sequence number,
+    of which a table has each once."""
+    entries = _entries(property_text)
+    entries[control_topic_id]["sequence_number"] = sequence_number
+    return json.dumps(entries, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def is_off_line(property_text: str | None, control_topic_id: str, line: Iterable[int | None]) -> bool:
+    """Whether a branch is not built on the snapshot in which this control topic's record was made: somebody moved it back,
+    or onto another line. It shows by the sequence numbers that are left, also where all that floe ever made has expired;
+    not where the line's own snapshots from then on have.
+
+    Args:
+        line: the sequence numbers of the head and of its ancestors, newest first.
+
+    Raises StateDisagreement.
+    """
+    made = _entries(property_text).get(control_topic_id, {}).get("sequence_number")
+    if made is None:
+        return False  # an older version of floe made it
+    try:
+        wanted = _natural(made)
+    except ValueError as error:
+        raise _unreadable(str(error)) from error
+    reached = next((number for number in (each or 0 for each in line) if number <= wanted), wanted)
+    return reached != wanted
 
 
 def topic_ids_of(property_text: str | None) -> tuple[str, ...]:

@@ -209,4 +209,21 @@ ENTRIES = (
             ),
         ),
     ),
+    Code(
+        "FLOE-R347",
+        "A partition that was not named has no known offset",
+        "The control topic no longer holds the announcements of the partition, and the pipeline's tables and its consumer group differ: the tables may have no rows of the last batches, somebody gave them up, or somebody moved the group. `floe offsets set` moves no partition that is not named.",
+        transcript=Transcript(
+            "offsets set orders orders:0=1200 --allow-loss -t prod",
+            "orders:1 is not named, and nobody knows where it stays: tables hold it up to 900, the group's offset is 940, "
+            "and the control log no longer says how far it was announced",
+            "orders:1",
+            "name it, too: `floe offsets set orders orders:1=940 ...` goes on where the group is, orders:1=900 where the "
+            "tables are; nothing was changed",
+            (
+                "floe offsets show orders -t prod",
+                "floe offsets set orders orders:0=1200 orders:1=940 --allow-loss -t prod",
+            ),
+        ),
+    ),
 )

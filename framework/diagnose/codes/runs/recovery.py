@@ -180,7 +180,7 @@ ENTRIES = (
     Code(
         "FLOE-R361",
         "A rollback by others has to be settled first",
-        "Somebody moved the table's branch to a snapshot that is older than what floe recorded. Another commit of floe's on top of it would hide that the table lacks records.",
+        "Somebody moved the table's branch to a snapshot that is older than what floe recorded, or onto a line from which `floe rollback` had taken it. Another commit of floe's on top of it would hide that the table lacks records, or holds some that it is noted to lack.",
         transcript=Transcript(
             "replay orders.yaml --table shop.orders -t prod",
             "table shop.orders was rolled back: progress 120 is recorded, its branch main holds 80",
