@@ -142,12 +142,13 @@ def condition_text(when: Mapping[str, object] | RouteCondition | None) -> str:
         when = asdict(when)
     if when is None:
         return "always"
-    if when.get("topic") is not None:
-        return f"the topic matches {when['topic']}"
+    parts = [] if when.get("topic") is None else [f"the topic matches {when['topic']}"]
     if when.get("matches") is not None:
-        return f"{when['field']} matches {when['matches']}"
+        parts.append(f"{when['field']} matches {when['matches']}")
     if when.get("equals") is not None:
-        return f"{when['field']} = {when['equals']!r}"
+        parts.append(f"{when['field']} = {when['equals']!r}")
+    if parts:
+        return " and ".join(parts)
     # A kind of condition that this version does not know: all that it says.
     return ", ".join(f"{key} {value}" for key, value in when.items() if value is not None)
 

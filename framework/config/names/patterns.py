@@ -60,6 +60,27 @@ class Pattern:
         return self._compiled.fullmatch(_bytes(text)) is not None
 
 
+@lru_cache(maxsize=1024)
+def _capturing(pattern: str) -> re2._Regexp:
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    return re2.compile(pattern, options)
+
+
+def groups(pattern: str) -> frozenset[str]:
+    """The names of a pattern's groups; none of one that cannot be run."""
+    return frozenset() if unfit(pattern) is not None else frozenset(_capturing(pattern).groupindex)
+
+
+def captured(pattern: str, text: str) -> dict[str, str] | None:
+    """What the named groups of a pattern match where it is first found in a text, without those that match nothing;
+    None where it is not in the text."""
+    found = _capturing(pattern).search(text)
+    return None if found is None else {name: value for name, value in found.groupdict().items() if value is not None}
+
+
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 

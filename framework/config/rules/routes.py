@@ -6,16 +6,17 @@ import json
 import re
 from collections.abc import Iterator
 
-from framework.config.names.patterns import compiled
+from framework.config.names.patterns import compiled, groups
 from framework.config.rules.create import column_kind
 from framework.config.rules.rules import Document, Rule, at, table_policies
 from framework.config.tree import Mapping, Scalar, plain
 from framework.diagnose.diagnostic import Diagnostic, Severity
+from framework.diagnose.suggest import did_you_mean
 from framework.errors import ConfigError
 
 
 def condition_is_whole(document: Document) -> Iterator[Diagnostic]:
-    """A condition tests one field, by `equals` or by `matches`, or it tests the topic."""
+    """A condition tests one field, by `equals` or by `matches`, or the topic, or both."""
     for path, rule in document.items("routes", "rules"):
         when = rule.entry("when") if isinstance(rule, Mapping) else None
         if when is None or not isinstance(when.value, Mapping):
@@ -24,11 +25,7 @@ def condition_is_whole(document: Document) -> Iterator[Diagnostic]:
         if not document.sound(*where):
             continue
         tests = [key for key in ("equals", "matches") if key in keys]
-        if "topic" in keys and ("field" in keys or tests):
-            yield at(
-                "FLOE-C408", "a condition tests a field or the topic, not both", when, where, "write one rule for each"
-            )
-        elif "field" in keys and not tests:
+        if "field" in keys and not tests:
             yield at(
                 "FLOE-C408",
                 "the condition names a field but does not say what it must be",
@@ -40,6 +37,33 @@ def condition_is_whole(document: Document) -> Iterator[Diagnostic]:
             yield at("FLOE-C408", "`equals` and `matches` are both given", when, where, "keep one of them")
         elif tests and "field" not in keys:
             yield at("FLOE-C408", f"`{tests[0]}` needs to know which field", when, where, "add `field:`")
+
+
+_NAMESPACE = re.compile(r"(?:[^.{]|\{[^}]*\})*")
+_TOPIC_PART = re.compile(r"\{topic\.([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def topic_parts_are_named(document: Document) -> Iterator[Diagnostic]:
+    """A part of the topic in a table's name is a group of the rule's own pattern for topics."""
+    for path, _ in document.items("routes", "rules"):
+        where = (*path, "table")
+        table, node = document.text(*where), document.node(*where)
+        if table is None or node is None or "{topic." not in table or not document.sound(*where):
+            continue
+        pattern = document.text(*path, "when", "topic")
+        known = groups(pattern) if pattern is not None else frozenset()
+        # Without a pattern it is a field of the record, which no namespace is made of.
+        asked = table if pattern is not None else _NAMESPACE.findall(table)[0]
+        for name in _TOPIC_PART.findall(asked):
+            if name not in known:
+                yield at(
+                    "FLOE-C474",
+                    f"`{{topic.{name}}}` is no part of the topic: `when.topic` has no group `{name}`",
+                    node,
+                    where,
+                    f"name it in the rule's pattern: `when: {{topic: '(?P<{name}>[^.]+)'}}`",
+                    did_you_mean(name, sorted(known)),
+                )
 
 
 def values_can_be_equal(document: Document) -> Iterator[Diagnostic]:
@@ -129,7 +153,7 @@ def confined(document: Document) -> Iterator[Diagnostic]:
             dynamic = True
             prefix = table.split("{")[0]
             if allowed_node is None:
-                namespace = table.split(".")[0]
+                namespace = "NAMESPACE" if "{" in table.split(".")[0] else table.split(".")[0]
                 remedy = f'add `allow_tables: ["{namespace}.*"]` to `routes`'
                 yield at(
                     "FLOE-C403",
@@ -275,6 +299,7 @@ def _unresolved_topics(document: Document) -> bool:
 
 RULES: tuple[Rule, ...] = (
     condition_is_whole,
+    topic_parts_are_named,
     values_can_be_equal,
     reachable,
     confined,

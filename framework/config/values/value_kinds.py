@@ -223,6 +223,12 @@ def _table(value: ScalarValue) -> RefusedValue:
     return _table_template(value)
 
 
+_NAMESPACE_REMEDY = (
+    "begin with a literal namespace, such as `events.{type}`, or with a part of the topic: "
+    '`when: {topic: "^(?P<db>[^.]+)"}, table: "{topic.db}.events"`'
+)
+
+
 def _table_template(value: ScalarValue) -> RefusedValue:
     text = str(value)
     remedy = "write `namespace.name`, with letters, digits, `_` and `-`"
@@ -237,7 +243,7 @@ def _table_template(value: ScalarValue) -> RefusedValue:
         return RefusedValue(
             "FLOE-C403",
             f"{show(value)} lets a record choose any namespace",
-            "begin with a literal namespace, such as `events.{type}`",
+            _NAMESPACE_REMEDY,
         )
     if "." not in text:
         return RefusedValue("FLOE-C212", f"{show(value)} has no namespace", remedy)
@@ -247,7 +253,7 @@ def _table_template(value: ScalarValue) -> RefusedValue:
         return RefusedValue(
             "FLOE-C403",
             f"{show(value)} lets a record choose the namespace",
-            "begin with a literal namespace, such as `events.{type}`",
+            _NAMESPACE_REMEDY,
         )
     return RefusedValue("FLOE-C212", f"{show(value)} is not a table name", remedy)
 

@@ -70,8 +70,9 @@ def condition_text(when: RouteCondition | None) -> str:
     """A rule's condition in a few characters; empty where it always holds."""
     if when is None:
         return ""
-    if when.topic is not None:
-        return f"topic ~ {when.topic}"
+    parts = [] if when.topic is None else [f"topic ~ {when.topic}"]
     if when.matches is not None:
-        return f"{when.field} ~ {when.matches}"
-    return f"{when.field} = {when.equals}"
+        parts.append(f"{when.field} ~ {when.matches}")
+    elif when.field is not None:
+        parts.append(f"{when.field} = {when.equals}")
+    return " and ".join(parts)

@@ -3,12 +3,14 @@
 In: parsed columns of many records, or one record's JSON values, and the topic. Out: full names of tables. A rule's
 condition and a name's `{field}` are evaluated once per distinct value, by the same functions for both forms, so that
 they cannot differ. A rendered name is confined: its values hold letters, digits, `_` and `-` only, and the whole name
-must match a glob of `allow_tables`. Values are lower-cased where the tables' default case policy is insensitive.
+must match a glob of `allow_tables`. A part of the topic's name stands in the rule before any record is looked at, with `_`
+for characters that no name has. Values are lower-cased where the tables' default case policy is insensitive.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import NamedTuple
@@ -16,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from framework.config.names.patterns import compiled
+from framework.config.names.patterns import captured, compiled, groups
 from framework.config.names.table_names import placed
 from framework.config.spec import NameCase, RouteMode, RouteRule
 from framework.plan.model import Plan, Route
@@ -30,6 +32,7 @@ from framework.record.strict_json import JsonValue
 from framework.record.upsert.tables import UpsertTables
 
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
+_NO_NAME = re.compile(r"[^A-Za-z0-9_-]", re.ASCII)
 _NAME_VALUE = re.compile(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
 
 
@@ -37,8 +40,44 @@ def routing_fields(route: Route) -> frozenset[str]:
     """The dotted paths that rules look at."""
     paths = {rule.when.field for rule in route.rules if rule.when and rule.when.field}
     for rule in route.rules:
-        paths.update(_PLACEHOLDER.findall(rule.table))
+        own = _topic_parts(rule)
+        paths.update(path for path in _PLACEHOLDER.findall(rule.table) if path not in own)
     return frozenset(paths)
+
+
+def _topic_parts(rule: RouteRule) -> frozenset[str]:
+    """What stands for parts of the topic in the rule's name."""
+    when = rule.when
+    if when is None or when.topic is None or "{topic." not in rule.table:
+        return frozenset()
+    return frozenset(f"topic.{name}" for name in groups(when.topic))
+
+
+def _is_of_topic(rule: RouteRule) -> bool:
+    """Whether the topic may take part in the rule's name, or has taken part."""
+    return rule.when is not None and rule.when.topic is not None and bool(groups(rule.when.topic))
+
+
+@lru_cache(maxsize=4096)
+def of_topic(route: Route, topic: str, lower: bool) -> Route:
+    """The route with the parts of this topic in the names of its rules. A rule of which a part is not in the topic takes
+    no record."""
+    rules: list[RouteRule] = []
+    for rule in route.rules:
+        parts = _topic_parts(rule)
+        if not parts or rule.when is None or rule.when.topic is None:
+            rules.append(rule)
+            continue
+        found = captured(rule.when.topic, topic)
+        texts = {name: _NO_NAME.sub("_", value) for name, value in (found or {}).items() if value}
+        values = {f"topic.{name}": text.lower() if lower else text for name, text in texts.items()}
+        asked = parts & set(_PLACEHOLDER.findall(rule.table))
+        if asked <= set(values):
+            name = rule.table
+            for part in asked:
+                name = name.replace(f"{{{part}}}", values[part])
+            rules.append(replace(rule, table=name))
+    return replace(route, rules=tuple(rules))
 
 
 def lower_values(plan: Plan) -> bool:
@@ -71,7 +110,9 @@ def render(rule: RouteRule, values: tuple[Scalar, ...], route: Route, lower: boo
     remaining = iter(texts)
     name = _PLACEHOLDER.sub(lambda _: next(remaining), rule.table)
     fold_case = str.lower if lower else str
-    if texts and not any(fnmatchcase(fold_case(name), fold_case(glob)) for glob in route.allow_tables):
+    if (texts or _is_of_topic(rule)) and not any(
+        fnmatchcase(fold_case(name), fold_case(glob)) for glob in route.allow_tables
+    ):
         raise RecordFailure(
             "route",
             "FLOE-D203",
@@ -115,6 +156,7 @@ def route_record(
 ) -> list[Destination]:
     """The tables of one record, none when no rule matches. Raises RecordFailure, also for a field of `keyed` that
     cannot be determined."""
+    route = of_topic(route, topic, lower)
     paths = routing_fields(route) if keyed is None else routing_fields(route) | keyed.fields
     fields = {path: value_at(record, path, insensitive) for path in sorted(paths)}
     tables: list[Destination] = []
@@ -150,6 +192,7 @@ def route_columns(
 ) -> RoutedRows:
     """The tables of many records at once; `tombstones` are rows of records without a value, given with `keyed`."""
     columns = FieldColumns(table, insensitive)
+    route = of_topic(route, topic, lower)
     if keyed is None:
         return _routed(columns, topic, route, lower)
     for path in keyed.fields:
@@ -311,6 +354,6 @@ class _RenderedNames:
             return _REFUSED
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def _rendered(rule: RouteRule, route: Route, lower: bool) -> _RenderedNames:
     return _RenderedNames(rule, route, lower)

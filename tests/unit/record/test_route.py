@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.config.spec import ErrorPolicy, NameCase, RouteCondition, RouteMode, RouteRule
+from framework.config.spec import ErrorPolicy, EvolveMode, NameCase, RouteCondition, RouteMode, RouteRule, TablesSpec
 from framework.plan.model import Plan
 from framework.record.model import BlockResult
 from testbed.record_samples import alone, block, plan, policy, processed, same, target
@@ -91,6 +91,52 @@ def test_topic_condition() -> None:
     rules = [RouteRule("ns.vip", RouteCondition(topic="^vip-")), RouteRule("ns.rest")]
     assert counts(run(plan(rules), [{"n": 1}], ["ns.vip", "ns.rest"], "vip-orders")) == {"ns.vip": 1}
     assert counts(run(plan(rules), [{"n": 1}], ["ns.vip", "ns.rest"], "not-vip-orders")) == {"ns.rest": 1}
+
+
+@pytest.mark.parametrize(
+    ("topic", "names"),
+    [
+        ("cdc.Shop.public.orders", {"shop.public_orders": 2}),
+        ("cdc.crm.public.orders-2.x", {"crm.public_orders-2_x": 2}),
+        ("cdc.hr.public.orders", {"ns.rest": 2}),
+        ("other", {"ns.rest": 2}),
+        ("cdc.sales.public.orders", {}),
+    ],
+)
+def test_parts_of_the_topic_become_part_of_names(topic: str, names: dict[str, int]) -> None:
+    """The groups of a rule's pattern for topics are parts of its table's name, its namespace among them, inside of the
+    allowed tables; a topic that lacks a part, or that leads elsewhere, is not taken there."""
+    rules = [
+        RouteRule("{topic.db}.{topic.schema}_{topic.name}", RouteCondition(topic=PARTS)),
+        RouteRule("ns.rest"),
+    ]
+    pipeline = plan(rules, allow=["shop.*", "crm.*", "ns.*"])
+    tables = {name: target(name, COLUMNS, table_policy=policy()) for name in names}
+    values: list[object] = [{"x": 1.5, "n": 1}, {"n": 2}]
+    result = processed(block(values, topic), pipeline, tables)
+    assert counts(result) == names
+    same(result, alone(block(values, topic), pipeline, tables))
+    assert [letter.code for letter in result.dead_letters] == ([] if names else ["FLOE-D203"] * 2)
+
+
+PARTS = r"^cdc\.(?P<db>(?i:shop|crm|sales))\.(?P<schema>[^.]+)\.(?P<name>.+)$"
+
+
+def test_a_rule_may_test_the_topic_and_a_field() -> None:
+    """Both must hold; a part of the topic stands beside the record's value in a name."""
+    when = RouteCondition(topic=r"^(?P<db>\w+)\.", field="kind", equals="sale")
+    pipeline = plan([RouteRule("ns.{topic.db}_{kind}", when), RouteRule("ns.rest")], allow=["ns.*"])
+    values = [{"kind": "sale"}, {"kind": "refund"}]
+    tables = ["ns.shop_sale", "ns.rest"]
+    assert counts(run(pipeline, values, tables, "shop.orders")) == {"ns.shop_sale": 1, "ns.rest": 1}
+    assert counts(run(pipeline, values, tables, "orders")) == {"ns.rest": 2}
+
+
+def test_without_a_group_it_is_a_field() -> None:
+    """A record's own field `topic` makes names as any other, where the rule's pattern names no part of the topic."""
+    pipeline = plan([RouteRule("ns.{topic.db}", RouteCondition(topic="events"))], allow=["ns.*"])
+    pipeline = replace(pipeline, write=replace(pipeline.write, tables=TablesSpec(policy(EvolveMode.DISCARD_VALUE))))
+    assert counts(run(pipeline, [{"topic": {"db": "a"}, "n": 1}], ["ns.a"])) == {"ns.a": 1}
 
 
 def test_values_become_part_of_names() -> None:

@@ -96,6 +96,14 @@ ENTRIES = (
         _SCHEMA % "kind: long" + "\nroutes: {rules: [{when: {field: kind, equals: 5}, table: shop.orders}]}",
     ),
     Code(
+        "FLOE-C474",
+        "No such part of the topic",
+        "`{topic.NAME}` in a table's name is what the group `(?P<NAME>...)` of the same rule's `when.topic` matched in the topic's name.",
+        _RULES % '    - {when: {topic: "^(?P<db>[^.]+)"}, table: "shop.{topic.database}"}'
+        + "\n  allow_tables: ['shop.*']",
+        _RULES % '    - {when: {topic: "^(?P<db>[^.]+)"}, table: "shop.{topic.db}"}' + "\n  allow_tables: ['shop.*']",
+    ),
+    Code(
         "FLOE-C411",
         "An override is never used",
         "The first override that matches a table wins.",
