@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from types import CodeType, FrameType
 from typing import Any
 
+from pyiceberg.types import IcebergType
+
 from framework.record.model import RecordBlock
 from framework.record.value_buffer import join
 from framework.task.blocks import BlockProcessor
@@ -22,9 +24,10 @@ from framework.task.task_run import TaskRun
 from testbed.record_samples import block, plan, policy, target
 
 TABLE = "ns.t"
-COLUMNS = {"id": "long", "name": "string", "price": "double", "ok": "boolean"}
+COLUMNS: dict[str, str | IcebergType] = {"id": "long", "name": "string", "price": "double", "ok": "boolean"}
 # A number where the column is text, and a whole number written as a float: the strict parser decides, record by record.
-PLAIN, STRICT = {"id": 1, "name": "x", "price": 1.5, "ok": True}, {"id": 1.0, "name": 7, "price": 1, "ok": True}
+PLAIN: dict[str, object] = {"id": 1, "name": "x", "price": 1.5, "ok": True}
+STRICT: dict[str, object] = PLAIN | {"id": 1.0, "name": 7}
 
 
 @dataclass

@@ -1,7 +1,7 @@
-"""The tables that a block may go to: their targets and shapes, and what their policies say.
+"""The tables that blocks may go to: their targets and shapes, and what their policies say.
 
-In: the plan, and the tables as the task knows them. Out: answers, each found once for a block. Where tables are upserted
-(`keyed`), their second targets are among them. Nothing here changes with the records.
+In: the plan, and the tables as the task knows them. Out: answers, each found once for all blocks of a task. Where tables
+are upserted (`keyed`), their second targets are among them. Nothing here changes with the records.
 """
 
 from __future__ import annotations
@@ -30,13 +30,17 @@ from framework.table.schema.observed import observed_columns
 from framework.table.schema.types import NANOSECONDS_SINCE, format_version
 
 _T = TypeVar("_T")
+# Records may name any number of tables that are not there.
+_MOST_NEW = 10_000
 
 
 class BlockTables:
-    """Tables that are not there yet have rules and a policy as well, and neither target nor shape."""
+    """Tables that are not there yet have rules and a policy as well, and neither target nor shape. `given` are the tables
+    as they were given, which nobody changes while this is in use."""
 
     def __init__(self, plan: Plan, tables: Mapping[str, TableTarget]) -> None:
-        self._plan = plan
+        self.plan = plan
+        self.given = tables
         self.keyed = upsert_tables(plan, tables)
         self.histories = {} if self.keyed is None else {own: of for of, own in self.keyed.histories.items()}
         """By history the table whose changes it has."""
@@ -50,23 +54,28 @@ class BlockTables:
         self.insensitive = plan.write.tables.defaults.case is NameCase.INSENSITIVE
         self.any_insensitive = self.insensitive or any(shape.insensitive for shape in self.shapes.values())
         self._rules: dict[Destination, TableRules] = {}
+        self._rules_of_new: dict[Destination, TableRules] = {}
         self._lacking_metadata: dict[Destination, dict[str, ObservedType]] = {}
-        self._own_columns: dict[Destination, dict[str, ObservedType]] = {}
+        self._own_columns: dict[tuple[str, ...], dict[str, ObservedType]] = {}
 
     def rules(self, to: Destination) -> TableRules:
         """What becomes of records for which the table lacks something."""
-        found = self._rules.get(to)
+        found = self._rules.get(to) or self._rules_of_new.get(to)
         if found is None:
             target = self.targets.get(to)
-            found = rules_of(target) if target else TableRules(self._policy_of_new(to))
-            self._rules[to] = found
+            if target is not None:
+                found = self._rules[to] = rules_of(target)
+            else:
+                if len(self._rules_of_new) >= _MOST_NEW:
+                    self._rules_of_new.clear()
+                found = self._rules_of_new[to] = TableRules(self._policy_of_new(to))
         return found
 
     def policy(self, to: Destination) -> TablePolicy:
         return self.rules(to).policy
 
     def _policy_of_new(self, to: Destination) -> TablePolicy:
-        policy = self._plan.write.tables.policy_for(to.table)
+        policy = self.plan.write.tables.policy_for(to.table)
         return delete_policy(policy) if to.is_delete else policy
 
     def is_upsert(self, to: Destination) -> bool:
@@ -75,7 +84,7 @@ class BlockTables:
 
     def made_by(self, to: Destination) -> KeyPaths:
         """What of a new table's columns cannot be of any type."""
-        return NO_KEYS if to in self.targets else key_paths(self._plan.write.tables.policy_for(to.table))
+        return NO_KEYS if to in self.targets else key_paths(self.plan.write.tables.policy_for(to.table))
 
     def of_key(self, to: Destination, fields: Mapping[str, ObservedType]) -> dict[str, ObservedType]:
         """Of these fields those that a change of a key must have."""
@@ -104,7 +113,7 @@ class BlockTables:
     @cached_property
     def routing_paths(self) -> frozenset[str]:
         """The dotted paths that tell where a record goes, and whether it deletes there."""
-        paths = routing_fields(self._plan.route)
+        paths = routing_fields(self.plan.route)
         return paths if self.keyed is None else paths | self.keyed.fields
 
     @cached_property
@@ -118,33 +127,34 @@ class BlockTables:
         return self.keyed is not None and self.keyed.takes_tombstones
 
     def hints(self, insensitive: bool) -> dict[str, FieldHint]:
-        return {fold(hint.path, insensitive): hint for hint in self._plan.decode.hints}
+        return {fold(hint.path, insensitive): hint for hint in self.plan.decode.hints}
 
     # ---- the columns that floe fills itself ----------------------------------------------------------------------
 
     @property
     def all_metadata(self) -> tuple[str, ...]:
         """Kafka's names of those of all the tables."""
-        named = self._plan.decode.metadata_columns
+        named = self.plan.decode.metadata_columns
         also = HISTORY if self.histories else ()
         return (*named, *(name for name in also if name not in named))
 
     @cached_property
     def routing_metadata(self) -> list[str]:
         """Kafka's names of those that rules look at."""
-        names = self._plan.decode.metadata_columns
+        names = self.plan.decode.metadata_columns
         return [name for name in names if fold(metadata_column(name), self.insensitive) in self.routing_roots]
 
     def metadata_names(self, to: Destination) -> tuple[str, ...]:
         """Kafka's names of those of one table."""
         is_history = to.table in self.histories
-        return self._plan.metadata_columns_of(to.table) if is_history else self._plan.decode.metadata_columns
+        return self.plan.metadata_columns_of(to.table) if is_history else self.plan.decode.metadata_columns
 
     def metadata_columns(self, to: Destination) -> dict[str, ObservedType]:
         """Those of one table, with their types."""
-        found = self._own_columns.get(to)
+        names = self.metadata_names(to)
+        found = self._own_columns.get(names)
         if found is None:
-            found = self._own_columns[to] = metadata_columns(self.metadata_names(to))
+            found = self._own_columns[names] = metadata_columns(names)
         return found
 
     def own_fields(self, fields: dict[str, _T], to: Destination) -> dict[str, _T]:
