@@ -11,11 +11,13 @@ import json
 import sys
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from itertools import count
 from types import CodeType, FrameType
 from typing import Any
 
 from pyiceberg.types import IcebergType
 
+from framework.config.spec import RouteRule
 from framework.record.model import RecordBlock
 from framework.record.value_buffer import join
 from framework.task.blocks import BlockProcessor
@@ -23,7 +25,8 @@ from framework.task.context import TaskContext
 from framework.task.task_run import TaskRun
 from testbed.record_samples import block, plan, policy, target
 
-TABLE = "ns.t"
+# A table of its own each time: what is remembered of an equal plan would be compared with it.
+NUMBERS = count()
 COLUMNS: dict[str, str | IcebergType] = {"id": "long", "name": "string", "price": "double", "ok": "boolean"}
 # A number where the column is text, and a whole number written as a float: the strict parser decides, record by record.
 PLAIN: dict[str, object] = {"id": 1, "name": "x", "price": 1.5, "ok": True}
@@ -71,9 +74,9 @@ class _Trace:
 
 def way_of(record: dict[str, object], records: int = 3) -> Way:
     """The way of a block of such records, the third of its kind."""
-    fixed = policy()
-    made = plan(defaults=fixed)
-    tables = {TABLE: target(TABLE, COLUMNS, table_policy=fixed)}
+    table, fixed = f"ns.way_{next(NUMBERS)}", policy()
+    made = plan((RouteRule(table),), defaults=fixed)
+    tables = {table: target(table, COLUMNS, table_policy=fixed)}
     context = TaskContext(made, {}, {"default": {}}, tables, {}, "run", 1)
     processor, run = BlockProcessor(context, scatter=True), TaskRun(context)
     given = [_block(record, records) for _ in range(3)]
@@ -86,7 +89,7 @@ def way_of(record: dict[str, object], records: int = 3) -> Way:
         _process(processor, run, given[-1])
     finally:
         sys.setprofile(before)
-    assert run.rows == {TABLE: 3 * records}
+    assert run.rows == {table: 3 * records}
     run.writer.discard()
     return trace.way
 

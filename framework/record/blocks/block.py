@@ -110,10 +110,10 @@ def process_block_into(
         return contained(some, again, again, refuse)
 
     def whole(some: RecordBlock, encode: bool, scatter: bool) -> BlockResult:
-        left, wide = set_aside_wide(some, plainly, refuse, plan, given)
+        left, wide = set_aside_wide(some, plainly, refuse, tables)
         result = _block(left, tables, schemas, encode, scatter)
         if result.needs:
-            result, left, refused = within_bounds(left, result, plainly, refuse, plan, given)
+            result, left, refused = within_bounds(left, result, plainly, refuse, tables)
             result = shaped_by_landing(left, result, plainly, plan, given) if result.needs else result
             wide += refused
         if not wide:
@@ -151,9 +151,7 @@ def _taken(state: BlockState) -> Ints:
     return with_value(state.block.values)
 
 
-def _json_block(
-    block: RecordBlock, tables: BlockTables, schemas: Schemas, encode: bool, scatter: bool
-) -> BlockResult:
+def _json_block(block: RecordBlock, tables: BlockTables, schemas: Schemas, encode: bool, scatter: bool) -> BlockResult:
     state = BlockState(block, tables, encode, scatter)
     read = read_json(block, tables.plan.decode, schemas, tables.takes_tombstones)
     state.values = read.values

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from framework.config.names.patterns import compiled
 from framework.config.names.table_names import placed
-from framework.config.spec import NameCase, RouteMode, RouteRule
-from framework.plan.model import Plan, Route
+from framework.config.spec import RouteMode, RouteRule
+from framework.plan.model import Route
 from framework.record.arrays import Ints, Mask, Numbers
 from framework.record.destination import Destination, rows_of
 from framework.record.failure import RecordFailure, shown
@@ -39,10 +39,6 @@ def routing_fields(route: Route) -> frozenset[str]:
     for rule in route.rules:
         paths.update(_PLACEHOLDER.findall(rule.table))
     return frozenset(paths)
-
-
-def lower_values(plan: Plan) -> bool:
-    return plan.write.tables.defaults.case is NameCase.INSENSITIVE
 
 
 # ---- one value --------------------------------------------------------------------------------------------------
@@ -109,7 +105,6 @@ def route_record(
     record: dict[str, JsonValue],
     topic: str,
     route: Route,
-    lower: bool,
     insensitive: bool,
     keyed: UpsertTables | None = None,
 ) -> list[Destination]:
@@ -125,7 +120,7 @@ def route_record(
         if when is not None and when.field is not None and not matches(when, fields[when.field]):
             continue
         values = tuple(fields[path] for path in _PLACEHOLDER.findall(rule.table))
-        name = render(rule, values, route, lower)
+        name = render(rule, values, route, insensitive)
         if name is None:
             continue
         to = rows_of(name)
@@ -143,7 +138,6 @@ def route_columns(
     table: pa.Table,
     topic: str,
     route: Route,
-    lower: bool,
     insensitive: bool,
     keyed: UpsertTables | None = None,
     tombstones: Mask | None = None,
@@ -151,10 +145,10 @@ def route_columns(
     """The tables of many records at once; `tombstones` are rows of records without a value, given with `keyed`."""
     columns = FieldColumns(table, insensitive)
     if keyed is None:
-        return _routed(columns, topic, route, lower)
+        return _routed(columns, topic, route, insensitive)
     for path in keyed.fields:
         columns.coded(path)
-    routed = _routed(columns, topic, widened(route, keyed), lower)
+    routed = _routed(columns, topic, widened(route, keyed), insensitive)
     tombstones = np.zeros(len(columns), bool) if tombstones is None else tombstones
     return upsert_columns(routed, columns, keyed, tombstones, route)
 

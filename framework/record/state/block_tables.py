@@ -11,17 +11,19 @@ from functools import cached_property
 from typing import TypeVar
 
 from framework.config.names.metadata import HISTORY, metadata_column
-from framework.config.spec import FieldHint, NameCase, TablePolicy
+from framework.config.spec import FieldHint, NameCase, TablePolicy, TextAsNumber
 from framework.plan.model import Plan
 from framework.record.convert.nested import fold
 from framework.record.destination import Destination, rows_of
 from framework.record.fit.infer_types import NO_KEYS
+from framework.record.fit.parse_plan import ParseGroup, parse_groups
 from framework.record.fit.table_shape import TableShape, table_shape
 from framework.record.model import ObservedType, TableTarget
 from framework.record.routing.route import routing_fields
 from framework.record.state.partition_bounds import least_values
 from framework.record.upsert.key_types import KeyPaths, key_paths
 from framework.record.upsert.tables import needed_columns, upsert_tables
+from framework.table.policy.admitted import most_columns_of_any
 from framework.table.policy.answers import Act
 from framework.table.policy.delete_policy import delete_policy
 from framework.table.policy.metadata_columns import metadata_columns, own_fields, spellings
@@ -57,6 +59,7 @@ class BlockTables:
         self._rules_of_new: dict[Destination, TableRules] = {}
         self._lacking_metadata: dict[Destination, dict[str, ObservedType]] = {}
         self._own_columns: dict[tuple[str, ...], dict[str, ObservedType]] = {}
+        self._taken: dict[tuple[str, ...], frozenset[str]] = {}
 
     def rules(self, to: Destination) -> TableRules:
         """What becomes of records for which the table lacks something."""
@@ -126,6 +129,45 @@ class BlockTables:
         """Whether records without a value may delete; where they may not they are dropped."""
         return self.keyed is not None and self.keyed.takes_tombstones
 
+    # ---- how records are parsed ----------------------------------------------------------------------------------
+
+    @cached_property
+    def parse_groups(self) -> list[ParseGroup]:
+        """The tables that one parse serves, of those whose records can be read in columns; none where no table's can. No
+        rule leads to the dead-letter table, whose columns have names that records use for other things."""
+        shapes = {to: shape for to, shape in self.shapes.items() if to.table != self.plan.write.dead_letter_table}
+        readable = {to: shape for to, shape in shapes.items() if self.is_readable(shape)}
+        return parse_groups(readable) if readable or not shapes else []
+
+    def is_readable(self, shape: TableShape) -> bool:
+        """Whether a table's records can be read in columns: no map lies where columns cannot have one, or rules look into
+        one."""
+        if not shape.vectorised:
+            return False
+        if not shape.maps:
+            return True
+        return self.routing_roots.isdisjoint(fold(name, self.insensitive) for name in shape.maps)
+
+    @cached_property
+    def most_columns(self) -> int:
+        """The most columns that any table may have."""
+        return most_columns_of_any(self.plan.write.tables)
+
+    @cached_property
+    def no_text(self) -> frozenset[str]:
+        """The lower-cased names of columns, of any table and at any depth, that are neither text nor structure."""
+        return frozenset[str]().union(*(shape.no_text for shape in self.shapes.values()))
+
+    @cached_property
+    def counts(self) -> frozenset[str]:
+        """The lower-cased names of columns, of any table, whose numbers count a unit of time."""
+        return frozenset[str]().union(*(shape.counts for shape in self.shapes.values()))
+
+    @cached_property
+    def read_text(self) -> bool:
+        """Whether all tables take text for the number that it says."""
+        return all(self.policy(to).values.text_as_number is TextAsNumber.READ for to in self.shapes)
+
     def hints(self, insensitive: bool) -> dict[str, FieldHint]:
         return {fold(hint.path, insensitive): hint for hint in self.plan.decode.hints}
 
@@ -159,7 +201,11 @@ class BlockTables:
 
     def own_fields(self, fields: dict[str, _T], to: Destination) -> dict[str, _T]:
         """A record's fields without those that are named like floe's metadata columns of the table."""
-        return own_fields(fields, spellings(self.metadata_columns(to)))
+        names = self.metadata_names(to)
+        taken = self._taken.get(names)
+        if taken is None:
+            taken = self._taken[names] = spellings(self.metadata_columns(to))
+        return own_fields(fields, taken) if taken else fields
 
     def lacking_metadata(self, to: Destination) -> dict[str, ObservedType]:
         """Metadata columns that were asked for and that the table has not, where the policy lets it gain them."""
