@@ -73,7 +73,7 @@ class TaskRangeSum:
         self.filtered += result.filtered
         self.dead_lettered += len(result.dead_letters)
         self.dropped += result.dropped
-        self.letters.update((letter.stage, letter.code) for letter in result.dead_letters)
+        self.letters.update((dead_letter.stage, dead_letter.code) for dead_letter in result.dead_letters)
         self.dropped_for.update(result.dropped_for)
 
     def see(self, block: RecordBlock) -> None:

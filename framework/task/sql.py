@@ -375,7 +375,7 @@ def make_writer(context: TaskContext, sending: bool = False):  # type: ignore[no
                 arrived.written += result.written
                 arrived.dropped += result.dropped
                 arrived.dead_lettered += len(result.dead_letters)
-                arrived.letters.update((letter.stage, letter.code) for letter in result.dead_letters)
+                arrived.letters.update((dead_letter.stage, dead_letter.code) for dead_letter in result.dead_letters)
                 arrived.dropped_for += result.dropped_for
         report = (run.finish(), counts)
         if outbox is None:

@@ -119,7 +119,7 @@ def process_block_into(
         if not wide:
             return result
         found = joined([result, *wide])
-        found.dead_letters.sort(key=lambda letter: letter.offset)
+        found.dead_letters.sort(key=lambda dead_letter: dead_letter.offset)
         return found
 
     return contained(block, lambda some: whole(some, encode, scatter), lambda some: whole(some, False, False), refuse)

@@ -126,9 +126,9 @@ def process_with_sql(
     result = process_selected(block, *split(sql(decoded), HIDDEN), plan, tables, went_in)
     result.dropped += early.dropped
     result.dropped_for += early.dropped_for
-    result.dead_letters = sorted(early.dead_letters + result.dead_letters, key=lambda letter: letter.offset)
-    failures = [letter for letter in (early.failure, result.failure) if letter is not None]
-    result.failure = min(failures, key=lambda letter: letter.offset, default=None)
+    result.dead_letters = sorted(early.dead_letters + result.dead_letters, key=lambda dead_letter: dead_letter.offset)
+    failures = [dead_letter for dead_letter in (early.failure, result.failure) if dead_letter is not None]
+    result.failure = min(failures, key=lambda dead_letter: dead_letter.offset, default=None)
     return result
 
 

@@ -90,10 +90,12 @@ class BlockState:
             self._result.dropped += 1
             self._result.dropped_for[failure.code] += 1
             return
-        letter = failure.dead_letter(self.block, position)
-        self._result.dead_letters.append(letter)
-        if policy is ErrorPolicy.FAIL and (self._result.failure is None or letter.offset < self._result.failure.offset):
-            self._result.failure = letter
+        dead_letter = failure.dead_letter(self.block, position)
+        self._result.dead_letters.append(dead_letter)
+        if policy is ErrorPolicy.FAIL and (
+            self._result.failure is None or dead_letter.offset < self._result.failure.offset
+        ):
+            self._result.failure = dead_letter
 
     # ---- what the steps ask of the block -------------------------------------------------------------------------
 
@@ -161,7 +163,7 @@ class BlockState:
         self._check_once(failed, "among the failures")
         if written[failed].any():
             raise self._unsound(int(failed[written[failed]][0]), "both written and a failure")
-        result.dead_letters.sort(key=lambda letter: letter.offset)
+        result.dead_letters.sort(key=lambda dead_letter: dead_letter.offset)
         result.needs = self.needs.by_table()
         return result
 
