@@ -11,7 +11,7 @@ import pytest
 
 from framework.adapters.spark.expressions_apart import NotApart
 from framework.record.sql.failure import FAILED
-from framework.task.sql import HIDDEN, transformed, transformed_apart
+from framework.task.sql.select import HIDDEN, transformed, transformed_apart
 from tests.security.test_sql import ORDINARY
 
 if TYPE_CHECKING:
