@@ -26,11 +26,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.parquet as pq
 from confluent_kafka import Producer
 
 from benchmarks import records
 from benchmarks.contenders import Contender, Floe, Job
+from benchmarks.freshness import seconds_to_visible
 from benchmarks.processes import Costs
 from benchmarks.servers import PARTITIONS, Servers
 
@@ -283,7 +283,7 @@ def _freshness(interval_ms: int) -> Callable[[Servers, Contender, bool], Figures
                 time.sleep(0.5)
         finally:
             contender.stop()
-        delays = _delays(servers, space)
+        delays = np.concatenate([seconds_to_visible(table, "date_ordered") for table in servers.tables(space)])
         return {
             "rows": found.rows,
             "p50_s": round(float(np.percentile(delays, 50)), 2),
@@ -316,21 +316,6 @@ def _produce(servers: Servers, topic: str, rate: int, seconds: int) -> int:
         time.sleep(0.01)
     producer.flush(30)
     return sent
-
-
-def _delays(servers: Servers, namespace: str) -> Any:
-    """Seconds from each record's own time to the snapshot that made it visible."""
-    delays = []
-    for table in servers.tables(namespace):
-        committed = {one.snapshot_id: one.timestamp_ms for one in table.snapshots()}
-        newest = table.current_snapshot()
-        for manifest in newest.manifests(table.io) if newest else ():
-            for entry in manifest.fetch_manifest_entry(table.io):
-                column = pq.read_table(entry.data_file.file_path.removeprefix("file://"), columns=["date_ordered"])
-                made = column["date_ordered"].to_numpy(zero_copy_only=False).astype("datetime64[ms]").astype("int64")
-                assert entry.snapshot_id is not None
-                delays.append((committed[entry.snapshot_id] - made) / 1000)
-    return np.concatenate(delays)
 
 
 def validate(servers: Servers, contender: Contender, quick: bool) -> Figures:

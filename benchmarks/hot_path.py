@@ -39,8 +39,9 @@ from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
 from framework.record.json import compiled as compiled_json
 from framework.record.model import RecordBlock, TaskRange
-from framework.record.process import process_block, records_in_block
+from framework.record.process import process_block, process_block_into, records_in_block
 from framework.record.rows.scatter import available
+from framework.record.state.block_tables import BlockTables
 from framework.runtime.tables.registry import TableRegistry
 
 CASES: dict[str, tuple[records.Encode, str]] = {
@@ -134,10 +135,11 @@ class Task:
         writer = TableWriter(self.io, plan.pipeline, "run", 1, plan.write.buffer_bytes, plan.write.target_file_bytes)
         process = write = 0.0
         tables = self.registry.targets
+        prepared = BlockTables(plan, tables)
         began = time.process_time()
         for block in self.blocks():
             at = time.thread_time()
-            result = process_block(block, plan, tables, encode=True, scatter=available())
+            result = process_block_into(block, prepared, encode=True, scatter=available())
             process += time.thread_time() - at
             at = time.thread_time()
             for name, rows in result.rows.items():

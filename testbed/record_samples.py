@@ -31,6 +31,7 @@ from framework.record.model import BlockResult, RecordBlock, TableTarget
 from framework.record.process import process_block
 from framework.record.rows.dictionary_text import plain_table
 from framework.record.state.block_state import BlockState
+from framework.record.state.block_tables import BlockTables
 from framework.table.schema.types import primitive_type
 
 
@@ -139,7 +140,7 @@ def alone(records: RecordBlock, pipeline: Plan, tables: dict[str, TableTarget]) 
     """The result when every record is judged alone."""
 
     def each(some: RecordBlock, present: Mapping[str, TableTarget]) -> BlockResult:
-        state = BlockState(some, pipeline, present)
+        state = BlockState(some, BlockTables(pipeline, present))
         state.judge_alone(i for i, value in enumerate(some.values) if value is not None)
         state.drop(some.values.count(None))
         judge(state)

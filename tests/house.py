@@ -1,8 +1,8 @@
 """How the code is laid out, in figures: `python -m tests.house`.
 
 In: the modules of `framework`. Out: modules and lines by folder, the largest folder, the longest modules, class names
-that are used more than once, and imports between the rooms of one folder that point both ways or in a circle. The
-architecture tests hold the same functions to their limits.
+that are used more than once, imports between the rooms of one folder that point both ways or in a circle, and the way
+of a JSON record (tests.json_way). The architecture tests hold the same functions to their limits.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import grimp
+
+from tests import json_way
 
 ROOT = Path(__file__).parents[1]
 CODE = ROOT / "framework"
@@ -87,6 +89,7 @@ def main() -> None:
     names = class_names()
     print(f"class names used more than once: {len(names)}: {', '.join(names)}")
     print(f"folders whose rooms import each other in a circle: {circles_of_rooms() or 0}")
+    json_way.show()
 
 
 if __name__ == "__main__":

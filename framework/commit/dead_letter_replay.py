@@ -56,12 +56,12 @@ def replay_position(
 
     Either alone may be short of it: retention shortens the log, and a table holds only what was committed to it.
     """
-    batches, letters = [0], [0]
+    batches, dead_letters = [0], [0]
     if link is not None:
         batches.append(link.batch)
-        letters += [r.end for r in link.ranges if r.topic == _TOPIC + table]
+        dead_letters += [r.end for r in link.ranges if r.topic == _TOPIC + table]
     for progress in recorded:
         if progress is not None:
             batches.append(progress.batch)
-            letters += progress.offsets.get(_TOPIC + table, {}).values()
-    return ReplayPosition(max(batches), max(letters))
+            dead_letters += progress.offsets.get(_TOPIC + table, {}).values()
+    return ReplayPosition(max(batches), max(dead_letters))

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from framework.config.text import SourceText, start_of
+from framework.config.yaml_errors import syntax_error
 from framework.diagnose.diagnostic import Diagnostic, Span
 
 ScalarValue = str | int | float | bool | None
@@ -109,7 +110,7 @@ def parse(source: SourceText, only: frozenset[str] | None = None) -> tuple[Node 
         documents = list(yaml.compose_all(source.text, Loader=_Loader))
         node = reader.document(documents)
     except yaml.YAMLError as error:
-        return None, [*reader.findings, _syntax(source, error)]
+        return None, [*reader.findings, syntax_error(source, error)]
     except (_Stop, RecursionError):
         return None, [
             *reader.findings,
@@ -285,80 +286,6 @@ def core_value(text: str) -> ScalarValue:
         number = float(text)
         return number if abs(number) != float("inf") else text
     return text
-
-
-def _syntax(source: SourceText, error: yaml.YAMLError) -> Diagnostic:
-    problem = str(getattr(error, "problem", None) or getattr(error, "reason", None) or error).strip()
-    context = str(getattr(error, "context", None) or "")
-    problem_mark, context_mark = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
-    mark = problem_mark or context_mark
-    if mark is None:
-        return Diagnostic(
-            "FLOE-C102",
-            f"the text is not YAML: {problem}",
-            start_of(source.file),
-            remedy="remove the character",
-        )
-    message, remedy, at_start = _explain_syntax(problem, context)
-    if at_start and context_mark is not None:
-        mark = context_mark
-    span = source.at(mark.line + 1, mark.column + 1)
-    if "\t" in source.line(mark.line + 1)[: mark.column + 1] or "\\t" in problem:
-        return Diagnostic("FLOE-C104", "a tab is used for indentation", span, remedy="indent with spaces")
-    return Diagnostic("FLOE-C103", message, span, remedy=remedy)
-
-
-# What libyaml and PyYAML say, what it means, what to do, and whether the mistake is where the construct began.
-_SYNTAX = (
-    (
-        "mapping values are not allowed",
-        "a second `key:` on one line, a line indented too far, or no `:` on the line before",
-        "put quotes around text that holds `: `, correct the indentation, or add the `:`",
-        False,
-    ),
-    ("could not find expected ':'", "this line has no `: ` after its key", "write `key: value`", True),
-    ("end of stream", "a quote or bracket is opened and never closed", "close it", True),
-    ("expected ',' or", "a `,` or a closing bracket is missing", "close every `[` and `{` that is opened", True),
-    (
-        "cannot start any token",
-        "a value begins with a character that YAML reserves",
-        "put quotes around the value",
-        False,
-    ),
-    (
-        "expected alphabetic",
-        "a value begins with `*` or `&`, which YAML reserves",
-        "put quotes around it",
-        False,
-    ),
-    (
-        "undefined alias",
-        "`*` marks a YAML alias, and there is no alias of that name",
-        "put quotes around it",
-        False,
-    ),
-    (
-        "unknown escape",
-        "`\\` begins an escape inside double quotes, and this is not a valid one",
-        "use single quotes",
-        False,
-    ),
-)
-_INDENTATION = ("expected <block end>", "did not find expected '-' indicator", "did not find expected key")
-
-
-def _explain_syntax(problem: str, context: str) -> tuple[str, str, bool]:
-    for words, message, remedy, at_start in _SYNTAX:
-        if words in problem:
-            return message, remedy, at_start
-    if any(words in problem for words in _INDENTATION):
-        message = "the indentation does not match the lines before it, or a quote is closed too early"
-        return (
-            message,
-            "indent keys of one level by the same number of spaces, and close quotes where their text ends",
-            False,
-        )
-    return f"the text is not YAML: {f'{problem} {context}'.strip()}", "correct the line", False
 
 
 # ---- walking -----------------------------------------------------------------------------------------------------

@@ -177,9 +177,9 @@ def _output(
     if schema is not None and schema.schema_id == commit.schema_id:
         fields = json.loads(schema.schema_json)["fields"]
         facets["schema"] = _facet("schema", fields=[_field(field) for field in fields])
-        letters = plan is not None and _dead_letter_table(plan) == commit.table
+        dead_letters = plan is not None and _dead_letter_table(plan) == commit.table
         columns = tuple(str(field["name"]) for field in fields)
-        sources = None if plan is None or letters else column_sources(plan, columns)
+        sources = None if plan is None or dead_letters else column_sources(plan, columns)
         if sources is not None:
             facets["columnLineage"] = _facet("columnLineage", fields=_column_lineage(sources, topics, names))
     output_facets = {"floe_commit": _commit_facet(commit, plan)}

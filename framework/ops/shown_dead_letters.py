@@ -72,8 +72,8 @@ class ShownDeadLetters:
                     rows[place] = row
             replayed = catalog.read_batches(marks_table(table), PLACE, Selection().where(pipeline))
             marked = {place for row in _rows(replayed) if (place := _place(row)) in wanted}
-        letters = (_letter(rows[place], place in marked) for _, place in newest if place in rows)
-        return DeadLetterPage(pipeline, table, since_ms, found, tuple(letters))
+        dead_letters = (_letter(rows[place], place in marked) for _, place in newest if place in rows)
+        return DeadLetterPage(pipeline, table, since_ms, found, tuple(dead_letters))
 
 
 def _newest(batches: Iterator[pa.RecordBatch], limit: int) -> tuple[list[tuple[int, Place]], int]:

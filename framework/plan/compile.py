@@ -77,7 +77,7 @@ def compile_plan(loaded: LoadedPipeline) -> Plan:
     kafka = spec.source.kafka
     group = group_id(target.prefix, spec.name)
     dead_letters = spec.errors.dead_letter_table
-    letters = spec.tables.full_name(dead_letters) if dead_letters else None
+    dead_letter_table = spec.tables.full_name(dead_letters) if dead_letters else None
     slices = parallelism(target.spark_master, target.spark_conf)
     return Plan(
         pipeline=spec.name,
@@ -112,12 +112,12 @@ def compile_plan(loaded: LoadedPipeline) -> Plan:
             allow_tables=spec.routes.allow_tables,
             max_new_tables_per_hour=spec.routes.max_new_tables_per_hour,
             catalogs=spec.tables.catalogs,
-            not_for_records=letters if any("{" in rule.table for rule in spec.routes.rules) else None,
+            not_for_records=dead_letter_table if any("{" in rule.table for rule in spec.routes.rules) else None,
         ),
         write=WriteFiles(
             tables=spec.tables,
             errors=spec.errors.policy,
-            dead_letter_table=letters,
+            dead_letter_table=dead_letter_table,
             max_error_ratio=spec.errors.max_ratio,
             max_error_count=spec.errors.max_count,
             target_file_bytes=TARGET_FILE_BYTES,

@@ -72,9 +72,9 @@ class ReplayReport:
         for name in tables:
             self.rows[name] = self.rows.get(name, 0) + batch.rows[name]
 
-    def still_fails(self, letter: DeadLetter) -> None:
-        self.failing[letter.code] += 1
-        self.examples.setdefault(letter.code, letter)
+    def still_fails(self, dead_letter: DeadLetter) -> None:
+        self.failing[dead_letter.code] += 1
+        self.examples.setdefault(dead_letter.code, dead_letter)
 
 
 def replay(
@@ -125,13 +125,13 @@ class Replay:
         self._topic_id = self._tables.control_topic_id = self._announcer.start()
         try:
             position = self._settle()
-            letters = self._waiting()
-            self._report.found = len(letters)
-            if len(letters):
-                self._say(f"{counted(len(letters), 'dead letter waits', 'dead letters wait')} in {self._letters}")
+            dead_letters = self._waiting()
+            self._report.found = len(dead_letters)
+            if len(dead_letters):
+                self._say(f"{counted(len(dead_letters), 'dead letter waits', 'dead letters wait')} in {self._letters}")
                 self._tables.preload()
-                for start in range(0, len(letters), DEAD_LETTERS_PER_BATCH):
-                    position = self._batch(letters.slice(start, DEAD_LETTERS_PER_BATCH), position)
+                for start in range(0, len(dead_letters), DEAD_LETTERS_PER_BATCH):
+                    position = self._batch(dead_letters.slice(start, DEAD_LETTERS_PER_BATCH), position)
             if self._report.batches:
                 self._announcer.commit({*self._report.rows, self._marks})
         finally:
@@ -172,22 +172,22 @@ class Replay:
 
     def _waiting(self) -> pa.Table:
         """The selected letters without a mark. Letters are read first: a mark is never older than its letter."""
-        letters = read_dead_letters(self._original, self._catalog, self._selection, RECORD)
-        assert letters is not None
+        dead_letters = read_dead_letters(self._original, self._catalog, self._selection, RECORD)
+        assert dead_letters is not None
         marks = read_marks(self._original, self._catalog, self._selection)
         if marks is None:
             self._catalog.create_table(plan_marks_table(self._letters))
-            marks = letters.slice(0, 0)
-        return open_dead_letters(letters, marks)
+            marks = dead_letters.slice(0, 0)
+        return open_dead_letters(dead_letters, marks)
 
     # ---- one batch --------------------------------------------------------------------------------------------------
 
-    def _batch(self, letters: pa.Table, position: ReplayPosition) -> ReplayPosition:
-        blocks = list(dead_letter_blocks(letters))
+    def _batch(self, dead_letters: pa.Table, position: ReplayPosition) -> ReplayPosition:
+        blocks = list(dead_letter_blocks(dead_letters))
         results = self._stage.process(blocks)
         for result in results:
-            for letter in result.dead_letters:
-                self._report.still_fails(letter)
+            for dead_letter in result.dead_letters:
+                self._report.still_fails(dead_letter)
         places = _went_through(blocks, results)
         if not places:
             return position
@@ -205,7 +205,9 @@ class Replay:
         self._announcer.announce(batch, number)
         self._totals = batch.totals
         self._report.add(batch, tables)
-        self._say(f"batch {number}: {len(places):,} replayed, {len(letters) - len(places):,} still cannot be written")
+        self._say(
+            f"batch {number}: {len(places):,} replayed, {len(dead_letters) - len(places):,} still cannot be written"
+        )
         return ReplayPosition(number, end)
 
     def _marks_of(self, places: Sequence[Place]) -> BlockResult:
@@ -221,7 +223,7 @@ def _went_through(blocks: Sequence[RecordBlock], results: Sequence[BlockResult])
     """The places of the letters that fail no longer."""
     places: list[Place] = []
     for block, result in zip(blocks, results, strict=True):
-        failing = {letter.offset for letter in result.dead_letters}
+        failing = {dead_letter.offset for dead_letter in result.dead_letters}
         places += [(block.topic, block.partition, offset) for offset in block.offsets if offset not in failing]
     return places
 

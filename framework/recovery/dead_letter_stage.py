@@ -101,7 +101,7 @@ class DeadLetterStage:
             stop_session(self._spark)
 
     def _through_sql(self, rows: pa.Table) -> pa.Table:
-        from framework.task.sql import transform_table
+        from framework.task.sql.select import transform_table
 
         transform = self._base.plan.transform
         assert transform is not None

@@ -69,9 +69,9 @@ def read_marks(plan: Plan, catalog: IcebergTables, selection: Selection) -> pa.T
 
 def read_with_marks(plan: Plan, catalog: IcebergTables, selection: Selection, columns: Sequence[str]) -> pa.Table:
     """The letters with a column `replayed`."""
-    letters = read_dead_letters(plan, catalog, selection, columns)
-    if letters is None:
+    dead_letters = read_dead_letters(plan, catalog, selection, columns)
+    if dead_letters is None:
         return pa.table({name: pa.nulls(0) for name in (*columns, "replayed")})
     marks = read_marks(plan, catalog, selection)
-    replayed = pa.array([False] * len(letters)) if marks is None else is_marked(letters, marks)
-    return letters.append_column("replayed", replayed)
+    replayed = pa.array([False] * len(dead_letters)) if marks is None else is_marked(dead_letters, marks)
+    return dead_letters.append_column("replayed", replayed)

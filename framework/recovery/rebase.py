@@ -128,8 +128,8 @@ def _tables(at: Recovery, log: ControlLog) -> tuple[tuple[HeldBy, ...], tuple[He
     """
     name = at.plan.pipeline
     own = sorted({*reachable_tables(at.plan, at.catalog), *_waiting(log, name)})
-    letters = at.plan.write.dead_letter_table
-    names = [*own, marks_table(letters)] if letters else own
+    dead_letters = at.plan.write.dead_letter_table
+    names = [*own, marks_table(dead_letters)] if dead_letters else own
     at.say(f"looking at {counted(len(names), 'table')}")
     with ThreadPoolExecutor(LOADERS) as pool:
         loaded = list(pool.map(lambda name: at.catalog.load_recorded(name, BRANCH, log.facts.topic_id), names))
@@ -148,7 +148,11 @@ def _tables(at: Recovery, log: ControlLog) -> tuple[tuple[HeldBy, ...], tuple[He
     held = (held_by(table, texts[table], name) for table in own if table in texts)
     return (
         # A rule with a field may lead to the table of replays, as to any: it is no table of records until it has some.
-        tuple(each for each in held if each.newest is not None or not letters or each.table != marks_table(letters)),
+        tuple(
+            each
+            for each in held
+            if each.newest is not None or not dead_letters or each.table != marks_table(dead_letters)
+        ),
         tuple(held_by(table, text, replay_name(name)) for table, text in texts.items()),
         views,
     )

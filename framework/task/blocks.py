@@ -14,7 +14,8 @@ from framework.adapters.host.failpoints import meet
 from framework.adapters.registry import registry_of
 from framework.record.blocks.poison_records import set_aside
 from framework.record.model import BlockResult, RecordBlock, TaskRange, TaskRangeReport
-from framework.record.process import Sql, needed_schemas, process_block, process_with_sql
+from framework.record.process import Sql, needed_schemas, process_block_into, process_with_sql
+from framework.record.state.block_tables import BlockTables
 from framework.task.context import TaskContext
 
 
@@ -22,7 +23,7 @@ class BlockProcessor:
     """Decodes, routes and converts blocks.
 
     Args:
-        scatter: as in `process_block`: whether rows of tables that are alike may be given unsorted.
+        scatter: as in `process_block_into`: whether rows of tables that are alike may be given unsorted.
         sql: runs `transform.sql` on rows that are here already; None where the plan has none.
     """
 
@@ -31,6 +32,7 @@ class BlockProcessor:
         self._scatter = scatter
         self._sql = sql
         self._registry = registry_of(context.registry)
+        self._tables = BlockTables(context.plan, context.tables)
 
     def results(self, block: RecordBlock) -> Sequence[BlockResult]:
         """What became of the block: of the records that are set aside, and of the others.
@@ -49,7 +51,7 @@ class BlockProcessor:
         if self._sql is not None:
             return aside, process_with_sql(left, context.plan, context.tables, self._sql, schemas)
         encode = not context.is_uncompiled
-        return aside, process_block(left, context.plan, context.tables, schemas, encode=encode, scatter=self._scatter)
+        return aside, process_block_into(left, self._tables, schemas, encode=encode, scatter=self._scatter)
 
 
 @dataclass
@@ -69,7 +71,7 @@ class TaskRangeSum:
         self.filtered += result.filtered
         self.dead_lettered += len(result.dead_letters)
         self.dropped += result.dropped
-        self.letters.update((letter.stage, letter.code) for letter in result.dead_letters)
+        self.letters.update((dead_letter.stage, dead_letter.code) for dead_letter in result.dead_letters)
         self.dropped_for.update(result.dropped_for)
 
     def see(self, block: RecordBlock) -> None:

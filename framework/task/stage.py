@@ -69,7 +69,8 @@ def try_ranges(slices: list[TaskRange], context: TaskContext) -> None:
 
 def _decoded(slices: list[TaskRange], context: TaskContext) -> TaskRun:
     """What a task does before `transform.sql`."""
-    from framework.task.sql import decode_ranges, schema_of_source
+    from framework.task.sql.select import schema_of_source
+    from framework.task.sql.stage import decode_ranges
 
     run = TaskRun(context)
     for _ in decode_ranges(slices, context, schema_of_source(context.plan)):

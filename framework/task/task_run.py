@@ -47,9 +47,9 @@ class TaskRun:
             return
         if result.dead_letters:
             target = self.context.tables[name]
-            letters = dead_letters_to_arrow(result.dead_letters, plan.pipeline, self.context.run, target)
-            self.writer.add(target, letters)
-            self.rows[name] = self.rows.get(name, 0) + len(letters)
+            dead_letters = dead_letters_to_arrow(result.dead_letters, plan.pipeline, self.context.run, target)
+            self.writer.add(target, dead_letters)
+            self.rows[name] = self.rows.get(name, 0) + len(dead_letters)
         for table, rows in result.rows.items():
             self._write(table, rows)
         for table, changes in result.keyed.items():

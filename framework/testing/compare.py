@@ -28,18 +28,18 @@ def compare(case: Case, outcome: CaseOutcome) -> list[Diagnostic]:
     return list(Comparison(case, outcome).differences())
 
 
-def dead_letter_facts(letter: DeadLetter) -> dict[str, Plain]:
+def dead_letter_facts(dead_letter: DeadLetter) -> dict[str, Plain]:
     """What an expectation may say of a dead letter."""
     facts = {
-        "topic": letter.topic,
-        "partition": letter.partition,
-        "offset": letter.offset,
-        "stage": letter.stage,
-        "code": letter.code,
-        "message": letter.message,
-        "field": letter.field_path,
-        "expected": letter.expected,
-        "actual": letter.actual,
+        "topic": dead_letter.topic,
+        "partition": dead_letter.partition,
+        "offset": dead_letter.offset,
+        "stage": dead_letter.stage,
+        "code": dead_letter.code,
+        "message": dead_letter.message,
+        "field": dead_letter.field_path,
+        "expected": dead_letter.expected,
+        "actual": dead_letter.actual,
     }
     return {name: value for name, value in facts.items() if value is not None}
 
@@ -206,7 +206,7 @@ class Comparison:
     def _letters(self, expected: Node | None) -> Iterator[Diagnostic]:
         """Without `dead_letters` there must be none: a test must not pass while its records go elsewhere."""
         nodes = _mappings(expected)
-        facts = [dead_letter_facts(letter) for letter in self.outcome.dead_letters]
+        facts = [dead_letter_facts(dead_letter) for dead_letter in self.outcome.dead_letters]
         matching = match_dead_letters(expected, self.outcome)
         for i, j in matching.pairs:
             for key in matching.differences[i][j]:
@@ -231,7 +231,7 @@ def match_rows(expected: Sequence, actual: TableOutcome, exact: bool) -> Matchin
 
 def match_dead_letters(expected: Node | None, outcome: CaseOutcome) -> Matching[str]:
     """Which expected dead letter is which one that came; the differences are names of facts."""
-    facts, nodes = [dead_letter_facts(letter) for letter in outcome.dead_letters], _mappings(expected)
+    facts, nodes = [dead_letter_facts(dead_letter) for dead_letter in outcome.dead_letters], _mappings(expected)
     unlike = [[_unlike(node, one) for one in facts] for node in nodes]
     return match(unlike, [len(node.entries) for node in nodes], len(facts))
 

@@ -123,12 +123,16 @@ def _stopped(stop: RunStop) -> CaseOutcome:
 
 def _outcome(case: Case, records: list[RecordBlock], results: list[BlockResult], tables: MemoryTables) -> CaseOutcome:
     for result in results:
-        if letter := result.failure:
-            return _stopped(RunStop(letter.code, letter.message, letter.topic, letter.partition, letter.offset))
-    letters = [letter for result in results for letter in result.dead_letters]
+        if dead_letter := result.failure:
+            return _stopped(
+                RunStop(
+                    dead_letter.code, dead_letter.message, dead_letter.topic, dead_letter.partition, dead_letter.offset
+                )
+            )
+    dead_letters = [dead_letter for result in results for dead_letter in result.dead_letters]
     dropped, filtered = sum(r.dropped for r in results), sum(r.filtered for r in results)
     # Invariant 8, for the records of a test.
-    if sum(r.written for r in results) + filtered + len(letters) + dropped != len(case.records):
+    if sum(r.written for r in results) + filtered + len(dead_letters) + dropped != len(case.records):
         raise AccountingError(
             f"the records of the test `{case.name}` do not add up", place=case.span.start, remedy="report this"
         )
@@ -141,7 +145,7 @@ def _outcome(case: Case, records: list[RecordBlock], results: list[BlockResult],
             sort_by=None if orders is None else tuple(sort_text(order) for order in orders),
             rows=_rows(target, records, results),
         )
-    order = sorted(letters, key=lambda letter: (letter.topic, letter.partition, letter.offset))
+    order = sorted(dead_letters, key=lambda dead_letter: (dead_letter.topic, dead_letter.partition, dead_letter.offset))
     return CaseOutcome(found, tuple(order), dropped, filtered)
 
 

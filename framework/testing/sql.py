@@ -57,7 +57,7 @@ class LocalSpark:
             SetupError: Spark does not start here.
         """
         from framework.runtime.spark.query import FIXED_CONF
-        from framework.task.sql import transform_table
+        from framework.task.sql.select import transform_table
 
         session = self._started().newSession()
         for key, value in {**conf, **FIXED_CONF}.items():

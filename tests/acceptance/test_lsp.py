@@ -147,7 +147,7 @@ def in_editor(root: Path, act: Callable[[Editor], Awaitable[None]]) -> None:
     asyncio.run(asyncio.wait_for(session(), 60))
 
 
-def test_a_mistake_is_told_at_its_place_while_it_is_typed(root: Path) -> None:
+def test_a_mistake_is_reported_at_its_place_while_it_is_typed(root: Path) -> None:
     """A wrong key is told with its code, at the key, and no longer once it is corrected; the file on disk does not count."""
 
     async def act(editor: Editor) -> None:
@@ -161,7 +161,7 @@ def test_a_mistake_is_told_at_its_place_while_it_is_typed(root: Path) -> None:
     in_editor(root, act)
 
 
-def test_text_that_is_no_yaml_yet_is_told_and_breaks_nothing(root: Path) -> None:
+def test_text_that_is_no_yaml_yet_is_reported_and_breaks_nothing(root: Path) -> None:
     """In the middle of a line, when the file is no YAML, the editor is told so, and the server goes on."""
 
     async def act(editor: Editor) -> None:

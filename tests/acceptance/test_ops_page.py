@@ -333,7 +333,7 @@ def test_dead_letters_are_shown_to_who_may_act_with_a_mark_at_what_is_wrong(
         chrome.size(1280, 900)
 
 
-def test_a_server_that_ends_is_told_and_found_again(chrome: Browser, backend: PlainDesk) -> None:
+def test_a_server_that_ends_is_reported_and_found_again(chrome: Browser, backend: PlainDesk) -> None:
     """Who looks sees that the page is not live any more, and that it is again, without a reload."""
     from framework.web.access.access import Access
     from framework.web.app import create_app

@@ -34,7 +34,7 @@ FAILURES: dict[str, Failure] = {
     "F01": Failure(
         "two coordinators after a rebalance both write",
         "commits are conditional on what was examined: the older one's are refused (invariant 4)",
-        ("tests/kafka/test_seat.py::test_a_stopped_owner_wakes_up_without_the_seat",),
+        ("tests/kafka/test_leadership.py::test_a_stopped_owner_wakes_up_without_leadership",),
     ),
     "F02": Failure(
         "a stale coordinator moves stored progress back",
@@ -49,7 +49,7 @@ FAILURES: dict[str, Failure] = {
         "a coordinator without a position reads the log from its beginning (invariant 6)",
         (
             STEP + "test_without_a_position_reading_begins_at_the_log_start",
-            "tests/kafka/test_seat.py::test_the_first_owner_reads_from_the_beginning",
+            "tests/kafka/test_leadership.py::test_the_first_owner_reads_from_the_beginning",
         ),
     ),
     "F04": Failure(
@@ -104,7 +104,7 @@ FAILURES: dict[str, Failure] = {
         "the cluster or the control topic is recreated and everything is filtered out",
         "offsets are qualified by topic ids (invariant 11): refused with both ids",
         (
-            "tests/kafka/test_seat.py::test_a_mark_of_another_topic_id_is_told",
+            "tests/kafka/test_leadership.py::test_a_mark_of_another_topic_id_is_reported",
             STEP + "test_a_position_that_cannot_be_trusted_stops_the_coordinator",
         ),
     ),
@@ -401,13 +401,16 @@ FAILURES: dict[str, Failure] = {
         "a coordinator that was replaced stores its old offset once more, and what was announced since is lost "
         "(apache/iceberg#17551)",
         "only the present coordinator stores an offset; progress stands in the tables and never moves back",
-        ("tests/kafka/test_seat.py::test_only_the_owner_stores_a_mark", COMMIT + "test_progress_never_moves_back"),
+        (
+            "tests/kafka/test_leadership.py::test_only_the_owner_stores_a_mark",
+            COMMIT + "test_progress_never_moves_back",
+        ),
     ),
     "F50": Failure(
         "a rebalance leaves two coordinators alive, since each asks an unstable group who leads (apache/iceberg#17637)",
         "whoever lost the leadership learns it from its own group and from each refused commit, and stops",
         (
-            "tests/kafka/test_seat.py::test_a_stopped_owner_wakes_up_without_the_seat",
+            "tests/kafka/test_leadership.py::test_a_stopped_owner_wakes_up_without_leadership",
             "tests/chaos/test_coordinators.py::test_two_coordinators_one_stopped_across_a_rebalance",
         ),
     ),

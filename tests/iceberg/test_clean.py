@@ -106,7 +106,7 @@ def test_a_folder_that_another_catalogs_table_shares_is_left_alone(place: Place,
     assert theirs.load_table("elsewhere.copy").scan().to_arrow().num_rows == 1
 
 
-def test_tables_whose_files_cannot_be_told_apart_are_left_alone(place: Place) -> None:
+def test_tables_whose_files_cannot_be_distinguished_are_left_alone(place: Place) -> None:
     """A table inside another's location, and one that another control topic fills as well, are skipped with the
     reason."""
     lake = place.lake

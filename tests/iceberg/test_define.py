@@ -97,7 +97,7 @@ def test_a_partition_name_that_is_a_column_gets_a_number(lake: Lake) -> None:
     assert [field.name for field in lake.plain(name).spec().fields] == ["at_day_2"]
 
 
-def test_new_tables_remove_their_old_metadata_files_unless_told_otherwise(lake: Lake) -> None:
+def test_new_tables_remove_their_old_metadata_files_unless_asked_otherwise(lake: Lake) -> None:
     """Tables that floe creates clean up behind themselves; the pipeline file's own properties win."""
     kept = lake.plain(lake.create("a.one")).properties
     assert kept["write.metadata.delete-after-commit.enabled"] == "true"

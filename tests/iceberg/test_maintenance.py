@@ -174,7 +174,7 @@ def test_a_table_that_was_rolled_back_is_left_alone(place: Place) -> None:
     assert len(lake.plain(name).snapshots()) == 6
 
 
-def test_the_policy_is_what_the_newest_run_told(place: Place) -> None:
+def test_the_policy_is_what_the_newest_run_published(place: Place) -> None:
     """`floe maintain` goes by the `maintenance:` of the pipelines that fill the table; `never` keeps it off."""
     lake, name = place.lake, filled(place)
 

@@ -472,7 +472,7 @@ def test_a_damaged_file_is_refused_by_the_task_that_reads_it(lake: Lake) -> None
     assert caught.value.code == "FLOE-R146"
 
 
-def test_a_table_that_is_told_to_forget_begins_anew(lake: Lake) -> None:
+def test_a_table_that_is_asked_to_forget_begins_anew(lake: Lake) -> None:
     """After a loss: an older record brings a key back that was deleted before, and is remembered from then on."""
     table = Ordered(lake)
     table.do(Change(0, A, 5, True), Change(0, B, 5, True))

@@ -171,7 +171,7 @@ def test_a_commit_that_waited_in_a_coordinator_that_slept_is_looked_at(
     assert isinstance(answers[0], FilesGone if gone else Committed)
 
 
-class Told:
+class Published:
     """A producer of which only is known what it announced."""
 
     def __init__(self) -> None:
@@ -182,8 +182,8 @@ class Told:
         return len(self.events)
 
 
-def sleepy_announcer(lake: Lake, patch: pytest.MonkeyPatch) -> tuple[Announcer, Told]:
-    reported = Told()
+def sleepy_announcer(lake: Lake, patch: pytest.MonkeyPatch) -> tuple[Announcer, Published]:
+    reported = Published()
     patch.setattr(announcer_module, "PipelineProducer", lambda *a, **k: reported)
     source: Any = SimpleNamespace()
     return Announcer(test_batch.plan(), {}, source, lake.tables, "r", lambda text: None), reported

@@ -49,7 +49,7 @@ def test_an_applied_commit_is_found_whatever_the_answer_was(lake: Lake, lossy: I
     assert lake.rows(name) == [1]
 
 
-def test_a_commit_that_was_not_applied_is_told_so_and_its_files_stay(lake: Lake, lossy: IcebergTables) -> None:
+def test_a_commit_that_was_not_applied_is_reported_so_and_its_files_stay(lake: Lake, lossy: IcebergTables) -> None:
     """Without a clear refusal the attempt may still arrive late, so its files are left where they are."""
     name = lake.create()
     effect = lake.effect(name, lake.files(name, [{"id": 1}]), 1)

@@ -22,7 +22,7 @@ from framework.commit.events.event_types import Accounting, ControlEvent, DataCo
 from tests.conftest import Broker
 
 ROOT = Path(__file__).parents[2]
-MEMBER = Path(__file__).with_name("seat_member.py")
+MEMBER = Path(__file__).with_name("leadership_member.py")
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def new_producer(settings: dict[str, str], control_topic: str) -> Iterator[Calla
 
 @pytest.fixture
 def new_member(settings: dict[str, str]) -> Iterator[Callable[[str, str], subprocess.Popen[str]]]:
-    """Starts coordinators as processes of their own, which print what befalls their seat; none outlives the test."""
+    """Starts coordinators as processes of their own, which print what befalls their leadership; none outlives the test."""
     made: list[subprocess.Popen[str]] = []
 
     def make(group: str, topic: str) -> subprocess.Popen[str]:

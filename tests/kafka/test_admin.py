@@ -145,7 +145,7 @@ def test_a_setting_that_the_library_does_not_know_is_refused(setting: dict[str, 
         {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "s3"},
     ],
 )
-def test_a_connection_of_the_wrong_kind_is_told_from_a_missing_broker(
+def test_a_connection_of_the_wrong_kind_is_distinguished_from_a_missing_broker(
     settings: dict[str, str], security: dict[str, str]
 ) -> None:
     """A broker that answers but does not take TLS or the credentials is reported as that, without the password."""

@@ -62,15 +62,15 @@ def cut_off(broker: Broker, topic: str, end: int) -> None:
     broker.restart()
 
 
-def seat_updates(
-    seat: CoordinatorLeadership, wanted: Callable[[list[LeadershipUpdate]], object]
+def leadership_updates(
+    leadership: CoordinatorLeadership, wanted: Callable[[list[LeadershipUpdate]], object]
 ) -> list[LeadershipUpdate]:
     found: list[LeadershipUpdate] = []
-    wait_for(lambda: found.extend(seat.poll(0.2)) or wanted(found))
+    wait_for(lambda: found.extend(leadership.poll(0.2)) or wanted(found))
     return found
 
 
-class SlowSeat(CoordinatorLeadership):
+class SlowLeadership(CoordinatorLeadership):
     """Held up once it has begun to read, so that what the broker says of the position is there before anything is
     returned."""
 
@@ -80,7 +80,7 @@ class SlowSeat(CoordinatorLeadership):
 
 
 def reported(assigned: LeadershipAssigned) -> Assigned:
-    """As the coordinator is told of its seat."""
+    """As the coordinator is told of its leadership."""
     return Assigned(
         "c",
         assigned.topic_id,
@@ -96,7 +96,7 @@ def reported(assigned: LeadershipAssigned) -> Assigned:
 
 
 @pytest.mark.parametrize("written_anew", [0, pytest.param(4, marks=pytest.mark.slow)])
-def test_a_low_water_mark_above_what_is_left_is_told(own_broker: Broker, written_anew: int) -> None:
+def test_a_low_water_mark_above_what_is_left_is_reported(own_broker: Broker, written_anew: int) -> None:
     """Also where the log has grown past the mark again: the leader epoch beside the mark shows that these are other
     records."""
     settings = {"bootstrap.servers": own_broker.bootstrap_servers}
@@ -105,13 +105,13 @@ def test_a_low_water_mark_above_what_is_left_is_told(own_broker: Broker, written
     for batch in range(4):
         publisher.publish([heartbeat("p", batch)])  # one by one: each is a batch of its own in the log
     publisher.close()
-    seat = CoordinatorLeadership(settings, group, topic)
-    read = seat_updates(seat, lambda found: sum(isinstance(u, LeadershipRead) for u in found) == 4)
+    leadership = CoordinatorLeadership(settings, group, topic)
+    read = leadership_updates(leadership, lambda found: sum(isinstance(u, LeadershipRead) for u in found) == 4)
     epochs = {update.leader_epoch for update in read if isinstance(update, LeadershipRead)}
     (epoch,) = epochs
     assert epoch is not None
-    assert seat.store_low_water(4, 4, epoch, 4)
-    seat.close()
+    assert leadership.store_low_water(4, 4, epoch, 4)
+    leadership.close()
     assert holds_still(settings, topic, 4, epoch)
 
     cut_off(own_broker, topic, 2)
@@ -119,9 +119,9 @@ def test_a_low_water_mark_above_what_is_left_is_told(own_broker: Broker, written
     for batch in range(written_anew):
         publisher.publish([heartbeat("p", 10 + batch)])
     publisher.close()
-    next_seat = SlowSeat(settings, group, topic)
-    (assigned, *_) = seat_updates(next_seat, lambda found: found)
-    next_seat.close()
+    next_leadership = SlowLeadership(settings, group, topic)
+    (assigned, *_) = leadership_updates(next_leadership, lambda found: found)
+    next_leadership.close()
     assert isinstance(assigned, LeadershipAssigned)
     assert (assigned.low_water, assigned.log_end) == (4, 2 + written_anew)
     assert assigned.truncated == (written_anew > 0)
@@ -145,12 +145,14 @@ def test_a_marker_of_a_later_leader_is_no_loss(own_broker: Broker) -> None:
     own_broker.restart()
     writer.commit_transaction(60)
 
-    seat = CoordinatorLeadership(settings, group, topic)
-    read = seat_updates(seat, lambda found: any(isinstance(u, LogEndReached) and u.position == 3 for u in found))
+    leadership = CoordinatorLeadership(settings, group, topic)
+    read = leadership_updates(
+        leadership, lambda found: any(isinstance(u, LogEndReached) and u.position == 3 for u in found)
+    )
     epochs = {update.leader_epoch for update in read if isinstance(update, LeadershipRead)}
     (epoch,) = epochs
     assert epoch is not None
-    assert seat.store_low_water(3, 3, epoch, 2)
+    assert leadership.store_low_water(3, 3, epoch, 2)
     assert not marked(settings, group, topic).truncated
 
     own_broker.kill()
@@ -159,13 +161,15 @@ def test_a_marker_of_a_later_leader_is_no_loss(own_broker: Broker) -> None:
     publisher.publish([heartbeat("p", 7)])
     publisher.close()
     assert not marked(settings, group, topic).truncated
-    goes_on = seat_updates(seat, lambda found: any(isinstance(u, LeadershipRead) and u.offset == 3 for u in found))
+    goes_on = leadership_updates(
+        leadership, lambda found: any(isinstance(u, LeadershipRead) and u.offset == 3 for u in found)
+    )
     assert [u.offset for u in goes_on if isinstance(u, LeadershipRead)][-1] == 3
-    seat.close()
+    leadership.close()
 
 
 @pytest.mark.slow
-def test_a_marker_that_is_lost_is_told(own_broker: Broker) -> None:
+def test_a_marker_that_is_lost_is_reported(own_broker: Broker) -> None:
     """Where the end of a transaction is cut off and other records take its place below the mark, a coordinator that takes
     over stops."""
     settings = {"bootstrap.servers": own_broker.bootstrap_servers}
@@ -179,21 +183,23 @@ def test_a_marker_that_is_lost_is_told(own_broker: Broker) -> None:
     writer.produce(topic, encode(heartbeat("p", 2)))
     writer.flush(30)
     writer.abort_transaction(60)
-    seat = CoordinatorLeadership(settings, group, topic)
-    read = seat_updates(seat, lambda found: any(isinstance(u, LogEndReached) and u.position == 3 for u in found))
+    leadership = CoordinatorLeadership(settings, group, topic)
+    read = leadership_updates(
+        leadership, lambda found: any(isinstance(u, LogEndReached) and u.position == 3 for u in found)
+    )
     (epoch,) = {update.leader_epoch for update in read if isinstance(update, LeadershipRead)}
     assert epoch is not None
-    assert seat.store_low_water(3, 3, epoch, 1)
-    seat.close()
+    assert leadership.store_low_water(3, 3, epoch, 1)
+    leadership.close()
 
     cut_off(own_broker, topic, 1)
     publisher = ControlPublisher(settings, topic)
     for batch in range(3):
         publisher.publish([heartbeat("p", 10 + batch)])
     publisher.close()
-    seat = CoordinatorLeadership(settings, group, topic)
-    found = seat_updates(seat, lambda found: sum(isinstance(u, LeadershipRead) for u in found) == 3)
-    seat.close()
+    leadership = CoordinatorLeadership(settings, group, topic)
+    found = leadership_updates(leadership, lambda found: sum(isinstance(u, LeadershipRead) for u in found) == 3)
+    leadership.close()
     state, effects = CoordinatorState(), tuple[Effect, ...]()
     assert isinstance(found[0], LeadershipAssigned)
     for update in found:
@@ -207,9 +213,9 @@ def test_a_marker_that_is_lost_is_told(own_broker: Broker) -> None:
 
 
 def marked(settings: dict[str, str], group: str, topic: str) -> LeadershipAssigned:
-    """What whoever takes the seat over would be told; the seat itself is another's."""
-    seat = CoordinatorLeadership(settings, group, topic)
+    """What whoever takes the leadership over would be told; the leadership itself is another's."""
+    leadership = CoordinatorLeadership(settings, group, topic)
     try:
-        return seat._facts()
+        return leadership._facts()
     finally:
-        seat.close()
+        leadership.close()

@@ -215,7 +215,7 @@ def test_marks_that_are_gone_stop_a_replay(project: Project) -> None:
     assert landed(project) == [1]
 
 
-def test_letters_for_a_topic_are_in_the_transaction(broker: Broker, new_producer: Any) -> None:
+def test_dead_letters_for_a_topic_are_in_the_transaction(broker: Broker, new_producer: Any) -> None:
     """A dead-letter topic shows a batch's letters when the batch is announced, and never those of one that was not."""
     source, topic, pipeline = broker.new_topic(), broker.new_topic("dead"), unique("p")
     letter = DeadLetterMessage(b"k", b"\xff{", (("trace", b"1"), ("floe.code", b"FLOE-D101")), 1_704_369_600_000)
@@ -234,7 +234,7 @@ def test_letters_for_a_topic_are_in_the_transaction(broker: Broker, new_producer
 
 
 @pytest.mark.parametrize("events_first", [False, True], ids=["as it is", "with the events first"])
-def test_letters_on_their_way_hide_nobodys_announcements(
+def test_dead_letters_on_their_way_hide_nobodys_announcements(
     events_first: bool,
     broker: Broker,
     settings: dict[str, str],

@@ -105,7 +105,7 @@ def test_only_what_changed_is_touched(deployment: Deployment, broker: Broker) ->
     assert deployment.status()["pipelines"]["state"] == "ended"
 
 
-def test_one_that_does_not_start_is_told_with_the_end_of_its_log(deployment: Deployment, broker: Broker) -> None:
+def test_one_that_does_not_start_is_reported_with_the_end_of_its_log(deployment: Deployment, broker: Broker) -> None:
     """A driver that ends before it runs fails the deployment, and the log's last lines are shown."""
     root = deployment.project.root
     (root / "spark" / "bin" / "spark-submit").write_text("#!/bin/sh\necho no cluster here\nexit 2\n")

@@ -40,7 +40,7 @@ def project(tmp_path: Path, broker: Broker) -> Project:
 
 
 def comes_and_goes(project: Project) -> None:
-    """A coordinator that has nothing to commit takes the seat and gives it back."""
+    """A coordinator that has nothing to commit takes the leadership and gives it back."""
     kafka = {"bootstrap.servers": project.bootstrap_servers}
     group = coordinator_group(project.prefix, project.control_topic)
     catalog = IcebergTables(project.catalog_settings)
@@ -110,7 +110,9 @@ def changes(project: Project, metrics: str, page: str) -> dict[str, int]:
     return found
 
 
-def test_coordinators_that_come_and_go_in_silence_are_told_alike_by_all_views(project: Project, broker: Broker) -> None:
+def test_coordinators_that_come_and_go_in_silence_are_reported_alike_by_all_views(
+    project: Project, broker: Broker
+) -> None:
     """Five coordinators, one after the other, that had nothing to commit, and a sixth that stays: `floe status`, `floe
     top`, the page, REST and `/metrics` of the sixth say that who coordinates changed as often as `floe log` names another
     one. Before, with one of them alone, nothing is told."""
@@ -123,5 +125,5 @@ def test_coordinators_that_come_and_go_in_silence_are_told_alike_by_all_views(pr
         comes_and_goes(project)
     with one_that_stays(project) as (metrics, page):
         named = project.run("log").count("CoordinatorAssigned")
-        assert named > COMING_AND_GOING  # more often where the broker gave one of them the seat twice
+        assert named > COMING_AND_GOING  # more often where the broker gave one of them the leadership twice
         wait_until_seen(lambda: changes(project, metrics, page), dict.fromkeys(calm, named - 1))

@@ -86,7 +86,7 @@ def do_all(settings: Mapping[str, str], plan: Plan) -> None:
     producer = PipelineProducer(settings, plan.announce.transactional_id, group, control)
     reader = ControlReader(settings, control)
     publisher = ControlPublisher(settings, control)
-    seat = CoordinatorLeadership(settings, plan.commit.coordinator_group, control)
+    leadership = CoordinatorLeadership(settings, plan.commit.coordinator_group, control)
     event = CommitRequested("r", plan.pipeline, 1)
     try:
         producer.start()
@@ -102,12 +102,12 @@ def do_all(settings: Mapping[str, str], plan: Plan) -> None:
         limit = time.monotonic() + 20
         while not reader.poll(0.5):  # what is committed is shown once the broker has marked it, a moment later
             assert time.monotonic() < limit, "no announcement within 20 s"
-        while not seat.owned:
-            seat.poll(0.5)
-            assert time.monotonic() < limit, "no seat within 20 s"
-        seat.store_low_water(0)
+        while not leadership.owned:
+            leadership.poll(0.5)
+            assert time.monotonic() < limit, "no leadership within 20 s"
+        leadership.store_low_water(0)
     finally:
-        for client in (producer, reader, publisher, seat):
+        for client in (producer, reader, publisher, leadership):
             client.close()
 
 
@@ -177,7 +177,7 @@ def test_the_first_run_may_make_the_control_topic(secured: SecuredBroker) -> Non
 
 def test_two_teams_cannot_touch_each_other(secured: SecuredBroker) -> None:
     """A team's principal cannot read another's offsets, fence its runs, read or write its announcements, take its
-    seat."""
+    leadership."""
     left = Team(secured, "left", with_password(secured, "left"))
     right = Team(secured, "right", with_password(secured, "right"))
     for team in (left, right):
@@ -203,7 +203,7 @@ def test_two_teams_cannot_touch_each_other(secured: SecuredBroker) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["password", "authority"])
-def test_wrong_credentials_are_told_apart(secured: SecuredBroker, wrong: str, tmp_path: Path) -> None:
+def test_wrong_credentials_are_distinguished(secured: SecuredBroker, wrong: str, tmp_path: Path) -> None:
     """A wrong password and an authority that did not sign the broker's certificate are named, and no secret is
     shown."""
     settings = with_password(secured, "known")

@@ -41,7 +41,7 @@ def status_of(log: WideLog) -> Status:
 
 # Beside other tests a processor's time says little: caches and the other half of its core are theirs as well.
 @pytest.mark.parametrize("is_timed", [False, pytest.param(True, marks=pytest.mark.slow, id="timed")])
-def test_a_thousand_tables_are_told_without_loading_one(project: Project, broker: Broker, is_timed: bool) -> None:
+def test_a_thousand_tables_are_reported_without_loading_one(project: Project, broker: Broker, is_timed: bool) -> None:
     """With 1,000 tables in the log, whose catalog does not even answer, `floe status` tells the last commit of each and
     what waits for it to the record, imports no engine, and takes less than half a second of a processor
     of usual pace."""
@@ -78,7 +78,7 @@ def test_a_thousand_tables_are_told_without_loading_one(project: Project, broker
     assert (pipeline["batch"], pipeline["lag"], pipeline["word"]["by"]) == (4, 1, RUN)
 
 
-def test_a_commit_that_was_told_no_longer_waits(project: Project, broker: Broker) -> None:
+def test_a_commit_that_was_reported_no_longer_waits(project: Project, broker: Broker) -> None:
     """While one table holds back the low-water mark, what was committed of the others is not shown as waiting, and of
     that one all that was announced since is."""
     log = wide(project, broker, 3)
@@ -96,7 +96,7 @@ def test_a_commit_that_was_told_no_longer_waits(project: Project, broker: Broker
     assert found["shop.t0000"].state is Health.IDLE
 
 
-def test_what_a_coordinator_told_counts_until_a_commit(project: Project, broker: Broker) -> None:
+def test_what_a_coordinator_reported_counts_until_a_commit(project: Project, broker: Broker) -> None:
     """A table is BLOCKED, STALLED or DEGRADED as its coordinator said, with exit code 9 for what needs a person; a
     commit after the word ends it. Filters keep to what matches, and the exit code to what is shown."""
     log = wide(project, broker, 3)
@@ -173,8 +173,8 @@ def test_a_log_with_which_nobody_can_go_on_is_trouble(project: Project, broker: 
     assert status_of(log).control.code == "FLOE-R113"
 
 
-def test_what_threatens_is_told_by_status_and_top(project: Project, broker: Broker) -> None:
-    """Retention that has come to the safe offset of a pipeline, and a seat that goes round: both are told with since when
+def test_what_threatens_is_reported_by_status_and_top(project: Project, broker: Broker) -> None:
+    """Retention that has come to the safe offset of a pipeline, and a leadership that goes round: both are told with since when
     and the command by `floe status` and `floe top`, the exit code says so, and the states are what they were. While most
     of what a topic holds is announced nothing is said."""
     log = wide(project, broker, 1)

@@ -29,7 +29,7 @@ class Scope:
     """`scripts`: per pipeline the tables of each batch. The numbers bound how often trouble happens in one history."""
 
     scripts: tuple[tuple[tuple[str, ...], ...], ...]
-    seats: int = 2
+    coordinators: int = 2
     takeovers: int = 3  # the first owner included; a takeover leaves the old owner running
     coordinator_crashes: int = 1
     worker_crashes: int = 1
@@ -95,7 +95,7 @@ def start(scope: Scope) -> Node:
             )
             for name in tables
         ),
-        seats=(None,) * scope.seats,
+        coordinators=(None,) * scope.coordinators,
         publishes=False,
     )
     budget = Budget(
@@ -141,11 +141,11 @@ def successors(node: Node, scope: Scope, step: Step = real_step) -> Iterator[tup
                 yield f"{worker.pipeline} dies", _written(world, w.worker_crash(world, worker), less)
     if budget.hidden:
         return
-    for index, seat in enumerate(world.seats):
+    for index, coordinator in enumerate(world.coordinators):
         if budget.takeovers and world.owner != index:
             less = replace(budget, takeovers=budget.takeovers - 1)
             yield f"c{index} takes over", (w.assign(world, index, step, limits), less)
-        if seat is None:
+        if coordinator is None:
             continue
         if budget.coordinator_crashes:
             less = replace(budget, coordinator_crashes=budget.coordinator_crashes - 1)
@@ -156,7 +156,7 @@ def successors(node: Node, scope: Scope, step: Step = real_step) -> Iterator[tup
             yield f"c{index} reads on", (one, budget)
             if w.next_visible(one, index) is not None:
                 yield f"c{index} reads all", (_read_all(world, index, step), budget)
-        for number, task in enumerate(seat.tasks):
+        for number, task in enumerate(coordinator.tasks):
             yield f"c{index} commits {_name(task)}", (_perform(world, index, number, "sound", step), budget)
             if budget.unknown_outcomes:
                 less = replace(budget, unknown_outcomes=budget.unknown_outcomes - 1)
@@ -233,9 +233,9 @@ def _read_all(world: World, index: int, step: Step) -> World:
 def _settle(world: World, index: int, step: Step) -> World:
     """Loads are answered at once: a view that is old by the time of the commit comes about by waiting to commit."""
     while True:
-        seat = world.seats[index]
-        assert seat is not None
-        number = next((n for n, task in enumerate(seat.tasks) if isinstance(task, LoadTable)), None)
+        coordinator = world.coordinators[index]
+        assert coordinator is not None
+        number = next((n for n, task in enumerate(coordinator.tasks) if isinstance(task, LoadTable)), None)
         if number is None:
             return world
         world = w.perform(world, index, number, step=step)
@@ -249,11 +249,11 @@ def key(node: Node) -> int:
             world.log,
             tuple((x.batch, x.run, x.appended, x.positions, x.left) for x in world.workers),
             world.tables_key,
-            # Seats are alike: which of them is which makes no difference.
+            # Coordinators are alike: which of them is which makes no difference.
             tuple(
                 sorted(
                     hash((_state_key(s.state), _tasks_key(s.tasks), world.owner == n))
-                    for n, s in enumerate(world.seats)
+                    for n, s in enumerate(world.coordinators)
                     if s is not None
                 )
             ),

@@ -44,7 +44,9 @@ FULL_EDGES = {
     "a table with two names, a coordinator dies": scope(
         (((T,), (T,)), (("DB.T",),)), aliases=ALIAS, coordinator_crashes=1
     ),
-    "three batches of two partitions": scope((((T,), (T,), (T,)),), partitions=2, give_up=2, takeovers=1, seats=1),
+    "three batches of two partitions": scope(
+        (((T,), (T,), (T,)),), partitions=2, give_up=2, takeovers=1, coordinators=1
+    ),
     "the log is cut off, an outcome is unknown": scope((((T,), (T,)),), truncations=1, unknown_outcomes=1),
     "a table of two pipelines is put back": scope((((T,), (T,)), ((T,),)), put_back=1),
 }

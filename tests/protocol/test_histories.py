@@ -22,7 +22,7 @@ from tests.protocol.build import STEP, pause
 
 HISTORIES = int(os.environ.get("FLOE_HISTORIES", "250"))
 
-seats = st.integers(0, 2)
+coordinators = st.integers(0, 2)
 tables = st.sampled_from(["db.t", "db.u", "db.k"])
 pipelines = st.integers(0, 2)
 picks = st.integers(0, 99)
@@ -67,7 +67,7 @@ class Protocol(RuleBasedStateMachine):
                 w.Table("db.u", "uuid-u", names=("DB.U",)),
                 w.Table(w.KEYED, "uuid-k"),
             ),
-            seats=(None, None, None),
+            coordinators=(None, None, None),
         )
         self.world = w.assign(self.world, 0, self.step, self.limits)
         self.wrong = 0
@@ -154,26 +154,30 @@ class Protocol(RuleBasedStateMachine):
 
     # ---- coordinators
 
-    @rule(seat=seats, count=st.integers(1, 12))
-    def reads(self, seat: int, count: int) -> None:
+    @rule(coordinator=coordinators, count=st.integers(1, 12))
+    def reads(self, coordinator: int, count: int) -> None:
         for _ in range(count):
-            if w.next_visible(self.world, seat) is not None:
-                self.world = w.read(self.world, seat, self.step)
+            if w.next_visible(self.world, coordinator) is not None:
+                self.world = w.read(self.world, coordinator, self.step)
 
-    @rule(seat=seats)
-    def ticks(self, seat: int) -> None:
+    @rule(coordinator=coordinators)
+    def ticks(self, coordinator: int) -> None:
         """No timer runs free: a Tick does what is due, and what it leaves is due later or waits for something."""
-        if self.world.seats[seat] is not None:
-            self.world = w.tick(self.world, seat, self.step)
-            held = self.world.seats[seat]
+        if self.world.coordinators[coordinator] is not None:
+            self.world = w.tick(self.world, coordinator, self.step)
+            held = self.world.coordinators[coordinator]
             due = next_due_ms(held.state) if held is not None else None
             assert due is None or due > self.world.now_ms
 
-    @rule(seat=seats, number=st.integers(0, 3), outcome=st.sampled_from(["sound"] * 4 + ["lost", "failed", "late"]))
-    def performs(self, seat: int, number: int, outcome: str) -> None:
-        held = self.world.seats[seat]
+    @rule(
+        coordinator=coordinators,
+        number=st.integers(0, 3),
+        outcome=st.sampled_from(["sound"] * 4 + ["lost", "failed", "late"]),
+    )
+    def performs(self, coordinator: int, number: int, outcome: str) -> None:
+        held = self.world.coordinators[coordinator]
         if held is not None and held.tasks:
-            self.world = w.perform(self.world, seat, number % len(held.tasks), outcome, self.step)
+            self.world = w.perform(self.world, coordinator, number % len(held.tasks), outcome, self.step)
 
     @rule(mended=st.booleans())
     def the_owner_works(self, mended: bool) -> None:
@@ -184,39 +188,47 @@ class Protocol(RuleBasedStateMachine):
         if self.world.owner is not None:
             self.works_for_a_while(self.world.owner, True)
 
-    @rule(seat=seats, all_done=st.booleans())
-    def works_for_a_while(self, seat: int, all_done: bool) -> None:
+    @rule(coordinator=coordinators, all_done=st.booleans())
+    def works_for_a_while(self, coordinator: int, all_done: bool) -> None:
         """Reads, ticks and performs as a healthy coordinator does; perhaps it stops with commits under way."""
         for _ in range(3):
-            while w.next_visible(self.world, seat) is not None:
-                self.world = w.read(self.world, seat, self.step)
-                self._load(seat)
-            if self.world.seats[seat] is None:  # it was not there, or a stale one was to read again and has no seat
+            while w.next_visible(self.world, coordinator) is not None:
+                self.world = w.read(self.world, coordinator, self.step)
+                self._load(coordinator)
+            if (
+                self.world.coordinators[coordinator] is None
+            ):  # it was not there, or a stale one was to read again and has no coordinator
                 return
-            self.world = w.tick(self.world, seat, self.step)
-            self._load(seat)
+            self.world = w.tick(self.world, coordinator, self.step)
+            self._load(coordinator)
             if not all_done:
                 return
-            while (held := self.world.seats[seat]) is not None and held.tasks:
-                self.world = w.perform(self.world, seat, 0, step=self.step)
+            while (held := self.world.coordinators[coordinator]) is not None and held.tasks:
+                self.world = w.perform(self.world, coordinator, 0, step=self.step)
 
-    def _load(self, seat: int) -> None:
-        while (held := self.world.seats[seat]) is not None and any(isinstance(t, LoadTable) for t in held.tasks):
+    def _load(self, coordinator: int) -> None:
+        while (held := self.world.coordinators[coordinator]) is not None and any(
+            isinstance(t, LoadTable) for t in held.tasks
+        ):
             number = next(n for n, t in enumerate(held.tasks) if isinstance(t, LoadTable))
-            self.world = w.perform(self.world, seat, number, step=self.step)
+            self.world = w.perform(self.world, coordinator, number, step=self.step)
 
-    @rule(seat=seats, kind=st.sampled_from(["takes over"] * 3 + ["dies", "reads again"]), back=st.integers(1, 5))
-    def trouble_with_coordinators(self, seat: int, kind: str, back: int) -> None:
+    @rule(
+        coordinator=coordinators,
+        kind=st.sampled_from(["takes over"] * 3 + ["dies", "reads again"]),
+        back=st.integers(1, 5),
+    )
+    def trouble_with_coordinators(self, coordinator: int, kind: str, back: int) -> None:
         """Another one takes over and the old one is not told; one dies; a record is delivered a second time."""
-        held = self.world.seats[seat]
+        held = self.world.coordinators[coordinator]
         if kind == "takes over":
-            self.world = w.assign(self.world, seat, self.step, self.limits)
+            self.world = w.assign(self.world, coordinator, self.step, self.limits)
         elif kind == "dies":
-            self.world = w.crash(self.world, seat)
+            self.world = w.crash(self.world, coordinator)
         elif held is not None and 0 <= (offset := held.state.position - back) < len(self.world.log):
             entry = self.world.log[offset]
             if entry.committed:
-                self.world = w.feed(self.world, seat, Read(offset, entry.event), self.step)
+                self.world = w.feed(self.world, coordinator, Read(offset, entry.event), self.step)
 
     @precondition(lambda self: self.world.orphans)
     @rule(number=st.integers(0, 3))
@@ -330,10 +342,10 @@ class Protocol(RuleBasedStateMachine):
 
     @invariant()
     def reports_and_timers_work(self) -> None:
-        for seat in self.world.seats:
-            if seat is not None:
-                assert snapshot(seat.state).position == seat.state.position
-                assert isinstance(next_due_ms(seat.state), int | None)
+        for coordinator in self.world.coordinators:
+            if coordinator is not None:
+                assert snapshot(coordinator.state).position == coordinator.state.position
+                assert isinstance(next_due_ms(coordinator.state), int | None)
 
     def teardown(self) -> None:
         for table in self.world.tables:

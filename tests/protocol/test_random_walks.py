@@ -35,10 +35,14 @@ RULES: list[tuple[int, str, dict[str, list[object]]]] = [
     (12, "announce_a_batch", {"which": [0, 1, 2]}),
     (10, "announce", {"which": [0, 1, 2], "count": [1, 2, 3]}),
     (12, "the_owner_works", {"mended": [True, False]}),
-    (6, "works_for_a_while", {"seat": [0, 1, 2], "all_done": [True, False]}),
-    (8, "reads", {"seat": [0, 1, 2], "count": [1, 2, 3, 8]}),
-    (6, "ticks", {"seat": [0, 1, 2]}),
-    (8, "performs", {"seat": [0, 1, 2], "number": [0, 1, 2], "outcome": ["sound", "sound", "lost", "failed", "late"]}),
+    (6, "works_for_a_while", {"coordinator": [0, 1, 2], "all_done": [True, False]}),
+    (8, "reads", {"coordinator": [0, 1, 2], "count": [1, 2, 3, 8]}),
+    (6, "ticks", {"coordinator": [0, 1, 2]}),
+    (
+        8,
+        "performs",
+        {"coordinator": [0, 1, 2], "number": [0, 1, 2], "outcome": ["sound", "sound", "lost", "failed", "late"]},
+    ),
     (3, "a_late_request_arrives", {"number": [0, 1, 2]}),
     (3, "commit_is_requested", {"pipeline": ["", "a", "b"], "patience": [0, 10, 5_000]}),
     (
@@ -54,7 +58,7 @@ RULES: list[tuple[int, str, dict[str, list[object]]]] = [
     (
         5,
         "trouble_with_coordinators",
-        {"seat": [0, 1, 2], "kind": ["takes over", "takes over", "dies", "reads again"], "back": [1, 2, 3, 4]},
+        {"coordinator": [0, 1, 2], "kind": ["takes over", "takes over", "dies", "reads again"], "back": [1, 2, 3, 4]},
     ),
     (2, "commits_are_paused", {"table": TABLES, "paused": [True, False]}),
     (4, "clock_moves", {"change": [1, 1_000, 60_000, 700_000, -50_000]}),
@@ -116,18 +120,22 @@ class Walking(Protocol):
         if outcome == "dies":
             self.world = w.crash(self.world, owner)
             return
-        while (seat := self.world.seats[owner]) is not None:
-            number = next((n for n, task in enumerate(seat.tasks) if isinstance(task, CommitTable)), None)
+        while (coordinator := self.world.coordinators[owner]) is not None:
+            number = next((n for n, task in enumerate(coordinator.tasks) if isinstance(task, CommitTable)), None)
             if number is None:
                 return
             if others:
-                self.world = w.foreign_commit(self.world, seat.tasks[number].table)
+                self.world = w.foreign_commit(self.world, coordinator.tasks[number].table)
             self.world = w.perform(self.world, owner, number, outcome, self.step)
 
     def a_person_mends(self, move: int) -> None:
         """Whoever reads that a chain is broken settles it, and gives up what a lost table can never take."""
         for worker in self.world.workers:
-            known = [seat.state.pipelines.get(worker.pipeline) for seat in self.world.seats if seat is not None]
+            known = [
+                coordinator.state.pipelines.get(worker.pipeline)
+                for coordinator in self.world.coordinators
+                if coordinator is not None
+            ]
             if any(pipeline is not None and pipeline.broken for pipeline in known) and not self.cut:
                 self.world = w.settle_offsets(self.world, worker, move)
         for table in self.world.tables:
@@ -182,12 +190,12 @@ def took_effect(before: w.World, after: w.World, reported: list[Input]) -> set[s
     ]
     unanswered = any(isinstance(each, CommitFailed) for each in reported)
     new_events = [entry.event for entry in after.log[len(before.log) :]]
-    died = [new is None for old, new in zip(before.seats, after.seats, strict=True) if old is not None]
+    died = [new is None for old, new in zip(before.coordinators, after.coordinators, strict=True) if old is not None]
     seen = {
         "a commit is made": bool(ours),
         "another takes over beside the old one": after.term > before.term
         and before.owner not in (None, after.owner)
-        and after.seats[before.owner or 0] is not None,
+        and after.coordinators[before.owner or 0] is not None,
         "a coordinator dies with a commit under way": any(died) and len(after.orphans) > len(before.orphans),
         "an answer is lost": unanswered and bool(ours),
         "a commit fails": unanswered and not ours and len(after.orphans) == len(before.orphans),

@@ -230,7 +230,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Seat:
+class CoordinatorProcess:
     """One coordinator process: its state, and the loads and commits it has asked for and not heard of."""
 
     state: CoordinatorState
@@ -244,7 +244,7 @@ class World:
     log_start: int = 0
     workers: tuple[Worker, ...] = ()
     tables: tuple[Table, ...] = ()
-    seats: tuple[Seat | None, ...] = ()
+    coordinators: tuple[CoordinatorProcess | None, ...] = ()
     orphans: tuple[CommitTable, ...] = ()  # requests of dead coordinators that may still be applied
     owner: int | None = None
     term: int = 0
@@ -289,8 +289,10 @@ class World:
     def with_table(self, table: Table) -> World:
         return replace(self, tables=tuple(table if t.name == table.name else t for t in self.tables))
 
-    def with_seat(self, index: int, seat: Seat | None) -> World:
-        return replace(self, seats=tuple(seat if n == index else s for n, s in enumerate(self.seats)))
+    def with_coordinator(self, index: int, coordinator: CoordinatorProcess | None) -> World:
+        return replace(
+            self, coordinators=tuple(coordinator if n == index else s for n, s in enumerate(self.coordinators))
+        )
 
     def with_worker(self, worker: Worker) -> World:
         return replace(self, workers=tuple(worker if w.pipeline == worker.pipeline else w for w in self.workers))
@@ -549,11 +551,14 @@ def truncate(world: World, end: int) -> World:
     for worker in world.workers:
         if worker.appended:
             world = worker_crash(world, worker)
-    for index, seat in enumerate(world.seats):
-        if seat is not None and seat.state.position > end:
+    for index, coordinator in enumerate(world.coordinators):
+        if coordinator is not None and coordinator.state.position > end:
             world = crash(world, index)
     files = {file for table in world.tables for file in table.files}
-    under_way = [*world.orphans, *(task for seat in world.seats if seat is not None for task in seat.tasks)]
+    under_way = [
+        *world.orphans,
+        *(task for coordinator in world.coordinators if coordinator is not None for task in coordinator.tasks),
+    ]
     files |= {path for task in under_way if isinstance(task, CommitTable) for path in brought_by(task)}
     # Of a transaction whose end is lost nobody reads anything, until the next one of its writer ends.
     log = [*world.log[:end]]
@@ -778,10 +783,10 @@ def held_views(world: World) -> set[tuple[str, int | None]]:
     """Heads that somebody may still commit on: in coordinators' memories and in requests under way. By the tables' own
     names."""
     held = [c.view for c in world.orphans]
-    for seat in world.seats:
-        if seat is not None:
-            held += [t.view for t in seat.state.tables.values() if t.view is not None]
-            held += [c.view for c in seat.tasks if isinstance(c, CommitTable)]
+    for coordinator in world.coordinators:
+        if coordinator is not None:
+            held += [t.view for t in coordinator.state.tables.values() if t.view is not None]
+            held += [c.view for c in coordinator.tasks if isinstance(c, CommitTable)]
     return {(world.table(view.table).name, view.snapshot_id) for view in held}
 
 
@@ -803,8 +808,8 @@ def rollback_targets(world: World, name: str) -> list[int]:
 def remove_below(world: World, start: int) -> World:
     """Retention: the log begins at `start`. Who would have to read below it gets an error (never a reset) and stops."""
     world = replace(world, log_start=max(world.log_start, min(start, world.stable_end)))
-    for index, seat in enumerate(world.seats):
-        if seat is not None and seat.state.position < world.log_start:
+    for index, coordinator in enumerate(world.coordinators):
+        if coordinator is not None and coordinator.state.position < world.log_start:
             world = crash(world, index)
     return world
 
@@ -827,7 +832,7 @@ def recreate(world: World, name: str) -> World:
 def assign(world: World, index: int, step: Step = step, limits: Limits = PROMPT) -> World:
     """The control topic's partition goes to a process. Whoever had it is not told: it goes on with what it knows."""
     world = replace(world, owner=index, term=world.term + 1)
-    old = world.seats[index]
+    old = world.coordinators[index]
     if old is not None:
         world = orphan(world, old)
     assigned = Assigned(
@@ -844,8 +849,8 @@ def assign(world: World, index: int, step: Step = step, limits: Limits = PROMPT)
         world.low_water_epoch,
         world.records_end,
     )
-    seat = Seat(CoordinatorState(limits=limits), (), world.term)
-    world = world.with_seat(index, seat)
+    coordinator = CoordinatorProcess(CoordinatorState(limits=limits), (), world.term)
+    world = world.with_coordinator(index, coordinator)
     return feed(world, index, assigned, step)
 
 
@@ -856,26 +861,26 @@ def end_of_epoch(world: World, epoch: int | None) -> int:
     return next((offset for offset, entry in enumerate(world.log) if entry.epoch > epoch), len(world.log))
 
 
-def orphan(world: World, seat: Seat) -> World:
-    commits = tuple(task for task in seat.tasks if isinstance(task, CommitTable))
+def orphan(world: World, coordinator: CoordinatorProcess) -> World:
+    commits = tuple(task for task in coordinator.tasks if isinstance(task, CommitTable))
     return replace(world, orphans=world.orphans + commits)
 
 
 def crash(world: World, index: int) -> World:
-    seat = world.seats[index]
-    if seat is None:
+    coordinator = world.coordinators[index]
+    if coordinator is None:
         return world
-    world = orphan(world, seat).with_seat(index, None)
+    world = orphan(world, coordinator).with_coordinator(index, None)
     return replace(world, owner=None) if world.owner == index else world
 
 
 def feed(world: World, index: int, message: Input, step: Step = step) -> World:
     """One input to one coordinator; its information events and its low-water mark go out at once, in order."""
-    seat = world.seats[index]
-    assert seat is not None
-    state, effects = step(seat.state, message, world.now_ms)
+    coordinator = world.coordinators[index]
+    assert coordinator is not None
+    state, effects = step(coordinator.state, message, world.now_ms)
     assert state.committing == sum(table.phase is TablePhase.COMMITTING for table in state.tables.values())
-    tasks = list(seat.tasks)
+    tasks = list(coordinator.tasks)
     log = list(world.log)
     low_water, chain_from, low_water_epoch = world.low_water, world.chain_from, world.low_water_epoch
     records_end = world.records_end
@@ -887,7 +892,7 @@ def feed(world: World, index: int, message: Input, step: Step = step) -> World:
             if world.publishes:
                 log.append(world.entry(effect.event))
         elif isinstance(effect, StoreLowWater):
-            if world.owner == index and world.term == seat.term:  # a stale member's offset commit is refused
+            if world.owner == index and world.term == coordinator.term:  # a stale member's offset commit is refused
                 low_water, chain_from, low_water_epoch = effect.offset, effect.chain_from, effect.leader_epoch
                 records_end = effect.records_end
         elif isinstance(effect, ReadAgain):
@@ -904,9 +909,9 @@ def feed(world: World, index: int, message: Input, step: Step = step) -> World:
         low_water_epoch=low_water_epoch,
         records_end=records_end,
     )
-    world = world.with_seat(index, Seat(state, tuple(tasks), seat.term))
-    if again:  # the seat is given up, and taken again if nobody else has it
-        owned = world.owner == index and world.term == seat.term
+    world = world.with_coordinator(index, CoordinatorProcess(state, tuple(tasks), coordinator.term))
+    if again:  # the leadership is given up, and taken again if nobody else has it
+        owned = world.owner == index and world.term == coordinator.term
         world = crash(world, index)
         if owned:
             world = assign(world, index, step, state.limits)
@@ -915,11 +920,11 @@ def feed(world: World, index: int, message: Input, step: Step = step) -> World:
 
 def next_visible(world: World, index: int) -> int | None:
     """The next offset that a coordinator can read."""
-    seat = world.seats[index]
-    if seat is None or not seat.state.assigned or seat.state.stopped is not None:
+    coordinator = world.coordinators[index]
+    if coordinator is None or not coordinator.state.assigned or coordinator.state.stopped is not None:
         return None
     end = world.stable_end
-    for offset in range(max(seat.state.position, world.log_start), end):
+    for offset in range(max(coordinator.state.position, world.log_start), end):
         entry = world.log[offset]
         if entry.committed and entry.event is not None:
             return offset
@@ -939,10 +944,10 @@ def tick(world: World, index: int, step: Step = step) -> World:
 
 
 def take_task(world: World, index: int, number: int) -> tuple[World, LoadTable | CommitTable]:
-    seat = world.seats[index]
-    assert seat is not None
-    tasks = seat.tasks[:number] + seat.tasks[number + 1 :]
-    return world.with_seat(index, replace(seat, tasks=tasks)), seat.tasks[number]
+    coordinator = world.coordinators[index]
+    assert coordinator is not None
+    tasks = coordinator.tasks[:number] + coordinator.tasks[number + 1 :]
+    return world.with_coordinator(index, replace(coordinator, tasks=tasks)), coordinator.tasks[number]
 
 
 def perform(world: World, index: int, number: int, outcome: str = "sound", step: Step = step) -> World:
@@ -1093,15 +1098,15 @@ def _pauses_not_held(world: World) -> Iterator[Fault]:
     the log has lost may not know of it.)"""
     said = pauses_said(world.log)
     last = {event.pattern: offset for offset, event in said}
-    for index, seat in enumerate(world.seats if said else ()):
-        if seat is None or not seat.state.assigned or seat.state.stopped is not None:
+    for index, coordinator in enumerate(world.coordinators if said else ()):
+        if coordinator is None or not coordinator.state.assigned or coordinator.state.stopped is not None:
             continue
-        if seat.state.position < seat.state.floor:
+        if coordinator.state.position < coordinator.state.floor:
             continue  # what it reads now is read for the chains' sake, and nothing of it will be committed
-        held = {seen.event.pattern: seen.event.paused for seen in seat.state.pauses.values()}
+        held = {seen.event.pattern: seen.event.paused for seen in coordinator.state.pauses.values()}
         for offset, event in said:
             # A pause that was taken back further on need not be known to who begins to read in between.
-            known = last[event.pattern] == offset < seat.state.position and offset >= world.log_start
+            known = last[event.pattern] == offset < coordinator.state.position and offset >= world.log_start
             if known and event.paused != held.get(event.pattern, False):
                 yield f"c{index}: the pause of {event.pattern} said at {offset} is {'not' if event.paused else 'still'} held"
 
@@ -1187,7 +1192,7 @@ def drain(world: World, step: Step = step, rounds: int = 60) -> tuple[World, lis
             world = worker_crash(world, worker)
     for pattern in {event.pattern for _, event in pauses_said(world.log)}:
         world = append_plainly(world, pause(pattern, False))
-    for index in range(len(world.seats)):
+    for index in range(len(world.coordinators)):
         world = crash(world, index)
         world = replace(world, orphans=())
     world = assign(world, 0, step)
@@ -1196,22 +1201,22 @@ def drain(world: World, step: Step = step, rounds: int = 60) -> tuple[World, lis
         world = replace(world, now_ms=world.now_ms + 100_000)
         while next_visible(world, 0) is not None:
             world = read(world, 0, step)
-        while (seat := world.seats[0]) is not None and seat.tasks:
+        while (coordinator := world.coordinators[0]) is not None and coordinator.tasks:
             world = perform(world, 0, 0, step=step)
         world = tick(world, 0, step)
-        while (seat := world.seats[0]) is not None and seat.tasks:
+        while (coordinator := world.coordinators[0]) is not None and coordinator.tasks:
             world = perform(world, 0, 0, step=step)
         found = faults(world)
         if found:
             return world, found
-        if replace(before, now_ms=0, seats=()) == replace(world, now_ms=0, seats=()) and _quiet(world):
+        if replace(before, now_ms=0, coordinators=()) == replace(world, now_ms=0, coordinators=()) and _quiet(world):
             break
     return world, list(_left_behind(world))
 
 
 def _quiet(world: World) -> bool:
-    seat = world.seats[0]
-    return seat is not None and not seat.tasks and next_visible(world, 0) is None
+    coordinator = world.coordinators[0]
+    return coordinator is not None and not coordinator.tasks and next_visible(world, 0) is None
 
 
 def _kept_all(table: Table) -> bool:
@@ -1220,9 +1225,9 @@ def _kept_all(table: Table) -> bool:
 
 
 def _left_behind(world: World) -> Iterator[Fault]:
-    seat = world.seats[0]
-    assert seat is not None
-    state = seat.state
+    coordinator = world.coordinators[0]
+    assert coordinator is not None
+    state = coordinator.state
     facts = announced(world.log)
     if state.stopped is not None:
         if state.stopped.code == "FLOE-R117" and not world.was_cut:

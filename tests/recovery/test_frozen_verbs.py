@@ -187,7 +187,7 @@ def test_all_views_agree_while_a_verb_hangs(hand: HandRun, case: Frozen) -> None
 
 
 @pytest.mark.parametrize("point", ["table-recovered@2", "in-transaction"])
-def test_no_view_shows_what_a_rebase_has_not_told(hand: HandRun, point: str) -> None:
+def test_no_view_shows_what_a_rebase_has_not_reported(hand: HandRun, point: str) -> None:
     """The control topic was lost and `floe rebase` hangs between two tables, or with its transaction open: every view shows an
     empty log, no pipeline and no table; run again it settles everything."""
     three_batches(hand)

@@ -91,7 +91,7 @@ def test_protobuf_comes_compiled(server: Server) -> None:
     assert landed.rows == [{"price": {"cents": 12}}]
 
 
-def test_protobuf_that_does_not_come_compiled_is_told(server: Server) -> None:
+def test_protobuf_that_does_not_come_compiled_is_reported(server: Server) -> None:
     """A registry that gives the source of a schema, as some do of what was registered as source, makes each record a
     dead letter that says so."""
     source = 'syntax = "proto3"; package shop; message Plain { int64 id = 1; }'
@@ -105,7 +105,7 @@ def test_protobuf_that_does_not_come_compiled_is_told(server: Server) -> None:
     assert "not compiled" in landed.letters[0].message
 
 
-def test_what_a_registry_has_not_is_told(server: Server) -> None:
+def test_what_a_registry_has_not_is_reported(server: Server) -> None:
     """An id that was never given is no error of the registry: the record that names it is judged."""
     found = client(server).schemas([987_654])[987_654]
     assert isinstance(found, UnknownSchema)

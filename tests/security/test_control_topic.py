@@ -110,7 +110,7 @@ SIBLINGS = {
 
 
 @pytest.mark.parametrize("what", SIBLINGS)
-def test_what_only_looks_like_an_event_is_told_from_one(what: str) -> None:
+def test_what_only_looks_like_an_event_is_distinguished_from_one(what: str) -> None:
     """Wanted: a reader that falls over, or two that see two things in one record. Got: it is no event, or refused as a
     whole."""
     assert SIBLINGS[what] != GOOD

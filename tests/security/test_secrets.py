@@ -191,7 +191,7 @@ VALUES = [
 
 
 @pytest.mark.parametrize("value", VALUES)
-def test_a_secret_is_told_by_its_shape(value: str) -> None:
+def test_a_secret_is_known_by_its_shape(value: str) -> None:
     """Wanted: a secret under a harmless name, or inside of a longer text. Got: it is refused in files and hidden in
     texts."""
     assert holds_secret(value)

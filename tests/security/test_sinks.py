@@ -90,7 +90,7 @@ def test_every_verb_writes_through_the_guard(capsys: pytest.CaptureFixture[str],
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_an_error_is_told_in_its_own_lines(text: str) -> None:
+def test_an_error_is_reported_in_its_own_lines(text: str) -> None:
     """Wanted: a table's or topic's name that forges an error or its remedy. Got: a line for each part, and no more."""
     reported = error_text(FloeError(f"no {text}", place=text, remedy="do", quoted=(text, "the end")))
     assert is_harmless(reported)

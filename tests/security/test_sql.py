@@ -23,7 +23,7 @@ from framework.adapters.spark.sql_allowed import ALLOWED, REFUSED
 from framework.adapters.spark.sql_lengths import LENGTHS
 from framework.adapters.spark.sql_patterns import FUNCTIONS
 from framework.errors import ConfigError
-from framework.task.sql import HIDDEN, HIDDEN_TYPE, transform_table
+from framework.task.sql.select import HIDDEN, HIDDEN_TYPE, transform_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,7 +52,7 @@ import json, sys
 from pathlib import Path
 import pyarrow as pa
 from framework.runtime.spark.query import start_session, stop_session
-from framework.task.sql import HIDDEN, HIDDEN_TYPE, spark_schema, transform_table, transformed
+from framework.task.sql.select import HIDDEN, HIDDEN_TYPE, spark_schema, transform_table, transformed
 
 conf = {"spark.sql.session.timeZone": "Asia/Tokyo", "spark.sql.variable.substitute": "true"}
 session = start_session("statement", "local[1]", conf, Path(sys.argv[1]))

@@ -11,7 +11,7 @@ import pytest
 
 from framework.adapters.spark.expressions_apart import NotApart
 from framework.record.sql.failure import FAILED
-from framework.task.sql import HIDDEN, transformed, transformed_apart
+from framework.task.sql.select import HIDDEN, transformed, transformed_apart
 from tests.security.test_sql import ORDINARY
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def test_the_message_names_the_column_and_its_expression(session: SparkSession) 
     }
 
 
-def test_what_is_no_projection_is_told(session: SparkSession) -> None:
+def test_what_is_no_projection_is_reported(session: SparkSession) -> None:
     """A form that Spark does not bring down to one projection and one condition is not tried."""
     from framework.adapters.spark.expressions_apart import apart
 

@@ -150,12 +150,12 @@ def callers(name: str) -> set[str]:
 @pytest.mark.parametrize(
     ("name", "where"),
     [
-        ("process_block", {"task/blocks.py"}),
+        ("process_block_into", {"task/blocks.py"}),
         ("process_with_sql", {"task/blocks.py"}),
         ("satisfy", {"runtime/batches/change_rounds.py"}),
         ("new_writer", {"task/task_run.py", "task/exchange.py"}),
     ],
 )
-def test_batches_and_replayed_letters_take_the_same_way(name: str, where: set[str]) -> None:
+def test_batches_and_replayed_dead_letters_take_the_same_way(name: str, where: set[str]) -> None:
     """What decides about a record, what changes a table for it and what writes it is called in one place for both."""
     assert {caller for caller in callers(name) if caller.split("/")[0] in ("task", "runtime", "recovery")} == where

@@ -22,7 +22,7 @@ from framework.cli.repair.dlq_text import (
     show_table,
     time_of,
 )
-from framework.cli.shared.dlq_options import DeadLetterSelection, PipelineFile, letters, pipeline_file, place
+from framework.cli.shared.dlq_options import DeadLetterSelection, PipelineFile, dead_letters, pipeline_file, place
 from framework.cli.shared.options import json_option
 from framework.config.names.table_names import catalog_of
 from framework.config.spec import LoadedPipeline
@@ -74,17 +74,17 @@ def _letter_table(pipeline: LoadedPipeline) -> str | None:
 
 
 @dlq.command("list")
-@letters
+@dead_letters
 @click.option("--all", "with_replayed", is_flag=True, help="Also those that were replayed.")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many to list, newest first.")
 @json_option
-def list_command(letters: DeadLetterSelection, with_replayed: bool, limit: int, as_json: bool) -> None:
+def list_command(dead_letters: DeadLetterSelection, with_replayed: bool, limit: int, as_json: bool) -> None:
     """List the dead letters that wait, newest first.
 
     Example: floe dlq list pipelines/orders.yaml -t prod --code FLOE-D304 --since 2h
     """
-    pipeline = letters.pipeline_file.load()
-    rows = _read(pipeline, letters.selection, BRIEF)
+    pipeline = dead_letters.pipeline_file.load()
+    rows = _read(pipeline, dead_letters.selection, BRIEF)
     chosen = [row for row in rows if with_replayed or not row["replayed"]]
     if as_json:
         document = {"command": "dlq list", "ok": True, "pipeline": pipeline.spec.name, "total": len(chosen)}
@@ -105,7 +105,9 @@ def list_command(letters: DeadLetterSelection, with_replayed: bool, limit: int, 
         for row in chosen[:limit]
     )
     show_table(columns, rows_shown)
-    whole = f"`floe dlq show {argument(letters.pipeline_file.file)} {argument(place_of(chosen[0]))}` shows one in full"
+    whole = (
+        f"`floe dlq show {argument(dead_letters.pipeline_file.file)} {argument(place_of(chosen[0]))}` shows one in full"
+    )
     click.echo(f"\n{min(limit, len(chosen)):,} of {counted(len(chosen), 'dead letter')}; {whole}")
 
 
@@ -136,23 +138,23 @@ def show_command(pipeline_file: PipelineFile, place: tuple[str, int, int], raw: 
         sys.stdout.buffer.write(row["value"] or b"")
     elif as_json:
         headers = [{"key": h["key"], "value": json_bytes(h["value"])} for h in row.pop("headers") or ()]
-        letter = {**row, "key": json_bytes(row["key"]), "value": json_bytes(row["value"]), "headers": headers}
-        click.echo(json.dumps({"command": "dlq show", "ok": True, "letter": letter}))
+        dead_letter = {**row, "key": json_bytes(row["key"]), "value": json_bytes(row["value"]), "headers": headers}
+        click.echo(json.dumps({"command": "dlq show", "ok": True, "letter": dead_letter}))
     else:
         for line in describe(row):
             click.echo(line)
 
 
 @dlq.command("stats")
-@letters
+@dead_letters
 @json_option
-def stats_command(letters: DeadLetterSelection, as_json: bool) -> None:
+def stats_command(dead_letters: DeadLetterSelection, as_json: bool) -> None:
     """Count dead letters by what is wrong with them: how many wait, how many were replayed, since when.
 
     Example: floe dlq stats pipelines/orders.yaml -t prod
     """
-    pipeline = letters.pipeline_file.load()
-    rows = _read(pipeline, letters.selection, BRIEF)
+    pipeline = dead_letters.pipeline_file.load()
+    rows = _read(pipeline, dead_letters.selection, BRIEF)
     groups = groups_of(rows)
     waiting = sum(group["waiting"] for group in groups)
     if as_json:
@@ -192,10 +194,10 @@ def stats_command(letters: DeadLetterSelection, as_json: bool) -> None:
 
 
 @dlq.command("replay")
-@letters
+@dead_letters
 @json_option
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
-def replay_command(letters: DeadLetterSelection, as_json: bool, quiet: bool) -> None:
+def replay_command(dead_letters: DeadLetterSelection, as_json: bool, quiet: bool) -> None:
     """Send dead letters through the pipeline file as it is now, exactly once.
 
     What can be written now is written and marked as replayed; what fails again stays as it is. The pipeline may keep
@@ -209,7 +211,7 @@ def replay_command(letters: DeadLetterSelection, as_json: bool, quiet: bool) -> 
     from framework.recovery.dead_letter_replay import replay
     from framework.runtime.job import open_catalog
 
-    pipeline = letters.pipeline_file.load()
+    pipeline = dead_letters.pipeline_file.load()
     started = time.monotonic()
 
     def say(text: str) -> None:
@@ -218,9 +220,9 @@ def replay_command(letters: DeadLetterSelection, as_json: bool, quiet: bool) -> 
 
     kafka = resolve(pipeline.target.kafka[pipeline.spec.source.kafka.connection])
     catalog = open_catalog(pipeline.target, used_catalogs(compile_plan(pipeline)))
-    report = replay(pipeline, kafka, catalog, letters.selection, say)
+    report = replay(pipeline, kafka, catalog, dead_letters.selection, say)
     if as_json:
         click.echo(json.dumps(replay_json(report)))
     else:
-        for line in replay_lines(report, letters.pipeline_file.file):
+        for line in replay_lines(report, dead_letters.pipeline_file.file):
             click.echo(line)

@@ -173,8 +173,8 @@ def replay_lines(report: ReplayReport, file: str) -> Iterator[str]:
         yield f"  {counted(rows, 'row')} for {table}"
     failing: Counter[str] = report.failing
     for failed, count in failing.most_common():
-        letter = report.examples[failed]
-        place = f"{letter.topic}-{letter.partition}@{letter.offset}"
-        yield f"  {count:,} still fail with {failed}, such as {place}: {shown(letter.message)}"
+        dead_letter = report.examples[failed]
+        place = f"{dead_letter.topic}-{dead_letter.partition}@{dead_letter.offset}"
+        yield f"  {count:,} still fail with {failed}, such as {place}: {shown(dead_letter.message)}"
     if failing:
         yield f"`floe dlq show {argument(file)} {argument(place)}` shows one in full"

@@ -97,8 +97,8 @@ def pipeline_file(command: F) -> Callable[..., object]:
     return called
 
 
-def letters(command: F) -> Callable[..., object]:
-    """FILE, the options of loading, --code, --stage, --topic and --since, which arrive as one `letters`."""
+def dead_letters(command: F) -> Callable[..., object]:
+    """FILE, the options of loading, --code, --stage, --topic and --since, which arrive as one `dead_letters`."""
 
     @pipeline_file
     @click.option("--code", metavar="CODE", help="Records that failed with one code, such as FLOE-D304.")

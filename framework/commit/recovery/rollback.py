@@ -237,8 +237,8 @@ def given_up_ranges(plan: RollbackPlan, announced: Announcements, paths: Collect
             place=plan.table,
             remedy="--skip gives them up; `floe replay --from --to` then reads source ranges that you name",
         )
-    letters = next((event for event in found if is_replay(event.pipeline)), None)
-    if letters is not None:
+    dead_letters = next((event for event in found if is_replay(event.pipeline)), None)
+    if dead_letters is not None:
         raise StateDisagreement(
             f"the snapshots given up of table {plan.table} hold rows that came from dead letters, and those count as replayed",
             code="FLOE-R357",

@@ -116,9 +116,9 @@ def overrides_are_meant(document: Document) -> Iterator[Diagnostic]:
         return
     names = [table for table in tables if table and "{" not in table]
     beginnings = [table.partition("{")[0] for table in tables if table and "{" in table]
-    letters = document.text("errors", "dead_letter_table")
+    dead_letters = document.text("errors", "dead_letter_table")
     histories = (document.text(*policy, "write", "history") for policy in table_policies(document))
-    written = [*names, *(name for name in (letters, *histories) if name)]
+    written = [*names, *(name for name in (dead_letters, *histories) if name)]
     known = set(written)
     for path, _ in document.items("tables", "overrides"):
         glob, node = document.text(*path, "match"), document.node(*path, "match")

@@ -16,6 +16,7 @@ from framework.errors import FloeError
 from framework.ops.readiness import checks
 from framework.ops.readiness.model import Check, Evidence, Scorecard, look
 from framework.ops.readiness.replay import replayed
+from framework.ops.readiness.review import Review
 from framework.plan.model import Plan
 from framework.record.process import Sql
 
@@ -36,7 +37,7 @@ def scorecard(pipeline: LoadedPipeline, plan: Plan, asked: CardOptions, say: Cal
         SetupError: the catalog does not answer at all.
     """
     at_ms = int(time.time() * 1000)
-    review = checks.Review.of(pipeline, plan)
+    review = Review.of(pipeline, plan)
     questions: tuple[tuple[str, str, Callable[[], Iterable[Evidence]]], ...] = (
         ("plan", "Is the file valid, and would a run be let go on?", partial(checks.plans, review)),
         ("schema", "Do the tables take what the file declares?", partial(checks.schemas, review)),

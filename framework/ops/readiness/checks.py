@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 from confluent_kafka.admin import ConfigResource, ResourceType
 
-from framework.adapters.iceberg.tables import IcebergTables
-from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.log import ControlReader
 from framework.adapters.kafka.control.topic import check_control_topic
 from framework.adapters.kafka.fetch import RangeFetcher
@@ -23,15 +20,13 @@ from framework.adapters.secrets import resolve
 from framework.commit.events.event_types import CommitToTable, DataWritten, Health, StateChanged, Subject
 from framework.commit.file_ages import DEFAULT_AGE_MS
 from framework.commit.offsets import PartitionFacts, PartitionKey
-from framework.config.spec import LoadedPipeline
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument
 from framework.errors import FloeError
 from framework.ops.doctor import catalog as doctor_catalog
 from framework.ops.doctor import kafka as doctor_kafka
 from framework.ops.doctor.model import CheckState, DoctorFinding, ask
-from framework.ops.preview.facts import preview
-from framework.ops.preview.model import Action, PipelinePreview
+from framework.ops.preview.model import Action
 from framework.ops.readiness.model import (
     Evidence,
     PartitionBacklog,
@@ -41,78 +36,17 @@ from framework.ops.readiness.model import (
     passed,
     warned,
 )
+from framework.ops.readiness.review import Review
 from framework.plan.catalogs import used_catalogs
 from framework.plan.diff.consent import change_text, missing_consent
-from framework.plan.model import Plan
 from framework.record.model import TaskRange, timestamp_us
-from framework.recovery.discard import ControlPlace
 from framework.recovery.rollback import decide_rollback
-from framework.runtime.job import open_catalog
 from framework.runtime.maintenance.orphans import clean
 from framework.runtime.maintenance.tables import maintain
-from framework.runtime.source import PipelineSource
-from framework.runtime.tables.registry import reachable_tables
 
 _LOOK_RECORDS = 200  # the first of these that is there says how old what waits is
 _TAIL = 5_000
 _SNAPSHOTS = 10
-
-
-@dataclass
-class Review:
-    """A pipeline under review. What several checks need is asked once."""
-
-    pipeline: LoadedPipeline
-    plan: Plan
-    kafka: dict[str, str]
-    catalog: IcebergTables
-
-    @classmethod
-    def of(cls, pipeline: LoadedPipeline, plan: Plan) -> Review:
-        """
-        Raises:
-            SetupError: the catalog does not answer.
-        """
-        kafka = resolve(pipeline.target.kafka[plan.read.connection])
-        return cls(pipeline, plan, kafka, open_catalog(pipeline.target, used_catalogs(plan)))
-
-    @cached_property
-    def admin(self) -> KafkaAdmin:
-        return KafkaAdmin(self.kafka)
-
-    @cached_property
-    def preview(self) -> PipelinePreview:
-        (found,) = preview([self.pipeline])
-        return found
-
-    @cached_property
-    def facts(self) -> Mapping[PartitionKey, PartitionFacts]:
-        return PipelineSource(self.plan, self.kafka).facts()
-
-    @cached_property
-    def tables(self) -> tuple[str, ...]:
-        """Those that the routes may reach and that are there."""
-        return tuple(name for name in reachable_tables(self.plan, self.catalog) if self.catalog.place(name) is not None)
-
-    @cached_property
-    def control_topic_id(self) -> str | None:
-        """None where there is no control topic yet."""
-        topic = self.plan.announce.control_topic
-        return self.admin.topics([topic])[topic].topic_id if self.admin.topics([topic]) else None
-
-    @property
-    def named(self) -> str:
-        """The file and the target, as they stand in commands."""
-        return f"{argument(self.pipeline.file)} -t {argument(self.pipeline.target.name)}"
-
-    @property
-    def in_control(self) -> str:
-        """The options of the verbs that take no file."""
-        return f"-t {argument(self.pipeline.target.name)} --control-topic {argument(self.plan.announce.control_topic)}"
-
-    @property
-    def control_place(self) -> ControlPlace:
-        return ControlPlace(self.pipeline.target.prefix, self.kafka, self.plan.announce.control_topic, self.catalog)
 
 
 # ---- what a run would do ---------------------------------------------------------------------------------------------

@@ -26,8 +26,8 @@ from framework.commit.offsets import PartitionKey
 from framework.config.names.table_names import catalog_of, identifier_of
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument
-from framework.ops.readiness.checks import Review
 from framework.ops.readiness.model import Evidence, failed, not_checked, passed, warned
+from framework.ops.readiness.review import Review
 from framework.ops.tap.model import Tap, tables_now
 from framework.record.model import RecordBlock, TaskRange
 from framework.record.process import Sql

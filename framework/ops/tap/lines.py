@@ -116,7 +116,7 @@ def document(seen: SampledRecord, stage: Stage, masks: Masks) -> dict[str, Plain
         shown_here = {"tables": [mask.text(table) for table in dict.fromkeys(change.table for change in seen.changes)]}
     elif stage is Stage.CONVERT:
         shown_here = {"changes": [_change(change, row, mask) for change, row in changes]}
-    letter = None if seen.letter is None else _letter(seen.letter, fields, mask)
+    dead_letter = None if seen.letter is None else _letter(seen.letter, fields, mask)
     return {
         "command": "tap",
         "stage": stage.value,
@@ -127,7 +127,7 @@ def document(seen: SampledRecord, stage: Stage, masks: Masks) -> dict[str, Plain
         "fate": seen.fate.value,
         "code": seen.letter.code if seen.letter else seen.code,
         **shown_here,
-        "letter": letter,
+        "letter": dead_letter,
         "masked": sorted(mask.found.paths),
     }
 
@@ -160,18 +160,18 @@ def _change(change: Change, row: dict[str, Plain], mask: _Mask) -> dict[str, Pla
     return {"table": mask.text(change.table), "action": change.action, "row": row}
 
 
-def _letter(letter: DeadLetter, fields: dict[str, Plain] | None, mask: _Mask) -> dict[str, Plain]:
-    path = letter.field_path
+def _letter(dead_letter: DeadLetter, fields: dict[str, Plain] | None, mask: _Mask) -> dict[str, Plain]:
+    path = dead_letter.field_path
     is_hidden = path is not None and mask.masks.hides_part(path)
-    title = CODES[letter.code].title if letter.code in CODES else ""
+    title = CODES[dead_letter.code].title if dead_letter.code in CODES else ""
     return {
-        "stage": letter.stage,
-        "code": letter.code,
-        "message": f"{title} (the field is masked)" if is_hidden else _cut(mask.text(letter.message)),
+        "stage": dead_letter.stage,
+        "code": dead_letter.code,
+        "message": f"{title} (the field is masked)" if is_hidden else _cut(mask.text(dead_letter.message)),
         "field_path": None if path is None else mask.text(path),
-        "expected": None if letter.expected is None else mask.text(letter.expected),
-        "actual": None if letter.actual is None else MASKED if is_hidden else _cut(mask.text(letter.actual)),
-        "value": _value_of(letter.value, fields, mask),
+        "expected": None if dead_letter.expected is None else mask.text(dead_letter.expected),
+        "actual": None if dead_letter.actual is None else MASKED if is_hidden else _cut(mask.text(dead_letter.actual)),
+        "value": _value_of(dead_letter.value, fields, mask),
     }
 
 
@@ -220,15 +220,15 @@ def text_lines(found: dict[str, Plain]) -> Iterator[str]:
         yield f"  tables  {shown(', '.join(found['tables']))}"
     for change in found.get("changes", ()):
         yield f"  {change['action']:<7} {shown(change['table'])}  {shown(_cut(_json(change['row'])))}"
-    letter = found["letter"]
-    if letter is None:
+    dead_letter = found["letter"]
+    if dead_letter is None:
         return
-    yield f"  {letter['stage']}: {shown(letter['message'])}"
+    yield f"  {dead_letter['stage']}: {shown(dead_letter['message'])}"
     for name in ("field_path", "expected", "actual"):
-        if letter[name] is not None:
-            yield f"  {name.removesuffix('_path'):<8}  {shown(letter[name])}"
-    if letter["value"] is not None:
-        yield f"  value     {_of_bytes(letter['value'])}"
+        if dead_letter[name] is not None:
+            yield f"  {name.removesuffix('_path'):<8}  {shown(dead_letter[name])}"
+    if dead_letter["value"] is not None:
+        yield f"  value     {_of_bytes(dead_letter['value'])}"
 
 
 def _of_bytes(data: dict[str, Plain]) -> str:

@@ -129,13 +129,13 @@ def _catalogs(before: Value, after: Value, has_run: bool) -> Iterator[BreakingCh
     """Where the tables live that both plans write; dead letters, too."""
     old, new = before["write"], after["write"]
     names = {table for table, _ in _rules(before)} & {table for table, _ in _rules(after)}
-    letters = [identifier_of(plan["dead_letter_table"] or "") for plan in (old, new)]
-    names |= {letters[0]} if letters[0] and letters[0] == letters[1] else set()
+    dead_letters = [identifier_of(plan["dead_letter_table"] or "") for plan in (old, new)]
+    names |= {dead_letters[0]} if dead_letters[0] and dead_letters[0] == dead_letters[1] else set()
     for table in sorted(names):
         was, now = (_places(plan["tables"], table) for plan in (old, new))
         if was != now:
             why = "new rows go to a table there; the old table stays as it is and gets no more rows"
-            if table in letters:
+            if table in dead_letters:
                 why += "; `floe dlq` reads the new one, so first replay what waits in the old one"
             yield BreakingChange("FLOE-P109", f"table {table}", f"in catalog {was}", f"in catalog {now}", why)
 

@@ -26,6 +26,7 @@ from framework.record.formats.wire import NO_SCHEMAS, SchemaRef, Schemas, schema
 from framework.record.landing.json_block import process_json
 from framework.record.model import BlockResult, RecordBlock, TableTarget
 from framework.record.state.block_state import BlockState
+from framework.record.state.block_tables import BlockTables
 from framework.record.value_buffer import with_value, without_value
 
 # What is done once for each block and table is much where a block's rows are sorted by table, and those are hundreds.
@@ -58,12 +59,27 @@ def process_block(
     encode: bool = False,
     scatter: bool = False,
 ) -> BlockResult:
+    """As `process_block_into`, for whoever has a few blocks.
+
+    Args:
+        plan: its decode, route and write steps are used.
+        tables: every table known so far, by name.
+    """
+    return process_block_into(block, BlockTables(plan, tables), schemas, encode, scatter)
+
+
+def process_block_into(
+    block: RecordBlock,
+    tables: BlockTables,
+    schemas: Schemas = NO_SCHEMAS,
+    encode: bool = False,
+    scatter: bool = False,
+) -> BlockResult:
     """Decode, route and convert one block.
 
     Args:
         block: consecutive records of one slice.
-        plan: its decode, route and write steps are used.
-        tables: every table known so far, by name; a table that records go to and that is missing here is in `needs`.
+        tables: the plan, and every table known so far; one that records go to and that is missing here is in `needs`.
         schemas: what the registry says of each of `needed_schemas`.
         encode: whether columns of text may be dictionaries (framework.record.rows.dictionary_text), which are quicker
         to sort and write.
@@ -77,40 +93,43 @@ def process_block(
         (framework.record.blocks.landed_needs).
     """
 
+    plan, given = tables.plan, tables.given
+
     def refuse(one: RecordBlock, failure: RecordFailure) -> BlockResult:
-        state = BlockState(one, plan, tables)
+        state = BlockState(one, tables)
         state.fail(0, failure)
         return state.result()
 
     def plainly(some: RecordBlock, changed: Mapping[str, TableTarget]) -> BlockResult:
         # A record may raise only once its table is as it asks.
+        known = tables if changed is given else BlockTables(plan, changed)
+
         def again(part: RecordBlock) -> BlockResult:
-            return _block(part, plan, changed, schemas, encode=False, scatter=False)
+            return _block(part, known, schemas, encode=False, scatter=False)
 
         return contained(some, again, again, refuse)
 
     def whole(some: RecordBlock, encode: bool, scatter: bool) -> BlockResult:
-        left, wide = set_aside_wide(some, plainly, refuse, plan, tables)
-        result = _block(left, plan, tables, schemas, encode, scatter)
+        left, wide = set_aside_wide(some, plainly, refuse, tables)
+        result = _block(left, tables, schemas, encode, scatter)
         if result.needs:
-            result, left, refused = within_bounds(left, result, plainly, refuse, plan, tables)
-            result = shaped_by_landing(left, result, plainly, plan, tables) if result.needs else result
+            result, left, refused = within_bounds(left, result, plainly, refuse, tables)
+            result = shaped_by_landing(left, result, plainly, plan, given) if result.needs else result
             wide += refused
         if not wide:
             return result
         found = joined([result, *wide])
-        found.dead_letters.sort(key=lambda letter: letter.offset)
+        found.dead_letters.sort(key=lambda dead_letter: dead_letter.offset)
         return found
 
     return contained(block, lambda some: whole(some, encode, scatter), lambda some: whole(some, False, False), refuse)
 
 
-def _block(
-    block: RecordBlock, plan: Plan, tables: Mapping[str, TableTarget], schemas: Schemas, encode: bool, scatter: bool
-) -> BlockResult:
+def _block(block: RecordBlock, tables: BlockTables, schemas: Schemas, encode: bool, scatter: bool) -> BlockResult:
+    plan = tables.plan
     if plan.decode.format.type is FormatType.JSON:
-        return _json_block(block, plan, tables, schemas, encode, scatter)
-    state = BlockState(block, plan, tables)
+        return _json_block(block, tables, schemas, encode, scatter)
+    state = BlockState(block, tables)
     positions = state.refuse_unreadable_metadata(_taken(state))
     tombstones = positions[state.tombstones[positions]] if state.tables.takes_tombstones else None
     if tombstones is not None:
@@ -132,11 +151,9 @@ def _taken(state: BlockState) -> Ints:
     return with_value(state.block.values)
 
 
-def _json_block(
-    block: RecordBlock, plan: Plan, tables: Mapping[str, TableTarget], schemas: Schemas, encode: bool, scatter: bool
-) -> BlockResult:
-    state = BlockState(block, plan, tables, encode, scatter)
-    read = read_json(block, plan.decode, schemas, state.tables.takes_tombstones)
+def _json_block(block: RecordBlock, tables: BlockTables, schemas: Schemas, encode: bool, scatter: bool) -> BlockResult:
+    state = BlockState(block, tables, encode, scatter)
+    read = read_json(block, tables.plan.decode, schemas, tables.takes_tombstones)
     state.values = read.values
     positions = _taken(state)
     for position, failure in read.failures.items():

@@ -15,15 +15,15 @@ from itertools import islice
 import numpy as np
 
 from framework.config.spec import NameCase
-from framework.plan.model import Plan
 from framework.record.blocks.bisect_failures import joined, part_of, records_at
 from framework.record.blocks.landed_needs import changed_as
 from framework.record.failure import RecordFailure
 from framework.record.model import BlockResult, RecordBlock, TableNeed, TableTarget
+from framework.record.state.block_tables import BlockTables
 from framework.record.value_buffer import JoinedValues
 from framework.table.columns.limit import columns_in, new_columns, too_wide
 from framework.table.evolve import merge_needs, unmakeable
-from framework.table.policy.admitted import most_columns, most_columns_of_any
+from framework.table.policy.admitted import most_columns
 from framework.table.readable import UNREADABLE
 from framework.table.schema.arrow import parse_schema
 from framework.table.trouble import frozen
@@ -40,7 +40,7 @@ Refuse = Callable[[RecordBlock, RecordFailure], BlockResult]
 
 
 def within_bounds(
-    block: RecordBlock, result: BlockResult, process: Process, refuse: Refuse, plan: Plan, tables: Tables
+    block: RecordBlock, result: BlockResult, process: Process, refuse: Refuse, tables: BlockTables
 ) -> tuple[BlockResult, RecordBlock, list[BlockResult]]:
     """The result without records that ask for too much, the block without them, and what became of them.
 
@@ -49,28 +49,28 @@ def within_bounds(
         process: rows that can be put together: no dictionaries, none unsorted.
         refuse: the result of a block of one record with this failure.
     """
-    bounds = _TableLimits(plan, tables)
+    bounds = _TableLimits(tables)
     if not bounds.beyond(result.needs):
         return result, block, []
-    search = _LimitSearch(process, refuse, bounds, tables)
+    search = _LimitSearch(process, refuse, bounds, tables.given)
     search.of(block, result)
     left = [at for at, offset in enumerate(block.offsets) if offset not in search.gone]
     return joined(search.kept), records_at(block, left), search.refused
 
 
 def set_aside_wide(
-    block: RecordBlock, process: Process, refuse: Refuse, plan: Plan, tables: Tables
+    block: RecordBlock, process: Process, refuse: Refuse, tables: BlockTables
 ) -> tuple[RecordBlock, list[BlockResult]]:
     """The block without wide records that ask for too much by themselves, or are no rows for another reason, as far as
     they can be recognized by a look at their bytes, and what became of these: whatever is done with a block takes long while
     one is in it."""
     gone: set[int] = set()
     refused = []
-    for at in _suspects(block, plan):
+    for at in _suspects(block, tables.most_columns):
         one = part_of(block, at, at + 1)
-        result = process(one, tables)
+        result = process(one, tables.given)
         if result.needs:
-            why = next(iter(_TableLimits(plan, tables).beyond(result.needs).values()), None)
+            why = next(iter(_TableLimits(tables).beyond(result.needs).values()), None)
             result = refuse(one, why) if why is not None else result
         if not result.needs and not result.rows and not result.keyed:
             gone.add(at)
@@ -80,10 +80,9 @@ def set_aside_wide(
     return records_at(block, [at for at in range(len(block)) if at not in gone]), refused
 
 
-def _suspects(block: RecordBlock, plan: Plan) -> list[int]:
+def _suspects(block: RecordBlock, most: int) -> list[int]:
     """Places of JSON records that may have more fields than any table may have columns; some of them, where there are
     many."""
-    most = most_columns_of_any(plan.write.tables)
     least_bytes = most * _FIELD_BYTES
     values = block.values
     if isinstance(values, JoinedValues):
@@ -96,9 +95,9 @@ def _suspects(block: RecordBlock, plan: Plan) -> list[int]:
 
 
 class _TableLimits:
-    def __init__(self, plan: Plan, tables: Tables) -> None:
-        self._plan = plan
-        self._tables = tables
+    def __init__(self, tables: BlockTables) -> None:
+        self._plan = tables.plan
+        self._tables = tables.given
 
     def beyond(self, needs: Mapping[str, TableNeed]) -> dict[str, RecordFailure]:
         """Tables that may not become as they are asked to, and why."""

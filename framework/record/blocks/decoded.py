@@ -20,6 +20,7 @@ from framework.record.formats.typed_rows import TypedRows
 from framework.record.formats.wire import Schemas
 from framework.record.model import RecordBlock, TableTarget
 from framework.record.state.block_state import BlockState
+from framework.record.state.block_tables import BlockTables
 from framework.record.strict_json import parse_record
 from framework.record.value_buffer import with_value
 
@@ -28,7 +29,7 @@ def decoded_fields(
     block: RecordBlock, plan: Plan, tables: Mapping[str, TableTarget], schemas: Schemas
 ) -> dict[int, dict[str, Any]]:
     """The fields by place; numbers of JSON as they were written, other values as Arrow has them."""
-    state = BlockState(block, plan, tables)
+    state = BlockState(block, BlockTables(plan, tables))
     if plan.decode.format.type is not FormatType.JSON:
         decoded = decode_rows(block, with_value(block.values), plan.decode, schemas)
         return _of_parts(decoded.parts, decoded.failures)

@@ -62,9 +62,9 @@ def shaped_by_landing(
     if not refused:
         return result
     whole = joined([result, *refused])
-    whole.dead_letters.sort(key=lambda letter: letter.offset)
+    whole.dead_letters.sort(key=lambda dead_letter: dead_letter.offset)
     failures = [part.failure for part in (result, *refused) if part.failure is not None]
-    whole.failure = min(failures, key=lambda letter: letter.offset, default=None)
+    whole.failure = min(failures, key=lambda dead_letter: dead_letter.offset, default=None)
     return whole
 
 
@@ -155,12 +155,12 @@ def changed_as(need: TableNeed, plan: Plan, target: TableTarget | None) -> Table
 
 
 def _as_refused(trial: BlockResult, offsets: set[int]) -> BlockResult:
-    letters = [letter for letter in trial.dead_letters if letter.offset in offsets]
+    dead_letters = [dead_letter for dead_letter in trial.dead_letters if dead_letter.offset in offsets]
     failure = trial.failure if trial.failure and trial.failure.offset in offsets else None
-    dropped = len(offsets) - len(letters)  # `drop` is the policy's word for them
+    dropped = len(offsets) - len(dead_letters)  # `drop` is the policy's word for them
     # Refused for one table's sake, they are all refused alike; others of the block may have other codes.
     [code] = trial.dropped_for if len(trial.dropped_for) == 1 else [""]
     dropped_for = Counter({code: dropped}) if code and dropped else Counter[str]()
     return BlockResult(
-        dead_letters=letters, failure=failure, dropped=dropped, dropped_for=dropped_for, refused=set(offsets)
+        dead_letters=dead_letters, failure=failure, dropped=dropped, dropped_for=dropped_for, refused=set(offsets)
     )

@@ -15,6 +15,7 @@ from framework.record.blocks.bisect_failures import records_at
 from framework.record.failure import RecordFailure
 from framework.record.model import BlockResult, RecordBlock, TableTarget, UnreadRecord
 from framework.record.state.block_state import BlockState
+from framework.record.state.block_tables import BlockTables
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def set_aside(
     if not places:
         return block, BlockResult()
     out = records_at(block, places)
-    state = BlockState(out, plan, tables)
+    state = BlockState(out, BlockTables(plan, tables))
     for at, offset in enumerate(out.offsets):
         state.fail(at, failures[offset])
     left = records_at(block, [at for at, offset in enumerate(block.offsets) if offset not in failures])

@@ -7,6 +7,7 @@ whole value an error. Fields a record has and the struct has not are not this mo
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -50,15 +51,27 @@ class StructConverter(Converter):
         folded = fold(name, self.insensitive)
         return self._columns.get(folded, folded) if self.other_names else folded
 
+    def by_name(self, columns: Iterable[tuple[str, pa.Array]]) -> dict[str, list[pa.Array]]:
+        """Parsed columns by the folded name of their field."""
+        found: dict[str, list[pa.Array]] = {}
+        for name, column in columns:
+            found.setdefault(self.fold(name), []).append(column)
+        return found
+
+    @cached_property
+    def folded(self) -> tuple[str, ...]:
+        """The folded names of the children."""
+        return tuple(self.fold(child.name) for child in self.children)
+
     @cached_property
     def _columns(self) -> dict[str, str]:
         return dict(self.other_names)
 
     def array(self, values: pa.Array) -> pa.Array:
-        columns = dict(zip((f.name for f in values.type), values.flatten(), strict=True))
+        columns = self.by_name(zip((f.name for f in values.type), values.flatten(), strict=True))
         out = []
-        for child in self.children:
-            source = select_column(columns, child, self, len(values))
+        for child, name in zip(self.children, self.folded, strict=True):
+            source = select_column(columns.get(name, ()), child, len(values))
             converted = child.converter.array(source) if source is not None else None
             if converted is None:
                 converted = pa.nulls(len(values), child.converter.target)
@@ -192,13 +205,16 @@ def _item(converter: Converter, item: JsonValue, required: bool, path: str) -> o
     return None
 
 
-def select_column(
-    columns: dict[str, pa.Array], child: ChildField, struct: StructConverter, rows: int
-) -> pa.Array | None:
+def select_column(columns: Sequence[pa.Array], child: ChildField, rows: int) -> pa.Array | None:
     """The parsed values of a field, None if there are none; raises pa.ArrowInvalid when two spellings of its name both
-    have a value in one row. Encoded are only values that their converter leaves as they are."""
-    wanted = struct.fold(child.name)
-    found = [c for n, c in columns.items() if struct.fold(n) == wanted and c.null_count < rows]
+    have a value in one row. Encoded are only values that their converter leaves as they are.
+
+    Args:
+        columns: those of its name, in any spelling.
+    """
+    found = [column for column in columns if column.null_count < rows]
+    if len(found) == 1 and found[0].type == child.converter.parse_type:
+        return found[0]
     if len(found) > 1 or not _takes_encoded(child.converter):
         found = [plain(column) for column in found]
     if any(not accepts(child.converter, plain_type(column.type)) for column in found):

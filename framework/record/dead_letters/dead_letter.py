@@ -85,22 +85,22 @@ def plan_dead_letter_table(table: str) -> CreateTable:
     )
 
 
-def dead_letters_to_arrow(letters: Sequence[DeadLetter], pipeline: str, run: str, target: TableTarget) -> pa.Table:
+def dead_letters_to_arrow(dead_letters: Sequence[DeadLetter], pipeline: str, run: str, target: TableTarget) -> pa.Table:
     """The letters as rows of the dead-letter table `target`. Columns of ours that the table lacks are left out, its
     other columns are null."""
-    rows = [_row(letter, pipeline, run) for letter in letters]
+    rows = [_row(dead_letter, pipeline, run) for dead_letter in dead_letters]
     schema = arrow_schema(parse_schema(target.schema_json))
     return pa.Table.from_arrays(
         [from_python([row.get(field.name) for row in rows], field.type) for field in schema], schema=schema
     )
 
 
-def dead_letter_messages(letters: pa.Table | pa.RecordBatch) -> Iterator[DeadLetterMessage]:
+def dead_letter_messages(dead_letters: pa.Table | pa.RecordBatch) -> Iterator[DeadLetterMessage]:
     """Rows of a dead-letter table as Kafka records. A value that would make the record too large stays in the table."""
-    at = letters.schema.get_field_index("timestamp")
+    at = dead_letters.schema.get_field_index("timestamp")
     if at >= 0:  # whole numbers: Python has no dates beyond the year 9999
-        letters = letters.set_column(at, "timestamp", letters.column(at).cast(pa.int64()))
-    for row in letters.to_pylist():
+        dead_letters = dead_letters.set_column(at, "timestamp", dead_letters.column(at).cast(pa.int64()))
+    for row in dead_letters.to_pylist():
         if row.get("timestamp") is not None:
             row["timestamp"] //= 1000
         reported = [
@@ -117,21 +117,21 @@ def dead_letter_messages(letters: pa.Table | pa.RecordBatch) -> Iterator[DeadLet
         yield DeadLetterMessage(key, value, (*headers, *reported), row.get("timestamp"))
 
 
-def _row(letter: DeadLetter, pipeline: str, run: str) -> dict[str, object]:
+def _row(dead_letter: DeadLetter, pipeline: str, run: str) -> dict[str, object]:
     return {
-        "topic": letter.topic,
-        "partition": letter.partition,
-        "offset": letter.offset,
-        "timestamp": timestamp_us(letter.timestamp_ms),
-        "key": letter.key,
-        "value": letter.value,
-        "headers": [{"key": key, "value": value} for key, value in letter.headers],
-        "stage": letter.stage,
-        "code": letter.code,
-        "message": letter.message,
-        "field_path": letter.field_path,
-        "expected": letter.expected,
-        "actual": letter.actual,
+        "topic": dead_letter.topic,
+        "partition": dead_letter.partition,
+        "offset": dead_letter.offset,
+        "timestamp": timestamp_us(dead_letter.timestamp_ms),
+        "key": dead_letter.key,
+        "value": dead_letter.value,
+        "headers": [{"key": key, "value": value} for key, value in dead_letter.headers],
+        "stage": dead_letter.stage,
+        "code": dead_letter.code,
+        "message": dead_letter.message,
+        "field_path": dead_letter.field_path,
+        "expected": dead_letter.expected,
+        "actual": dead_letter.actual,
         "pipeline": pipeline,
         "run": run,
     }

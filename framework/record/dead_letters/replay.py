@@ -67,34 +67,34 @@ def replay_plan(plan: Plan) -> Plan:
     )
 
 
-def unique_places(letters: pa.Table) -> pa.Table:
+def unique_places(dead_letters: pa.Table) -> pa.Table:
     """The letters by topic, partition and offset, each place once."""
-    numbered = letters.append_column("_row", pa.array(range(len(letters)), pa.int64()))
+    numbered = dead_letters.append_column("_row", pa.array(range(len(dead_letters)), pa.int64()))
     firsts = numbered.group_by(list(PLACE)).aggregate([("_row", "min")])
     order = firsts.sort_by([(name, "ascending") for name in PLACE]).column("_row_min")
-    return letters.take(order)
+    return dead_letters.take(order)
 
 
-def is_marked(letters: pa.Table, marks: pa.Table) -> pa.ChunkedArray:
+def is_marked(dead_letters: pa.Table, marks: pa.Table) -> pa.ChunkedArray:
     """For each letter whether there is a mark for its place."""
-    keys = letters.select(list(PLACE)).append_column("_row", pa.array(range(len(letters)), pa.int64()))
+    keys = dead_letters.select(list(PLACE)).append_column("_row", pa.array(range(len(dead_letters)), pa.int64()))
     marked = keys.join(marks.select(list(PLACE)), list(PLACE), join_type="left semi").column("_row")
     return pc.is_in(keys.column("_row"), value_set=marked)
 
 
-def open_dead_letters(letters: pa.Table, marks: pa.Table) -> pa.Table:
+def open_dead_letters(dead_letters: pa.Table, marks: pa.Table) -> pa.Table:
     """The letters that no mark names, each place once, in order."""
-    return unique_places(letters.filter(pc.invert(is_marked(letters, marks))))
+    return unique_places(dead_letters.filter(pc.invert(is_marked(dead_letters, marks))))
 
 
-def dead_letter_blocks(letters: pa.Table) -> Iterator[RecordBlock]:
+def dead_letter_blocks(dead_letters: pa.Table) -> Iterator[RecordBlock]:
     """The records as they came: letters in the order of their places, one block for each partition."""
-    columns = {name: letters.column(name).to_pylist() for name in (*PLACE, "key", "value", "headers")}
-    stamps = letters.column("timestamp").cast(pa.int64()).to_pylist()
+    columns = {name: dead_letters.column(name).to_pylist() for name in (*PLACE, "key", "value", "headers")}
+    stamps = dead_letters.column("timestamp").cast(pa.int64()).to_pylist()
     start = 0
-    for end in range(1, len(letters) + 1):
+    for end in range(1, len(dead_letters) + 1):
         place = columns["topic"][start], columns["partition"][start]
-        if end < len(letters) and (columns["topic"][end], columns["partition"][end]) == place:
+        if end < len(dead_letters) and (columns["topic"][end], columns["partition"][end]) == place:
             continue
         yield RecordBlock(
             topic=place[0],

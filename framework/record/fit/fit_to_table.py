@@ -55,7 +55,7 @@ def fit(
 ) -> Fitted:
     """Fit one record; `own` is the record without fields that are named like floe's metadata columns."""
     asked = NOTHING
-    if not all(shape.has_column(name) and _is_flat(item) for name, item in own.items()):
+    if shape.without_column(own) or not all(map(_is_flat, own.values())):
         asked = shape.lacking(observe_record(own), rules.policy)
     answer = rules.missing_column()
     if asked.refused and answer.act is not Act.LEAVE_OUT:

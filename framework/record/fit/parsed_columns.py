@@ -26,7 +26,8 @@ def convert_columns(
     nothing). Text that came encoded stays so."""
     bad: Mask | None = None
     arrays = []
-    for child in shape.root.children:
+    by_name = shape.root.by_name(columns.items())
+    for child, name in zip(shape.root.children, shape.root.folded, strict=True):
         converter = child.converter
         if isinstance(converter, UnsupportedConverter):
             continue
@@ -34,7 +35,7 @@ def convert_columns(
             arrays.append(metadata[shape.metadata[child.name]])
             continue
         try:
-            source = select_column(columns, child, shape.root, rows)
+            source = select_column(by_name.get(name, ()), child, rows)
         except pa.ArrowInvalid:
             return pa.Table.from_batches([], shape.schema), np.ones(rows, dtype=bool)
         if source is None:

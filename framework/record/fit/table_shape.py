@@ -7,7 +7,7 @@ field (format, zone, unit); the table's own schema says what it becomes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TypeVar
@@ -123,6 +123,10 @@ class TableShape:
         """What of the fields the table has no column for and may gain one."""
         missing = missing_fields(fields, self.root)
         return named(missing, self.columns, policy, self.partition_fields) if missing else NOTHING
+
+    def without_column(self, names: Iterable[str]) -> list[str]:
+        """Of record's fields of these names those that have no column."""
+        return [name for name in names if name not in self.parse_fields and not self.has_column(name)]
 
     def has_column(self, name: str) -> bool:
         """Whether a record's field of this name has a column, under the case policy."""

@@ -34,7 +34,7 @@ from framework.record.formats.present_values import rows_with_value
 from framework.record.landing.single_record import json_value
 from framework.record.model import ColumnDetail, ObservedType
 from framework.record.routing.refusal import no_column, no_such_name, no_table, no_value, refused
-from framework.record.routing.route import asked_for, lower_values, route_columns, route_record
+from framework.record.routing.route import asked_for, route_columns, route_record
 from framework.record.routing.upsert import record_with_deletes, widened
 from framework.record.state.block_state import BlockState
 from framework.table.policy.answers import NOTHING_TO_LEAVE_OUT, Act, PolicyAnswer
@@ -83,16 +83,14 @@ def route_and_convert(state: BlockState, typed: TypedRows) -> None:
         same = [n for n in routing.column_names if fold(n, tables.insensitive) == fold(name, tables.insensitive)]
         routing = routing.drop_columns(same).append_column(name, column)
     tombstones = state.tombstones[places] if tables.takes_tombstones else None
-    routed = route_columns(
-        routing, state.block.topic, plan.route, lower_values(plan), tables.insensitive, tables.keyed, tombstones
-    )
+    routed = route_columns(routing, state.block.topic, plan.route, tables.insensitive, tables.keyed, tombstones)
     state.unrouted(places[routed.unrouted].tolist())
     state.drop(routed.elsewhere)
     for row in routed.refused.tolist():
         record = {name: json_value(plain_value(routing.column(name)[row])) for name in routing.column_names}
         try:
             route = widened(plan.route, tables.keyed)
-            found = route_record(record, state.block.topic, route, lower_values(plan), tables.insensitive, tables.keyed)
+            found = route_record(record, state.block.topic, route, tables.insensitive, tables.keyed)
             is_tombstone = tombstones is not None and bool(tombstones[row])
             record_with_deletes(asked_for(found, route), record, tables.keyed, is_tombstone, tables.insensitive)
         except RecordFailure as failure:

@@ -21,32 +21,19 @@ import pyarrow.json
 from framework.record.arrays import Ints, Mask, cast_decimals
 from framework.record.json.arrow_screen import far_rows, may_lose, unfit_rows, unsure_rows
 from framework.record.json.arrow_suspects import suspect_patterns, suspects
-from framework.record.json.compiled import parse_plain
-from framework.record.json.framing import JoinedRecords, only, record_starts, runs, without
+from framework.record.json.compiled import most_odd, parse_plain
+from framework.record.json.framing import JoinedRecords, ParsedRows, only, record_starts, runs, without
 from framework.record.json.mixed_kinds import Leniency, rewrite
 
 _BLOCK_BYTES = 2 * 1024 * 1024
 _WINDOW_RECORDS = 8192
 _FEW = 8
-# One record in so many may be unlike the others without all of them being parsed by Arrow.
-_RARELY = 50
 _SPARE_SCALE = 20
 _MOST_DIGITS = 76
 _ROW = re.compile(r"in row (\d+)$")
 _MIXED = re.compile(r"Column\(/([^/]+)\) changed from (?:number|string|boolean) to (?:number|string|boolean) in row")
 _MANY = 16
 _MOST_SCANS = 8
-
-
-@dataclass(frozen=True)
-class ParsedRows:
-    """Rows of `table` are the records at `positions` of the block, in order."""
-
-    positions: Ints
-    table: pa.Table
-
-    def __len__(self) -> int:
-        return len(self.positions)
 
 
 @dataclass(frozen=True)
@@ -58,26 +45,31 @@ class _Stopped:
     said: str = ""
 
 
-def most_odd(records: int) -> int:
-    """Of how many records another way of parsing may be tried before all go that way."""
-    return max(_FEW, records // _RARELY)
-
-
 def parse_framed(
-    framed: JoinedRecords, schema: pa.Schema, infer: bool, leniency: Leniency | None = None, encode: bool = False
+    framed: JoinedRecords, schema: pa.Schema, infer: bool, leniency: Leniency | None = None
 ) -> tuple[list[ParsedRows], list[int]]:
     """Parse all records: parts whose tables differ only where inferred fields do, and positions to be judged alone.
 
-    `leniency` says which fields may be brought to one kind when many records have another (none without it). With
-    `encode` text may be dictionaries (framework.record.rows.dictionary_text), in some parts and not in others.
+    `leniency` says which fields may be brought to one kind when many records have another (none without it).
     """
     if len(framed.positions) == 0:
         return [], []
     records = len(framed.positions)
-    plain = parse_plain(framed.data, records, schema, most_odd(records), encode)
+    plain = parse_plain(framed.data, records, schema, most_odd(records))
     if plain is not None and not len(plain[1]):
         return [ParsedRows(framed.positions, plain[0])], []
-    table, odd = plain if plain is not None else (None, np.arange(records))
+    return parse_left(framed, plain, schema, infer, leniency)
+
+
+def parse_left(
+    framed: JoinedRecords,
+    plain: tuple[pa.Table, Ints] | None,
+    schema: pa.Schema,
+    infer: bool,
+    leniency: Leniency | None = None,
+) -> tuple[list[ParsedRows], list[int]]:
+    """As `parse_framed`, behind the compiled parser: `plain` are its table and the rows that it left, some at least."""
+    table, odd = plain if plain is not None else (None, np.arange(len(framed.positions)))
     few = framed if table is None else only(framed, record_starts(framed.data), odd)
     few, left = _screened(few, schema, leniency is None or leniency.reads_text)
     while True:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from framework.record.json import _json
 
 INTERFACE = 4
+_FEW_ODD = 8
+# One record in so many may be unlike the others without all of them being parsed by Arrow.
+_RARELY = 50
 
 
 def available() -> bool:
@@ -34,6 +37,11 @@ def available() -> bool:
 @cache
 def _module() -> ModuleType:
     return load_compiled("framework.record.json", "_json", INTERFACE)
+
+
+def most_odd(records: int) -> int:
+    """Of how many records another way of parsing may be tried before all go that way."""
+    return max(_FEW_ODD, records // _RARELY)
 
 
 def parse_plain(

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from framework.record.arrays import Ints
 from framework.record.value_buffer import JoinedValues, join
@@ -34,6 +35,17 @@ class JoinedRecords:
     positions: Ints
     alone: list[int]
     longest: int
+
+
+@dataclass(frozen=True)
+class ParsedRows:
+    """Rows of `table` are the records at `positions` of the block, in order."""
+
+    positions: Ints
+    table: pa.Table
+
+    def __len__(self) -> int:
+        return len(self.positions)
 
 
 def record_starts(data: bytes) -> Ints:

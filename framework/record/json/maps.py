@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
@@ -19,9 +20,9 @@ import numpy as np
 import pyarrow as pa
 
 from framework.record.arrays import Ints, Mask, one_array
-from framework.record.json.arrow import ParsedRows, most_odd, parse_framed
-from framework.record.json.compiled import parse_plain
-from framework.record.json.framing import JoinedRecords, frame, only, record_starts, without
+from framework.record.json.arrow import parse_framed, parse_left
+from framework.record.json.compiled import most_odd, parse_plain
+from framework.record.json.framing import JoinedRecords, ParsedRows, frame, only, record_starts, without
 from framework.record.json.mixed_kinds import Leniency
 from framework.record.value_buffer import JoinedValues
 
@@ -60,20 +61,28 @@ def is_map(kind: pa.DataType | None) -> bool:
 
 
 def parse_with_maps(
-    framed: JoinedRecords, schema: pa.Schema, leniency: Leniency, encode: bool = False
+    framed: JoinedRecords, schema: pa.Schema, leniency: Callable[[], Leniency], encode: bool = False
 ) -> tuple[list[ParsedRows], list[int]]:
-    """As `parse_framed`, for a schema whose top-level fields may be maps; other fields are inferred."""
+    """As `parse_framed`, for a schema whose top-level fields may be maps; other fields are inferred.
+
+    Args:
+        leniency: is asked where the compiled parser leaves records.
+        encode: text may be dictionaries (framework.record.rows.dictionary_text), in some parts and not in others.
+    """
+    records = len(framed.positions)
+    if not records:
+        return [], []
+    plain = parse_plain(framed.data, records, schema, most_odd(records), encode)
+    if plain is not None and not len(plain[1]):
+        return [ParsedRows(framed.positions, plain[0])], []
     maps = {field.name: field.type for field in schema if pa.types.is_map(field.type)}
     if not maps:
-        return parse_framed(framed, schema, True, leniency, encode)
-    plain = parse_plain(framed.data, len(framed.positions), schema, most_odd(len(framed.positions)), encode)
+        return parse_left(framed, plain, schema, True, leniency())
     if plain is None:
-        return _by_their_text(framed, schema, maps, leniency)
+        return _by_their_text(framed, schema, maps, leniency())
     table, odd = plain
     parts = [ParsedRows(np.delete(framed.positions, odd), table)] if len(table) else []
-    if not len(odd):
-        return parts, []
-    few, alone = _by_their_text(only(framed, record_starts(framed.data), odd), schema, maps, leniency)
+    few, alone = _by_their_text(only(framed, record_starts(framed.data), odd), schema, maps, leniency())
     return [*parts, *few], alone
 
 
@@ -232,7 +241,7 @@ def _entries(lines: bytes, kind: pa.DataType, reads_text: bool) -> tuple[pa.Arra
     if not count:
         return pa.nulls(0, kind.key_type), pa.nulls(0, kind.item_type), failed
     framed = frame(JoinedValues(lines, starts, None, 0), np.arange(count))
-    parts, _ = parse_with_maps(framed, schema, _leniency(kind.item_type, reads_text))
+    parts, _ = parse_with_maps(framed, schema, lambda: _leniency(kind.item_type, reads_text))
     # A struct with more fields than are known has to be looked at with its record.
     parts = [part for part in parts if part.table.schema.equals(schema)]
     order = np.full(count, -1)

@@ -10,28 +10,25 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framework.config.spec import TextAsNumber
 from framework.record.arrays import Ints, Mask, Numbers, one_array
 from framework.record.convert.nested import fold
 from framework.record.destination import Destination
 from framework.record.fit.infer_types import observe_records
-from framework.record.fit.parse_plan import ParseGroup, parse_groups, project
+from framework.record.fit.parse_plan import ParseGroup, project
 from framework.record.fit.parsed_columns import convert_columns
-from framework.record.fit.table_shape import TableShape
-from framework.record.json.arrow import ParsedRows
-from framework.record.json.framing import frame
+from framework.record.json.framing import ParsedRows, frame
 from framework.record.json.maps import parse_with_maps
 from framework.record.json.mixed_kinds import Leniency
 from framework.record.landing.single_record import judge
 from framework.record.model import AlikeRows
-from framework.record.routing.route import lower_values, route_columns
+from framework.record.routing.route import route_columns
 from framework.record.routing.upsert import RoutedRows
 from framework.record.rows.dictionary_text import is_encoded, plain_schema
 from framework.record.state.block_state import BlockState
@@ -44,11 +41,8 @@ _MOST_BESIDE = 64
 def process_json(state: BlockState, positions: Ints) -> None:
     """Parse, route and convert the JSON records at these positions; the state gathers what becomes of them."""
     tables = state.tables
-    # No rule leads to the dead-letter table; its columns have names that records use for other things.
-    shapes = {to: shape for to, shape in tables.shapes.items() if to.table != state.plan.write.dead_letter_table}
-    readable = {to: shape for to, shape in shapes.items() if _is_readable(state, shape)}
-    groups = parse_groups(readable)
-    if shapes and not readable:
+    groups = tables.parse_groups
+    if not groups:
         # Their records are judged alone anyway, and Arrow would make a column of each key of an inner map.
         state.judge_alone(positions.tolist())
     elif len(groups) == 1:
@@ -57,19 +51,9 @@ def process_json(state: BlockState, positions: Ints) -> None:
             _give_to_tables(state, part, schema, _route(state, part))
     else:
         _process_groups(state, positions, groups)
-    state.take_back_alone()
-    judge(state)
-
-
-def _is_readable(state: BlockState, shape: TableShape) -> bool:
-    """Whether a table's records can be read in columns: no map lies where columns cannot have one, or rules look into
-    one."""
-    tables = state.tables
-    if not shape.vectorised:
-        return False
-    if not shape.maps:
-        return True
-    return tables.routing_roots.isdisjoint(fold(name, tables.insensitive) for name in shape.maps)
+    if state.alone:
+        state.take_back_alone()
+        judge(state)
 
 
 def _process_groups(state: BlockState, positions: Ints, groups: list[ParseGroup]) -> None:
@@ -111,7 +95,7 @@ def _parse(state: BlockState, positions: Ints, schema: pa.Schema) -> tuple[list[
     beside = _beside(schema)
     while True:
         known = pa.schema([*schema, *(pa.field(name, kind) for name, kind in beside.items())])
-        parts, alone = parse_with_maps(framed, known, _leniency(state, known), state.encode)
+        parts, alone = parse_with_maps(framed, known, partial(_leniency, state, known), state.encode)
         found = _not_to_infer(state, parts, known)
         if not found or len(beside) > _MOST_BESIDE:
             state.judge_alone(alone)
@@ -125,14 +109,13 @@ def _leniency(state: BlockState, known: pa.Schema) -> Leniency:
     number only where numbers count no unit of time: the text may be a date."""
     tables = state.tables
     roots = {path.split(".")[0].lower() for path in tables.routing_paths}
-    strict = frozenset[str]().union(*(shape.no_text for shape in tables.shapes.values()))
     free = [field for field in known if field.name.lower() not in roots]
     return Leniency(
-        text=frozenset(f.name for f in free if pa.types.is_string(f.type) and f.name.lower() not in strict),
+        text=frozenset(f.name for f in free if pa.types.is_string(f.type) and f.name.lower() not in tables.no_text),
         number=frozenset(f.name for f in free if _is_number(f.type)),
-        counts=frozenset[str]().union(*(shape.counts for shape in tables.shapes.values())),
+        counts=tables.counts,
         never=frozenset(roots | {field.name.lower() for field in known}),
-        reads_text=all(tables.policy(to).values.text_as_number is TextAsNumber.READ for to in tables.shapes),
+        reads_text=tables.read_text,
     )
 
 
@@ -184,12 +167,11 @@ def _route(state: BlockState, part: ParsedRows) -> RoutedRows:
         same = [n for n in table.column_names if fold(n, tables.insensitive) == fold(name, tables.insensitive)]
         table = table.drop_columns(same).append_column(name, column)
     tombstones = state.tombstones[part.positions] if tables.takes_tombstones else None
-    routed = route_columns(
-        table, state.block.topic, plan.route, lower_values(plan), tables.insensitive, tables.keyed, tombstones
-    )
-    state.unrouted(part.positions[routed.unrouted].tolist())
-    state.judge_alone(part.positions[routed.refused].tolist())
-    state.drop(routed.elsewhere)
+    routed = route_columns(table, state.block.topic, plan.route, tables.insensitive, tables.keyed, tombstones)
+    if not routed.all_in_order:
+        state.unrouted(part.positions[routed.unrouted].tolist())
+        state.judge_alone(part.positions[routed.refused].tolist())
+        state.drop(routed.elsewhere)
     return routed
 
 
@@ -246,7 +228,7 @@ def _give_unsorted(state: BlockState, destinations: list[Destination], rows: _Ro
     itself: it has more to it than its columns, or is not there."""
     tables = state.tables
     to, positions, labels = destinations[0], rows.positions, rows.labels
-    if to not in tables.targets or not _is_readable(state, tables.shapes[to]):
+    if to not in tables.targets or not tables.is_readable(tables.shapes[to]):
         return False
     if _candidates(state, to, rows) or any(map(tables.lacking_metadata, destinations)):
         return False
@@ -291,7 +273,8 @@ def _alike(state: BlockState, destinations: list[Destination]) -> list[list[Dest
 
 def _known(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
     """A parsed column as one array, without what was inferred beyond its type (which is never copied either)."""
-    chunks = [chunk if is_encoded(chunk.type) else project(chunk, kind) for chunk in column.chunks]
+    whole = column.type == kind
+    chunks = [chunk if whole or is_encoded(chunk.type) else project(chunk, kind) for chunk in column.chunks]
     return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
 
 
@@ -338,7 +321,7 @@ def _convert_alike(state: BlockState, destinations: list[Destination], rows: _Ro
         return
     shape = state.tables.shapes[to]
     state.needs.add_metadata(to, int(positions[0]))
-    if not _is_readable(state, shape):
+    if not state.tables.is_readable(shape):
         state.judge_alone(positions.tolist())
         return
     alone = _unknown_fields(state, to, rows)
@@ -376,7 +359,10 @@ def _has_refused_names(state: BlockState, to: Destination, positions: Ints) -> b
 def _candidates(state: BlockState, to: Destination, rows: _Rows) -> dict[str, pa.Array]:
     """Fields for which a table may have no column, and where they have a value."""
     shape = state.tables.shapes[to]
-    beside = {n: c.is_valid() for n, c in rows.known.items() if not shape.has_column(n) and c.null_count < len(c)}
+    lacking = shape.without_column(rows.known)
+    beside = {
+        name: rows.known[name].is_valid() for name in lacking if rows.known[name].null_count < len(rows.positions)
+    }
     return {n: c for n, c in state.tables.own_fields(beside | rows.extra, to).items() if c.true_count}
 
 

@@ -15,7 +15,7 @@ from framework.record.fit.fit_to_table import Fitted, fit
 from framework.record.fit.infer_types import observe_record
 from framework.record.fit.parsed_columns import rows_to_table
 from framework.record.routing.refusal import no_table
-from framework.record.routing.route import asked_for, lower_values, route_record
+from framework.record.routing.route import asked_for, route_record
 from framework.record.routing.upsert import record_with_deletes, widened
 from framework.record.state.block_state import BlockState
 from framework.record.strict_json import JsonValue, NumberText, parse_record
@@ -27,6 +27,7 @@ Rows = dict[Destination, list[tuple[int, dict[str, object]]]]
 def judge(state: BlockState) -> None:
     """Decide every record that was left over."""
     tables = state.tables
+    route = widened(state.plan.route, tables.keyed)
     rows: Rows = {}
     for position in sorted(state.alone):
         value = state.values[position]
@@ -39,14 +40,13 @@ def judge(state: BlockState) -> None:
                 with_metadata,
                 state.block.topic,
                 state.plan.route,
-                lower_values(state.plan),
                 tables.insensitive,
                 tables.keyed,
             )
             if not found:
                 state.unrouted([position])
                 continue
-            found = asked_for(found, widened(state.plan.route, tables.keyed))
+            found = asked_for(found, route)
             is_tombstone = tables.takes_tombstones and bool(state.tombstones[position])
             found = record_with_deletes(found, with_metadata, tables.keyed, is_tombstone, tables.insensitive)
             found = asked_for(found, state.plan.route)
@@ -96,9 +96,9 @@ def _fit_to_tables(
 
 def _with_metadata(state: BlockState, position: int, record: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """A record's fields and the metadata columns that rules look at."""
-    metadata = state.routing_metadata(np.array([position], dtype=np.int64))
-    if not metadata:
+    if not state.tables.routing_metadata:
         return record
+    metadata = state.routing_metadata(np.array([position], dtype=np.int64))
     folded = {fold(name, state.tables.insensitive) for name in metadata}
     own = {name: value for name, value in record.items() if fold(name, state.tables.insensitive) not in folded}
     return own | {name: json_value(column[0].as_py()) for name, column in metadata.items()}

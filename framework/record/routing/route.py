@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from framework.config.names.patterns import captured, compiled, groups
 from framework.config.names.table_names import placed
-from framework.config.spec import NameCase, RouteMode, RouteRule
-from framework.plan.model import Plan, Route
+from framework.config.spec import RouteMode, RouteRule
+from framework.plan.model import Route
 from framework.record.arrays import Ints, Mask, Numbers
 from framework.record.destination import Destination, rows_of
 from framework.record.failure import RecordFailure, shown
@@ -58,10 +58,14 @@ def _is_of_topic(rule: RouteRule) -> bool:
     return rule.when is not None and rule.when.topic is not None and bool(groups(rule.when.topic))
 
 
-@lru_cache(maxsize=4096)
 def of_topic(route: Route, topic: str, lower: bool) -> Route:
     """The route with the parts of this topic in the names of its rules. A rule of which a part is not in the topic takes
     no record."""
+    return _of_topic(route, topic, lower) if any("{topic." in rule.table for rule in route.rules) else route
+
+
+@lru_cache(maxsize=4096)
+def _of_topic(route: Route, topic: str, lower: bool) -> Route:
     rules: list[RouteRule] = []
     for rule in route.rules:
         parts = _topic_parts(rule)
@@ -78,10 +82,6 @@ def of_topic(route: Route, topic: str, lower: bool) -> Route:
                 name = name.replace(f"{{{part}}}", values[part])
             rules.append(replace(rule, table=name))
     return replace(route, rules=tuple(rules))
-
-
-def lower_values(plan: Plan) -> bool:
-    return plan.write.tables.defaults.case is NameCase.INSENSITIVE
 
 
 # ---- one value --------------------------------------------------------------------------------------------------
@@ -150,13 +150,12 @@ def route_record(
     record: dict[str, JsonValue],
     topic: str,
     route: Route,
-    lower: bool,
     insensitive: bool,
     keyed: UpsertTables | None = None,
 ) -> list[Destination]:
     """The tables of one record, none when no rule matches. Raises RecordFailure, also for a field of `keyed` that
     cannot be determined."""
-    route = of_topic(route, topic, lower)
+    route = of_topic(route, topic, insensitive)
     paths = routing_fields(route) if keyed is None else routing_fields(route) | keyed.fields
     fields = {path: value_at(record, path, insensitive) for path in sorted(paths)}
     tables: list[Destination] = []
@@ -167,7 +166,7 @@ def route_record(
         if when is not None and when.field is not None and not matches(when, fields[when.field]):
             continue
         values = tuple(fields[path] for path in _PLACEHOLDER.findall(rule.table))
-        name = render(rule, values, route, lower)
+        name = render(rule, values, route, insensitive)
         if name is None:
             continue
         to = rows_of(name)
@@ -185,19 +184,18 @@ def route_columns(
     table: pa.Table,
     topic: str,
     route: Route,
-    lower: bool,
     insensitive: bool,
     keyed: UpsertTables | None = None,
     tombstones: Mask | None = None,
 ) -> RoutedRows:
     """The tables of many records at once; `tombstones` are rows of records without a value, given with `keyed`."""
     columns = FieldColumns(table, insensitive)
-    route = of_topic(route, topic, lower)
+    route = of_topic(route, topic, insensitive)
     if keyed is None:
-        return _routed(columns, topic, route, lower)
+        return _routed(columns, topic, route, insensitive)
     for path in keyed.fields:
         columns.coded(path)
-    routed = _routed(columns, topic, widened(route, keyed), lower)
+    routed = _routed(columns, topic, widened(route, keyed), insensitive)
     tombstones = np.zeros(len(columns), bool) if tombstones is None else tombstones
     return upsert_columns(routed, columns, keyed, tombstones, route)
 

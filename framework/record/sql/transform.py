@@ -41,6 +41,7 @@ from framework.record.model import BlockResult, ObservedType, RecordBlock, Table
 from framework.record.sql.accounting import removed
 from framework.record.sql.failure import split
 from framework.record.state.block_state import BlockState
+from framework.record.state.block_tables import BlockTables
 from framework.table.changes import Refusal
 from framework.table.create import plan_create
 from framework.table.policy.sql_source import sql_source_policy
@@ -125,9 +126,9 @@ def process_with_sql(
     result = process_selected(block, *split(sql(decoded), HIDDEN), plan, tables, went_in)
     result.dropped += early.dropped
     result.dropped_for += early.dropped_for
-    result.dead_letters = sorted(early.dead_letters + result.dead_letters, key=lambda letter: letter.offset)
-    failures = [letter for letter in (early.failure, result.failure) if letter is not None]
-    result.failure = min(failures, key=lambda letter: letter.offset, default=None)
+    result.dead_letters = sorted(early.dead_letters + result.dead_letters, key=lambda dead_letter: dead_letter.offset)
+    failures = [dead_letter for dead_letter in (early.failure, result.failure) if dead_letter is not None]
+    result.failure = min(failures, key=lambda dead_letter: dead_letter.offset, default=None)
     return result
 
 
@@ -149,7 +150,7 @@ def process_selected(
         return process_transformed(block, rows, plan, tables, decoded)
     went_in = np.arange(len(block)) if decoded is None else decoded
     went_in = went_in[~np.isin(went_in, list(unfit))]
-    failed = BlockState(block, plan, tables)
+    failed = BlockState(block, BlockTables(plan, tables))
     for place, failure in unfit.items():
         failed.fail(place, failure)
     return joined([process_transformed(block, rows, plan, tables, went_in), failed.result()])
@@ -173,7 +174,7 @@ def process_transformed(
     """
 
     def refuse(one: RecordBlock, failure: RecordFailure) -> BlockResult:
-        state = BlockState(one, plan, tables)
+        state = BlockState(one, BlockTables(plan, tables))
         state.fail(0, failure)
         return state.result()
 
@@ -210,7 +211,7 @@ def _rows_of(some: RecordBlock, block: RecordBlock, rows: pa.Table, decoded: Int
 def _placed(
     block: RecordBlock, rows: pa.Table, decoded: Ints | None, plan: Plan, tables: Mapping[str, TableTarget]
 ) -> BlockResult:
-    state = BlockState(block, plan, tables)
+    state = BlockState(block, BlockTables(plan, tables))
     places = rows.column(HIDDEN).to_numpy().astype(np.int64)
     offsets = np.asarray(block.offsets, np.int64)
     went_in = offsets if decoded is None else offsets[decoded]

@@ -15,12 +15,11 @@ import pyarrow as pa
 from framework.config.names.metadata import OPERATION, metadata_column
 from framework.config.spec import ErrorPolicy, RouteMode
 from framework.errors import AccountingError
-from framework.plan.model import Plan
 from framework.record.arrays import Ints, Mask
 from framework.record.destination import Destination, deletes_of, rows_of
 from framework.record.failure import RecordFailure
 from framework.record.gaps import REMEDY
-from framework.record.model import BlockResult, RecordBlock, TableTarget, UpsertRows
+from framework.record.model import BlockResult, RecordBlock, UpsertRows
 from framework.record.state.block_needs import BlockNeeds
 from framework.record.state.block_rows import BlockRows
 from framework.record.state.block_tables import BlockTables
@@ -44,8 +43,7 @@ class BlockState:
     def __init__(
         self,
         block: RecordBlock,
-        plan: Plan,
-        tables: Mapping[str, TableTarget],
+        tables: BlockTables,
         encode: bool = False,
         scatter: bool = False,
     ) -> None:
@@ -53,8 +51,8 @@ class BlockState:
         self.encode = encode
         self.scatter = scatter
         self.values: Sequence[bytes | None] = block.values
-        self.plan = plan
-        self.tables = BlockTables(plan, tables)
+        self.plan = tables.plan
+        self.tables = tables
         self.needs = BlockNeeds(self.tables)
         self.rows = BlockRows(self.tables)
         self.alone: set[int] = set()
@@ -92,10 +90,12 @@ class BlockState:
             self._result.dropped += 1
             self._result.dropped_for[failure.code] += 1
             return
-        letter = failure.dead_letter(self.block, position)
-        self._result.dead_letters.append(letter)
-        if policy is ErrorPolicy.FAIL and (self._result.failure is None or letter.offset < self._result.failure.offset):
-            self._result.failure = letter
+        dead_letter = failure.dead_letter(self.block, position)
+        self._result.dead_letters.append(dead_letter)
+        if policy is ErrorPolicy.FAIL and (
+            self._result.failure is None or dead_letter.offset < self._result.failure.offset
+        ):
+            self._result.failure = dead_letter
 
     # ---- what the steps ask of the block -------------------------------------------------------------------------
 
@@ -163,7 +163,7 @@ class BlockState:
         self._check_once(failed, "among the failures")
         if written[failed].any():
             raise self._unsound(int(failed[written[failed]][0]), "both written and a failure")
-        result.dead_letters.sort(key=lambda letter: letter.offset)
+        result.dead_letters.sort(key=lambda dead_letter: dead_letter.offset)
         result.needs = self.needs.by_table()
         return result
 

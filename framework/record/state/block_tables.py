@@ -1,7 +1,7 @@
-"""The tables that a block may go to: their targets and shapes, and what their policies say.
+"""The tables that blocks may go to: their targets and shapes, and what their policies say.
 
-In: the plan, and the tables as the task knows them. Out: answers, each found once for a block. Where tables are upserted
-(`keyed`), their second targets are among them. Nothing here changes with the records.
+In: the plan, and the tables as the task knows them. Out: answers, each found once for all blocks of a task. Where tables
+are upserted (`keyed`), their second targets are among them. Nothing here changes with the records.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ from functools import cached_property
 from typing import TypeVar
 
 from framework.config.names.metadata import HISTORY, metadata_column
-from framework.config.spec import FieldHint, NameCase, TablePolicy
+from framework.config.spec import FieldHint, NameCase, TablePolicy, TextAsNumber
 from framework.plan.model import Plan
 from framework.record.convert.nested import fold
 from framework.record.destination import Destination, rows_of
 from framework.record.fit.infer_types import NO_KEYS
+from framework.record.fit.parse_plan import ParseGroup, parse_groups
 from framework.record.fit.table_shape import TableShape, table_shape
 from framework.record.model import ObservedType, TableTarget
 from framework.record.routing.route import routing_fields
 from framework.record.state.partition_bounds import least_values
 from framework.record.upsert.key_types import KeyPaths, key_paths
 from framework.record.upsert.tables import needed_columns, upsert_tables
+from framework.table.policy.admitted import most_columns_of_any
 from framework.table.policy.answers import Act
 from framework.table.policy.delete_policy import delete_policy
 from framework.table.policy.metadata_columns import metadata_columns, own_fields, spellings
@@ -30,13 +32,17 @@ from framework.table.schema.observed import observed_columns
 from framework.table.schema.types import NANOSECONDS_SINCE, format_version
 
 _T = TypeVar("_T")
+# Records may name any number of tables that are not there.
+_MOST_NEW = 10_000
 
 
 class BlockTables:
-    """Tables that are not there yet have rules and a policy as well, and neither target nor shape."""
+    """Tables that are not there yet have rules and a policy as well, and neither target nor shape. `given` are the tables
+    as they were given, which nobody changes while this is in use."""
 
     def __init__(self, plan: Plan, tables: Mapping[str, TableTarget]) -> None:
-        self._plan = plan
+        self.plan = plan
+        self.given = tables
         self.keyed = upsert_tables(plan, tables)
         self.histories = {} if self.keyed is None else {own: of for of, own in self.keyed.histories.items()}
         """By history the table whose changes it has."""
@@ -51,23 +57,29 @@ class BlockTables:
         self.insensitive = plan.write.tables.defaults.case is NameCase.INSENSITIVE
         self.any_insensitive = self.insensitive or any(shape.insensitive for shape in self.shapes.values())
         self._rules: dict[Destination, TableRules] = {}
+        self._rules_of_new: dict[Destination, TableRules] = {}
         self._lacking_metadata: dict[Destination, dict[str, ObservedType]] = {}
-        self._own_columns: dict[Destination, dict[str, ObservedType]] = {}
+        self._own_columns: dict[tuple[str, ...], dict[str, ObservedType]] = {}
+        self._taken: dict[tuple[str, ...], frozenset[str]] = {}
 
     def rules(self, to: Destination) -> TableRules:
         """What becomes of records for which the table lacks something."""
-        found = self._rules.get(to)
+        found = self._rules.get(to) or self._rules_of_new.get(to)
         if found is None:
             target = self.targets.get(to)
-            found = rules_of(target) if target else TableRules(self._policy_of_new(to))
-            self._rules[to] = found
+            if target is not None:
+                found = self._rules[to] = rules_of(target)
+            else:
+                if len(self._rules_of_new) >= _MOST_NEW:
+                    self._rules_of_new.clear()
+                found = self._rules_of_new[to] = TableRules(self._policy_of_new(to))
         return found
 
     def policy(self, to: Destination) -> TablePolicy:
         return self.rules(to).policy
 
     def _policy_of_new(self, to: Destination) -> TablePolicy:
-        policy = self._plan.write.tables.policy_for(to.table)
+        policy = self.plan.write.tables.policy_for(to.table)
         return delete_policy(policy) if to.is_delete else policy
 
     def is_upsert(self, to: Destination) -> bool:
@@ -76,7 +88,7 @@ class BlockTables:
 
     def made_by(self, to: Destination) -> KeyPaths:
         """What of a new table's columns cannot be of any type."""
-        return NO_KEYS if to in self.targets else key_paths(self._plan.write.tables.policy_for(to.table))
+        return NO_KEYS if to in self.targets else key_paths(self.plan.write.tables.policy_for(to.table))
 
     def of_key(self, to: Destination, fields: Mapping[str, ObservedType]) -> dict[str, ObservedType]:
         """Of these fields those that a change of a key must have."""
@@ -105,7 +117,7 @@ class BlockTables:
     @cached_property
     def routing_paths(self) -> frozenset[str]:
         """The dotted paths that tell where a record goes, and whether it deletes there."""
-        paths = routing_fields(self._plan.route)
+        paths = routing_fields(self.plan.route)
         return paths if self.keyed is None else paths | self.keyed.fields
 
     @cached_property
@@ -118,39 +130,83 @@ class BlockTables:
         """Whether records without a value may delete; where they may not they are dropped."""
         return self.keyed is not None and self.keyed.takes_tombstones
 
+    # ---- how records are parsed ----------------------------------------------------------------------------------
+
+    @cached_property
+    def parse_groups(self) -> list[ParseGroup]:
+        """The tables that one parse serves, of those whose records can be read in columns; none where no table's can. No
+        rule leads to the dead-letter table, whose columns have names that records use for other things."""
+        shapes = {to: shape for to, shape in self.shapes.items() if to.table != self.plan.write.dead_letter_table}
+        readable = {to: shape for to, shape in shapes.items() if self.is_readable(shape)}
+        return parse_groups(readable) if readable or not shapes else []
+
+    def is_readable(self, shape: TableShape) -> bool:
+        """Whether a table's records can be read in columns: no map lies where columns cannot have one, or rules look into
+        one."""
+        if not shape.vectorised:
+            return False
+        if not shape.maps:
+            return True
+        return self.routing_roots.isdisjoint(fold(name, self.insensitive) for name in shape.maps)
+
+    @cached_property
+    def most_columns(self) -> int:
+        """The most columns that any table may have."""
+        return most_columns_of_any(self.plan.write.tables)
+
+    @cached_property
+    def no_text(self) -> frozenset[str]:
+        """The lower-cased names of columns, of any table and at any depth, that are neither text nor structure."""
+        return frozenset[str]().union(*(shape.no_text for shape in self.shapes.values()))
+
+    @cached_property
+    def counts(self) -> frozenset[str]:
+        """The lower-cased names of columns, of any table, whose numbers count a unit of time."""
+        return frozenset[str]().union(*(shape.counts for shape in self.shapes.values()))
+
+    @cached_property
+    def read_text(self) -> bool:
+        """Whether all tables take text for the number that it says."""
+        return all(self.policy(to).values.text_as_number is TextAsNumber.READ for to in self.shapes)
+
     def hints(self, insensitive: bool) -> dict[str, FieldHint]:
-        return {fold(hint.path, insensitive): hint for hint in self._plan.decode.hints}
+        return {fold(hint.path, insensitive): hint for hint in self.plan.decode.hints}
 
     # ---- the columns that floe fills itself ----------------------------------------------------------------------
 
     @property
     def all_metadata(self) -> tuple[str, ...]:
         """Kafka's names of those of all the tables."""
-        named = self._plan.decode.metadata_columns
+        named = self.plan.decode.metadata_columns
         also = HISTORY if self.histories else ()
         return (*named, *(name for name in also if name not in named))
 
     @cached_property
     def routing_metadata(self) -> list[str]:
         """Kafka's names of those that rules look at."""
-        names = self._plan.decode.metadata_columns
+        names = self.plan.decode.metadata_columns
         return [name for name in names if fold(metadata_column(name), self.insensitive) in self.routing_roots]
 
     def metadata_names(self, to: Destination) -> tuple[str, ...]:
         """Kafka's names of those of one table."""
         is_history = to.table in self.histories
-        return self._plan.metadata_columns_of(to.table) if is_history else self._plan.decode.metadata_columns
+        return self.plan.metadata_columns_of(to.table) if is_history else self.plan.decode.metadata_columns
 
     def metadata_columns(self, to: Destination) -> dict[str, ObservedType]:
         """Those of one table, with their types."""
-        found = self._own_columns.get(to)
+        names = self.metadata_names(to)
+        found = self._own_columns.get(names)
         if found is None:
-            found = self._own_columns[to] = metadata_columns(self.metadata_names(to))
+            found = self._own_columns[names] = metadata_columns(names)
         return found
 
     def own_fields(self, fields: dict[str, _T], to: Destination) -> dict[str, _T]:
         """A record's fields without those that are named like floe's metadata columns of the table."""
-        return own_fields(fields, spellings(self.metadata_columns(to)))
+        names = self.metadata_names(to)
+        taken = self._taken.get(names)
+        if taken is None:
+            taken = self._taken[names] = spellings(self.metadata_columns(to))
+        return own_fields(fields, taken) if taken else fields
 
     def lacking_metadata(self, to: Destination) -> dict[str, ObservedType]:
         """Metadata columns that were asked for and that the table has not, where the policy lets it gain them."""

@@ -87,13 +87,13 @@ class Announcer:
         self._deployed: Deployed | None = None
         self._deployed_at: int | None = None
         self._published_ms = 0
-        letters = bool(plan.write.dead_letter_topic)
+        dead_letters = bool(plan.write.dead_letter_topic)
         self._producer = PipelineProducer(
             kafka,
             plan.announce.transactional_id,
             plan.read.group_id,
             plan.announce.control_topic,
-            transaction_timeout_ms=DEAD_LETTERS_TRANSACTION_TIMEOUT_MS if letters else TRANSACTION_TIMEOUT_MS,
+            transaction_timeout_ms=DEAD_LETTERS_TRANSACTION_TIMEOUT_MS if dead_letters else TRANSACTION_TIMEOUT_MS,
         )
 
     def start(self) -> dict[PartitionKey, SafeOffset]:
@@ -282,7 +282,7 @@ class Announcer:
         if begun is not None and stood_still(begun, moment()):
             self._check_files(result)
         write = self._plan.write
-        letters: Iterable[DeadLetterMessage] = ()
+        dead_letters: Iterable[DeadLetterMessage] = ()
         if write.dead_letter_topic:
             paths = [
                 file.path
@@ -292,8 +292,10 @@ class Announcer:
             ]
             catalog = catalog_of(write.dead_letter_table or "")
             batches = read_files(self._catalog.io_properties((catalog,))[catalog], paths)
-            letters = (letter for batch in batches for letter in dead_letter_messages(batch))
-        self.control_offset = self._producer.announce(result.events, offsets, letters, write.dead_letter_topic or "")
+            dead_letters = (dead_letter for batch in batches for dead_letter in dead_letter_messages(batch))
+        self.control_offset = self._producer.announce(
+            result.events, offsets, dead_letters, write.dead_letter_topic or ""
+        )
 
     def _check_files(self, result: BatchResult) -> None:
         """Raises RetriableError where a file is gone: the batch is done again, from the offsets where it began."""

@@ -335,17 +335,19 @@ def _ranges(scope: BatchScope, reports: list[TaskReport]) -> tuple[SourceRange, 
     )
 
 
-def record_error(plan: Plan, letter: DeadLetter) -> RecordError:
+def record_error(plan: Plan, dead_letter: DeadLetter) -> RecordError:
     """The error for the first record that the policy `fail` stops at."""
-    place = f"{letter.topic}-{letter.partition} offset {letter.offset}"
+    place = f"{dead_letter.topic}-{dead_letter.partition} offset {dead_letter.offset}"
     field = (
-        f" (field {letter.field_path}: expected {letter.expected}, got {letter.actual})" if letter.field_path else ""
+        f" (field {dead_letter.field_path}: expected {dead_letter.expected}, got {dead_letter.actual})"
+        if dead_letter.field_path
+        else ""
     )
     return RecordError(
-        f"a record failed at stage {letter.stage}: {letter.message}{field}",
-        code=letter.code,
+        f"a record failed at stage {dead_letter.stage}: {dead_letter.message}{field}",
+        code=dead_letter.code,
         place=place,
         remedy="fix the producer, or set errors.policy (or routes.unrouted) to dead_letter or drop; "
         "nothing of the batch was announced",
-        reported=f"a record failed at stage {letter.stage} ({place}); the run's own log says what is wrong with it",
+        reported=f"a record failed at stage {dead_letter.stage} ({place}); the run's own log says what is wrong with it",
     )

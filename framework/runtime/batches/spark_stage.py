@@ -42,7 +42,7 @@ def run_stage(
     plan = context.plan
     numbers = session.range(0, len(work), 1, max(1, len(work)))
     if plan.transform is not None:
-        from framework.task.sql import run_sql_stage
+        from framework.task.sql.stage import run_sql_stage
 
         report = run_sql_stage(numbers, work, plan.transform.sql, context)
         redo_all = bool(report.needs) and report.failure is None
@@ -96,7 +96,7 @@ def _fails_in_sql(session: SparkSession, work: Work, sql: str, context: TaskCont
         FloeError, OSError: what no record is to blame for.
     """
     from framework.adapters.spark.expressions_apart import NotApart
-    from framework.task.sql import run_sql_stage
+    from framework.task.sql.stage import run_sql_stage
 
     numbers = session.range(0, len(work), 1, max(1, len(work)))
     try:

@@ -61,11 +61,11 @@ class UpsertHeads:
         """
         if not self._plan.is_upserted:
             return {}
-        letters, only = self._plan.write.dead_letter_table, self._plan.route.only_tables
+        dead_letters, only = self._plan.write.dead_letter_table, self._plan.route.only_tables
         keyed = {
             name: each
             for name, each in targets.items()
-            if each.policy.write.is_upsert and name != letters and (not only or name in only)
+            if each.policy.write.is_upsert and name != dead_letters and (not only or name in only)
         }
         _check_distinct(keyed)
         with ThreadPoolExecutor(LOADERS) as pool:

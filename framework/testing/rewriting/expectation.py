@@ -31,8 +31,8 @@ def edits(report: CaseReport, places: NodePlaces) -> Iterator[Edit]:
         return
     if (tables := expect.entry("tables")) is not None and isinstance(tables.value, Mapping):
         yield from _tables(tables, tables.value, Comparison(report.case, outcome), places)
-    letters = expect.entry("dead_letters")
-    yield from _letters(expect, letters, outcome, places)
+    dead_letters = expect.entry("dead_letters")
+    yield from _letters(expect, dead_letters, outcome, places)
     for name, count in (("dropped", outcome.dropped), ("filtered", outcome.filtered)):
         node = expect.get(name)
         if node is not None and plain(node) != count:
@@ -171,7 +171,7 @@ def _nameable(value: Plain) -> Plain:
 
 
 def _letters(expect: Mapping, entry: Entry | None, outcome: CaseOutcome, places: NodePlaces) -> Iterator[Edit]:
-    facts = [dead_letter_facts(letter) for letter in outcome.dead_letters]
+    facts = [dead_letter_facts(dead_letter) for dead_letter in outcome.dead_letters]
     if entry is None:
         if facts:
             yield places.add_entry(expect, "dead_letters", [_letter(one, None) for one in facts])

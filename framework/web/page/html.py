@@ -105,7 +105,7 @@ def shell(
         (name, Markup(made[name].html) if name in made else None, made[name].digest if name in made else "")
         for name in names
     ]
-    letters = looked.name if has_dead_letters and looked.kind == "pipeline" else ""
+    dead_letters = looked.name if has_dead_letters and looked.kind == "pipeline" else ""
     return _render(
         "page.html",
         parts=ready,
@@ -113,7 +113,7 @@ def shell(
         title=title,
         needs_token=needs_token,
         assets=assets,
-        letters=letters,
+        letters=dead_letters,
     )
 
 

@@ -74,7 +74,7 @@ def test_work_on_a_block_is_no_silence_of_the_broker(
 
 
 @pytest.mark.parametrize("work_s", [0, 100])
-def test_silence_is_still_told(clock: Clock, monkeypatch: pytest.MonkeyPatch, work_s: float) -> None:
+def test_silence_is_still_reported(clock: Clock, monkeypatch: pytest.MonkeyPatch, work_s: float) -> None:
     """Where nothing comes for longer than the limit it is told, whatever was done before."""
     with pytest.raises(RetriableError, match="no records came"):
         blocks(clock, 200, work_s, monkeypatch)

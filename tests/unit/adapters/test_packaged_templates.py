@@ -65,7 +65,7 @@ def test_a_template_of_a_package_is_found(load: LoadPipeline) -> None:
     assert [rule.table for rule in result.spec.routes.rules] == ["shop.orders"]
 
 
-def test_what_a_package_does_not_have_is_told(load: LoadPipeline) -> None:
+def test_what_a_package_does_not_have_is_reported(load: LoadPipeline) -> None:
     """A name that the package lacks is told at the pipeline's line."""
     (finding,) = load(PIPELINE % ("landnig", "orders")).diagnostics
 
@@ -82,7 +82,7 @@ def test_a_template_cannot_leave_its_package(load: LoadPipeline, installed: Path
     assert "its package" in finding.message
 
 
-def test_a_package_that_cannot_be_imported_is_told(load: LoadPipeline, installed: Path) -> None:
+def test_a_package_that_cannot_be_imported_is_reported(load: LoadPipeline, installed: Path) -> None:
     """A broken package is a finding at the pipeline's line, and ends no command."""
     _install(installed, "broken", "broken = no_such_module_of_acme")
 

@@ -158,7 +158,7 @@ def test_what_passes_ends_no_run(code: int) -> None:
     assert isinstance(reported, RetriableError) or (isinstance(reported, SetupError) and reported.code == "FLOE-E101")
 
 
-def test_what_lasts_is_told_as_such() -> None:
+def test_what_lasts_is_reported_as_such() -> None:
     """A request that the broker does not take is no passing trouble."""
     reported = setup_error(
         KafkaError(KafkaError.INVALID_CONFIG), {"bootstrap.servers": "broker:9092"}, ClientLog(), "asking"

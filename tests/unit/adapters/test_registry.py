@@ -63,7 +63,7 @@ def test_protobuf_comes_compiled(server: RegistryServer) -> None:
     assert client(server).schemas([ref]) == {ref: found}
 
 
-def test_an_unknown_schema_is_waited_for_and_then_told(server: RegistryServer) -> None:
+def test_an_unknown_schema_is_waited_for_and_then_reported(server: RegistryServer) -> None:
     """An id that the registry has not is asked for again for the patience given, then at most once in a minute."""
     registry = client(server, **{"unknown.schema.patience.ms": "600"})
     started = time.monotonic()

@@ -42,7 +42,7 @@ def test_the_local_stack_s_state_fills_the_target(folder: Path) -> None:
     assert pipeline.target.kafka["main"]["bootstrap.servers"] == "127.0.0.1:9392"
 
 
-def test_wrong_files_are_told_whole(folder: Path) -> None:
+def test_wrong_files_are_reported_whole(folder: Path) -> None:
     """A command that needs right files is told every finding of every file."""
     (folder / "targets").mkdir()
     (folder / "targets" / "local.yaml").write_text(TARGET, encoding="utf-8")

@@ -96,7 +96,7 @@ def test_an_unknown_target_is_in_the_document(
     assert document(capsys)["error"]["code"] == "FLOE-C701"  # type: ignore[index]
 
 
-def test_people_are_told_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_people_see_it_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The sentence for people stays on standard error, and without JSON standard output stays empty."""
     run_main(["plan", "wrong.yaml", "--json"])
     with_json = capsys.readouterr()

@@ -284,7 +284,7 @@ def test_arguments_that_are_no_library_are_refused(floe: Floe, arguments: tuple[
     assert said in reported
 
 
-def test_what_cannot_be_fetched_is_told(floe: Floe, library: Repository) -> None:
+def test_what_cannot_be_fetched_is_reported(floe: Floe, library: Repository) -> None:
     """A repository, a tag or a folder that does not exist is an error of the environment, and locks nothing."""
     for url, more in (
         (f"{library.url}-not", ()),

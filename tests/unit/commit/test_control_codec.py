@@ -95,7 +95,7 @@ def _largest_alone(event: DataWritten) -> int:
 
 @settings(max_examples=150)
 @given(commit_completes, st.integers(0, 60), st.integers(0, 3_000), st.integers(700, 6_000))
-def test_a_commit_complete_is_told_whatever_it_holds(
+def test_a_commit_complete_is_reported_whatever_it_holds(
     event: CommitComplete, tables: int, words: int, limit: int
 ) -> None:
     """No information is too large to be told: one event answers the request and says how many tables wait, reasons are

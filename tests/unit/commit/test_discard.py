@@ -12,21 +12,21 @@ from framework.commit.machine.step import snapshot
 from framework.commit.recovery.discard import plan_discard
 from framework.errors import StateDisagreement
 from tests.protocol.build import complete, view, written
-from tests.unit.commit.test_coordinator_step import Seat, commits, paths, stored
+from tests.unit.commit.test_coordinator_step import SteppedCoordinator, commits, paths, stored
 
 
-def two_waiting() -> Seat:
+def two_waiting() -> SteppedCoordinator:
     """Two batches of two pipelines wait for a table that is not there."""
-    seat = Seat()
-    seat.read(written("a", 1), complete("a", 1), written("b", 1, files=2), complete("b", 1))
-    seat.feed(TableMissing("db.t", "dropped"))
-    return seat
+    coordinator = SteppedCoordinator()
+    coordinator.read(written("a", 1), complete("a", 1), written("b", 1, files=2), complete("b", 1))
+    coordinator.feed(TableMissing("db.t", "dropped"))
+    return coordinator
 
 
 def test_what_waits_for_a_missing_table_is_counted() -> None:
     """The plan names rows by pipeline, files, announcements and where they stand."""
-    seat = two_waiting()
-    plan = plan_discard("db.t", seat.state.tables["db.t"], None, "it is missing")
+    coordinator = two_waiting()
+    plan = plan_discard("db.t", coordinator.state.tables["db.t"], None, "it is missing")
     assert (plan.first, plan.below, plan.announcements, plan.files, plan.kept) == (0, 3, 2, 3, 0)
     assert plan.rows == {"a": 10, "b": 20}
     rows, batches = {"a": 10, "b": 20}, {"a": (1, 1), "b": (1, 1)}
@@ -36,24 +36,24 @@ def test_what_waits_for_a_missing_table_is_counted() -> None:
 
 def test_only_what_can_never_come_is_given_up() -> None:
     """Of a table that was replaced, what was announced for the new one goes on waiting and is committed."""
-    seat = Seat()
-    seat.read(written("a", 1), complete("a", 1), written("a", 2, uuid="new"), complete("a", 2))
-    seat.feed(TableLoaded(view(table_uuid="new")))
-    assert "replaced" in snapshot(seat.state).tables["db.t"].reason
-    plan = plan_discard("db.t", seat.state.tables["db.t"], view(table_uuid="new"), "it was replaced")
+    coordinator = SteppedCoordinator()
+    coordinator.read(written("a", 1), complete("a", 1), written("a", 2, uuid="new"), complete("a", 2))
+    coordinator.feed(TableLoaded(view(table_uuid="new")))
+    assert "replaced" in snapshot(coordinator.state).tables["db.t"].reason
+    plan = plan_discard("db.t", coordinator.state.tables["db.t"], view(table_uuid="new"), "it was replaced")
     assert (plan.first, plan.below, plan.announcements, plan.kept) == (0, 1, 1, 1)
-    seat.read(plan.event(0))
-    seat.tick(1)
-    (commit,) = commits(seat.load(table_uuid="new") + seat.tick(60_000))
+    coordinator.read(plan.event(0))
+    coordinator.tick(1)
+    (commit,) = commits(coordinator.load(table_uuid="new") + coordinator.tick(60_000))
     assert paths(commit) == ["db.t/a-r-2-0-0"]
 
 
 def test_announcements_whose_files_are_gone_are_given_up_with_what_to_read_again() -> None:
     """One missing file is enough, since an announcement comes whole or not at all; those behind it that have all of
     their files go on waiting; the plan says which source offsets the table will lack."""
-    seat = Seat()
-    seat.read(written("a", 1, files=2), complete("a", 1), written("a", 2), complete("a", 2))
-    queue = seat.state.tables["db.t"]
+    coordinator = SteppedCoordinator()
+    coordinator.read(written("a", 1, files=2), complete("a", 1), written("a", 2), complete("a", 2))
+    queue = coordinator.state.tables["db.t"]
     first, second = queue.pending
     plan = plan_discard("db.t", queue, view(), "files are gone", {first.event.files[1].path})
     assert (plan.announcements, plan.files, plan.kept) == (1, 2, 1)
@@ -72,19 +72,19 @@ def test_the_rest_of_a_batch_whose_first_part_was_given_up_comes_in() -> None:
     today = Discarded("db.t", 0, 1, 1, 1, table_uuids=("uuid-db.t",), batches={"a": (1, 1)}, **reported)
     earlier = Discarded("db.t", 0, 1, 1, 1, **reported)  # as it was written before it named batches
     for low_water, given_up in itertools.product((None, 1), (today, earlier)):
-        seat = Seat(low_water=low_water)
-        seat.read(*parts, complete("a", 1), given_up)
-        (commit,) = commits(seat.load() + seat.tick(60_000))
+        coordinator = SteppedCoordinator(low_water=low_water)
+        coordinator.read(*parts, complete("a", 1), given_up)
+        (commit,) = commits(coordinator.load() + coordinator.tick(60_000))
         assert paths(commit) == [parts[1].files[0].path]
 
 
 def test_the_low_water_mark_moves_on_behind_what_was_given_up() -> None:
     """The table holds the log no longer, in this coordinator and in one that begins to read before the event."""
-    seat = two_waiting()
-    seat.tick()
-    assert snapshot(seat.state).low_water == 0
-    event = plan_discard("db.t", seat.state.tables["db.t"], None, "it is missing").event(0)
-    effects = seat.read(event) + seat.tick(60_000)
+    coordinator = two_waiting()
+    coordinator.tick()
+    assert snapshot(coordinator.state).low_water == 0
+    event = plan_discard("db.t", coordinator.state.tables["db.t"], None, "it is missing").event(0)
+    effects = coordinator.read(event) + coordinator.tick(60_000)
     assert stored(effects)[-1:] == [5]
     successor = two_waiting()
     successor.read(event)
@@ -102,10 +102,10 @@ def test_the_low_water_mark_moves_on_behind_what_was_given_up() -> None:
 )
 def test_what_can_still_come_is_not_given_up(waits_for: str | None, remedy: str) -> None:
     """A table that only waits, or that something else settles, gives nothing up; the remedy says what to do."""
-    seat = Seat()
-    seat.read(written("a", 1), complete("a", 1))
+    coordinator = SteppedCoordinator()
+    coordinator.read(written("a", 1), complete("a", 1))
     with pytest.raises(StateDisagreement) as caught:
-        plan_discard("db.t", seat.state.tables["db.t"], view(), waits_for)
+        plan_discard("db.t", coordinator.state.tables["db.t"], view(), waits_for)
     assert caught.value.code == "FLOE-R355"
     assert remedy in caught.value.remedy
 

@@ -19,7 +19,7 @@ from framework.commit.machine.effects import (
 )
 from framework.commit.machine.step import CoordinatorState, step
 from tests.protocol.build import TOPIC_ID, complete, heartbeat, view, written
-from tests.unit.commit.test_coordinator_step import Seat, commits, published
+from tests.unit.commit.test_coordinator_step import SteppedCoordinator, commits, published
 
 DAY_MS = 24 * 60 * 60 * 1000
 HOUR_MS = 60 * 60 * 1000
@@ -28,13 +28,13 @@ HOUR_MS = 60 * 60 * 1000
 @pytest.mark.parametrize("ahead_ms", [0, HOUR_MS, -HOUR_MS])
 def test_a_deadline_counts_by_the_clock_of_whoever_asks(ahead_ms: int) -> None:
     """A machine whose clock is off by an hour waits as long for its answer as any other."""
-    seat = Seat()
-    seat.read(written("a", 1), complete("a", 1))
-    seat.tick()
-    asked_at = seat.now + ahead_ms
-    seat.feed(Read(seat.offset, CommitRequested("q", "", asked_at + 10_000), asked_at))
-    assert published(seat.tick(9_999), CommitComplete) == []
-    (answer,) = published(seat.tick(1), CommitComplete)
+    coordinator = SteppedCoordinator()
+    coordinator.read(written("a", 1), complete("a", 1))
+    coordinator.tick()
+    asked_at = coordinator.now + ahead_ms
+    coordinator.feed(Read(coordinator.offset, CommitRequested("q", "", asked_at + 10_000), asked_at))
+    assert published(coordinator.tick(9_999), CommitComplete) == []
+    (answer,) = published(coordinator.tick(1), CommitComplete)
     assert isinstance(answer, CommitComplete)
     assert "deadline" in answer.blocked["db.t"]
 
@@ -66,24 +66,24 @@ class Ages:
 def test_files_that_may_be_old_are_looked_for_before_they_are_added(old: Ages, ahead_ms: int) -> None:
     """Others may have removed them as orphans. If so the table is blocked and names one; younger files are not looked
     for, whatever the clock of their writer says."""
-    seat = Seat()
-    seat.now = 2_000_000_000_000
+    coordinator = SteppedCoordinator()
+    coordinator.now = 2_000_000_000_000
     for batch, age in ((1, old), (2, Ages(ahead_ms=ahead_ms))):
-        reported_ms = seat.now - (age.waited_ms or 0) + age.ahead_ms
+        reported_ms = coordinator.now - (age.waited_ms or 0) + age.ahead_ms
         begun_ms = None if age.took_ms is None else reported_ms - age.took_ms
-        after_ms = None if age.waited_ms is None else seat.now - age.waited_ms
+        after_ms = None if age.waited_ms is None else coordinator.now - age.waited_ms
         for event in (replace(written("a", batch), begun_ms=begun_ms), complete("a", batch)):
-            seat.feed(Read(seat.offset, event, reported_ms, None, after_ms))
-            seat.offset += 1
-    seat.tick()
-    (effect,) = commits(seat.load())
+            coordinator.feed(Read(coordinator.offset, event, reported_ms, None, after_ms))
+            coordinator.offset += 1
+    coordinator.tick()
+    (effect,) = commits(coordinator.load())
     assert effect.examine == ("db.t/a-r-1-0-0",)
     assert len(effect.files) == 2
-    seat.feed(FilesGone("db.t", effect.commit_id, effect.examine))
-    blocked = seat.state.tables["db.t"].blocked
+    coordinator.feed(FilesGone("db.t", effect.commit_id, effect.examine))
+    blocked = coordinator.state.tables["db.t"].blocked
     assert blocked is not None
     assert "db.t/a-r-1-0-0" in blocked
-    assert len(seat.state.tables["db.t"].pending) == 2
+    assert len(coordinator.state.tables["db.t"].pending) == 2
 
 
 @pytest.mark.parametrize(
@@ -101,40 +101,40 @@ def test_a_mark_that_the_log_does_not_hold_stops_the_coordinator(
 
 def test_progress_above_the_log_is_trouble_when_it_is_seen_twice() -> None:
     """Another coordinator may have read further a moment ago; a table that is still ahead then is blocked."""
-    seat = Seat()
-    seat.read(written("a", 1), complete("a", 1))
-    seat.feed(Tick(True, 2))
+    coordinator = SteppedCoordinator()
+    coordinator.read(written("a", 1), complete("a", 1))
+    coordinator.feed(Tick(True, 2))
     ahead = view(progress=TableProgress(TOPIC_ID, 50, {"a": PipelineProgress(9)}), snapshot_control_offset=50)
-    assert commits(seat.feed(TableLoaded(ahead))) == []
-    assert seat.state.tables["db.t"].blocked is None
-    seat.tick(60_000)
-    seat.feed(TableLoaded(ahead))
-    assert "the control topic ends at 2" in (seat.state.tables["db.t"].blocked or "")
+    assert commits(coordinator.feed(TableLoaded(ahead))) == []
+    assert coordinator.state.tables["db.t"].blocked is None
+    coordinator.tick(60_000)
+    coordinator.feed(TableLoaded(ahead))
+    assert "the control topic ends at 2" in (coordinator.state.tables["db.t"].blocked or "")
 
 
 def test_a_run_that_says_where_it_stands_does_not_say_that_it_has_read_all() -> None:
     """A heartbeat under the number of the batch before moves no valid-through time; one of its own number does."""
-    seat = Seat()
+    coordinator = SteppedCoordinator()
     busy = complete("a", 1)
     spans = tuple(replace(r, max_timestamp_ms=5_000) for r in busy.ranges)
     late = tuple(replace(r, partition=1, start=0, end=10, max_timestamp_ms=900) for r in busy.ranges)
-    seat.read(replace(busy, ranges=(*spans, *late), tables=()))
-    assert seat.state.pipelines["a"].valid_through_ms == 900
+    coordinator.read(replace(busy, ranges=(*spans, *late), tables=()))
+    assert coordinator.state.pipelines["a"].valid_through_ms == 900
     ends = tuple(replace(r, start=r.end, max_timestamp_ms=None) for r in (*spans, *late))
     run_status = Heartbeat("a", "r2", 1, ends, busy.totals)
-    seat.read(run_status)
-    assert seat.state.pipelines["a"].valid_through_ms == 900
-    assert seat.state.pipelines["a"].link is not None
-    assert seat.state.pipelines["a"].link.run == "r2"
-    seat.read(replace(run_status, batch=2))
-    assert seat.state.pipelines["a"].valid_through_ms == 5_000
+    coordinator.read(run_status)
+    assert coordinator.state.pipelines["a"].valid_through_ms == 900
+    assert coordinator.state.pipelines["a"].link is not None
+    assert coordinator.state.pipelines["a"].link.run == "r2"
+    coordinator.read(replace(run_status, batch=2))
+    assert coordinator.state.pipelines["a"].valid_through_ms == 5_000
 
 
 def test_a_pipeline_whose_first_announcements_are_gone_is_broken() -> None:
     """A log that was read from 0 and whose first word of a pipeline is its second batch has lost the first."""
-    seat = Seat()
-    seat.read(written("a", 2), complete("a", 2))
-    assert "batch 2: those before it were lost" in (seat.state.pipelines["a"].broken or "")
-    fresh = Seat()
+    coordinator = SteppedCoordinator()
+    coordinator.read(written("a", 2), complete("a", 2))
+    assert "batch 2: those before it were lost" in (coordinator.state.pipelines["a"].broken or "")
+    fresh = SteppedCoordinator()
     fresh.read(heartbeat("a", 0, 0), written("a", 1), complete("a", 1))
     assert fresh.state.pipelines["a"].broken is None

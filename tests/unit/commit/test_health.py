@@ -39,7 +39,7 @@ WELL = MetadataFacts(snapshots=1, manifests=1, metadata_bytes=1, delete_files=0,
         ({"gain_snapshots": 499, "snapshots": 9_000, "metadata_bytes": 1 << 30, "small_files": 9_000}, ()),
     ],
 )
-def test_a_person_is_told_of_what_maintenance_would_mend(changes: dict[str, int], needs: tuple[Need, ...]) -> None:
+def test_what_maintenance_would_repair_is_reported(changes: dict[str, int], needs: tuple[Need, ...]) -> None:
     """What counts is what the command takes away, not what is there: a warning that it cannot end is none. Where another
     engine rewrites the table nobody is told."""
     found = replace(SOUND, **changes)  # type: ignore[arg-type]

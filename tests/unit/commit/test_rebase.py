@@ -105,7 +105,7 @@ def test_nothing_is_settled_twice() -> None:
     assert not plan_rebase(facts(held("db.t", progress(5, 50, 40))), RebaseChoice()).settled
 
 
-def test_what_tables_record_of_replayed_letters_is_filed_anew_as_it_is() -> None:
+def test_what_tables_record_of_replayed_dead_letters_is_filed_anew_as_it_is() -> None:
     """A replay counts letters and no topic's offsets: its record moves under the present id, and only then all is
     settled."""
     letters = PipelineProgress(4, {"dead-letters:db.dead": {"0": 12}}, {"dead-letters:db.dead": "replay"})
@@ -169,7 +169,7 @@ def test_records_that_retention_removed_are_counted_when_a_person_goes_on() -> N
         plan_rebase(known, RebaseChoice())
 
 
-def test_another_cluster_with_other_records_begins_where_it_is_told() -> None:
+def test_another_cluster_with_other_records_begins_where_it_is_asked_to() -> None:
     """`--begin-at`: what the tables record is filed under the new ids, at the new beginning."""
     known = facts(held("db.t", progress(5, 50, 40)), topic_id="x", group=None)
     plan = plan_rebase(known, RebaseChoice(begin={KEYS[0]: 3, KEYS[1]: 0}))

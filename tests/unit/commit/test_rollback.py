@@ -80,7 +80,7 @@ def test_a_rollback_by_others_is_found_on_the_line_that_the_table_left() -> None
         (table(snapshot(2, 1, 9, topic="old"), snapshot(1, None, 3)), "another control topic"),
     ],
 )
-def test_a_replay_of_what_cannot_be_told_is_refused(facts: RollbackFacts, said: str) -> None:
+def test_a_replay_of_what_cannot_be_determined_is_refused(facts: RollbackFacts, said: str) -> None:
     """Expired snapshots and those of another control topic: `--skip` is left, and named ranges."""
     target = facts.ancestry[-1]
     if said == "can no longer be determined":

@@ -63,7 +63,7 @@ def test_a_plain_list_still_replaces() -> None:
     assert result.spec.source.kafka.topics == ("refunds",)
 
 
-def test_a_wrong_item_is_told_where_it_was_added() -> None:
+def test_a_wrong_item_is_reported_where_it_was_added() -> None:
     """A finding about an added item is at the pipeline's line, one about the template's item in the template."""
     result = used("routes: {rules+: [{tabel: shop.rest}]}")
 
@@ -92,7 +92,7 @@ def test_without_a_template_there_is_nothing_to_add_to() -> None:
     assert codes(load(reference, files={"targets/local.yaml": target})) == ["FLOE-C617"]
 
 
-def test_a_missing_template_is_told_alone() -> None:
+def test_a_missing_template_is_reported_alone() -> None:
     """What would be added to is not there because the template is not, which is told once."""
     assert codes(load('template: {name: no, version: "1"}\nroutes: {rules+: [{table: shop.rest}]}')) == ["FLOE-C605"]
 

@@ -96,7 +96,7 @@ def test_a_class_of_the_same_short_name_is_another_converter(converter: str) -> 
         import_connector("one", {**SINK, "value.converter": converter}, allow_partial=True)
 
 
-def test_ids_of_eight_bytes_are_told() -> None:
+def test_ids_of_eight_bytes_are_reported() -> None:
     """Apicurio's converter writes longer ids by default; without a setting that says four bytes it is left to do."""
     apicurio = {**SINK, "value.converter": "io.apicurio.registry.utils.converter.AvroConverter"}
 

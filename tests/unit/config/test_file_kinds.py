@@ -88,7 +88,7 @@ def test_a_folder_of_targets_alone_has_nothing_to_run(
     assert "FLOE-P004" in captured.out + captured.err
 
 
-def test_one_empty_folder_among_others_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_empty_folder_among_others_is_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each folder that is named holds something to check."""
     assert run_main(["validate", "pipelines", "chart"]) == 2
 

@@ -160,7 +160,7 @@ def test_values_are_judged_as_librdkafka_judges_them() -> None:
         ("enable.ssl.certificate.verification", "no", ""),
     ],
 )
-def test_a_value_out_of_a_list_is_told(setting: str, value: str, meant: str) -> None:
+def test_a_value_out_of_a_list_is_reported(setting: str, value: str, meant: str) -> None:
     """A value that librdkafka would refuse at the start is told before, with what was probably meant."""
     ((code, _, hint),) = findings(_KAFKA % (setting, f'"{value}"'))
 

@@ -64,7 +64,7 @@ def test_the_defaults_are_those_of_the_spec() -> None:
     assert "monitoring" in settings_digests(other)
 
 
-def test_hosts_are_told_from_ports() -> None:
+def test_hosts_are_distinguished_from_ports() -> None:
     """IPv6 addresses stand in brackets; what is no address is none."""
     assert host_and_port("[::1]:80") == ("::1", 80)
     assert host_and_port("::1:80") is None

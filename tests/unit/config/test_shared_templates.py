@@ -57,7 +57,7 @@ SOURCE = "  source: {kafka: {topics: [orders]}}\n"
         ('  trigger: {every: "${param.topic}${param.other}"}', "parameters"),
     ],
 )
-def test_a_wrong_parameter_is_told_where_it_is_given(line: str, reported: str) -> None:
+def test_a_wrong_parameter_is_reported_where_it_is_given(line: str, reported: str) -> None:
     """A value that a template makes of a parameter is told at the pipeline's line, with the template's line below it."""
     parameters = "topic: {type: string, description: A.}\n  other: {type: string, description: B.}"
 
@@ -67,7 +67,7 @@ def test_a_wrong_parameter_is_told_where_it_is_given(line: str, reported: str) -
     assert places(used(text, "topic: often, other: never")) == [(reported, f"templates/land.yaml:{number}")]
 
 
-def test_a_wrong_parameter_of_an_included_part_is_told_where_it_is_given() -> None:
+def test_a_wrong_parameter_of_an_included_part_is_reported_where_it_is_given() -> None:
     """The line below is that of the file that uses the parameter, also where the template includes it."""
     result = used(
         template(SOURCE + '#% include "part.yaml"'), "topic: often", part='  trigger: {every: "{{ param.topic }}"}'
@@ -84,7 +84,7 @@ def test_a_wrong_parameter_of_an_included_part_is_told_where_it_is_given() -> No
         ('  trigger: {evry: "${param.topic}"}', "evry"),
     ],
 )
-def test_what_no_parameter_made_is_told_in_the_template(body: str, reported: str) -> None:
+def test_what_no_parameter_made_is_reported_in_the_template(body: str, reported: str) -> None:
     """Mistakes of the template, its defaults among them, are told at its own lines."""
     parameters = "topic: {type: string, description: A.}\n  pace: {type: string, description: B., default: often}"
 

@@ -30,7 +30,7 @@ def test_only_name_and_version_are_replaced(before: str, after: str) -> None:
     assert (text.text, findings) == (after, [])
 
 
-def test_a_template_that_is_not_there_is_told() -> None:
+def test_a_template_that_is_not_there_is_reported() -> None:
     """Without the other template there is nothing to compare with."""
     text, findings = with_template(SourceText("p.yaml", "template: {name: a}"), "b", world({}))
 

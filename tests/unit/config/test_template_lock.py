@@ -58,7 +58,7 @@ def test_a_lock_that_was_changed_by_hand_is_refused(before: str, after: str) -> 
     assert codes[0] in ("FLOE-C615", "FLOE-C103", "FLOE-C106")
 
 
-def test_a_wrong_lock_is_told_at_its_line() -> None:
+def test_a_wrong_lock_is_reported_at_its_line() -> None:
     """A pipeline that asks for a library of a wrong lock is refused, with the line of the lock."""
     text = lock_text([ONE]).replace("version: 1", "version: 7")
 
@@ -79,7 +79,7 @@ def test_a_wrong_lock_is_told_at_its_line() -> None:
         ("acme:land@v2", "FLOE-C614", "`floe templates lock`"),
     ],
 )
-def test_a_name_that_means_no_library_is_told(name: str, code: str, words: str) -> None:
+def test_a_name_that_means_no_library_is_reported(name: str, code: str, words: str) -> None:
     """The finding says what the lock has, or which command fetches it."""
     (finding,) = load_pipelines(["base.yaml"], None, files(name, lock_text([ONE, TWO, OTHER])))[0].diagnostics
 

@@ -52,7 +52,7 @@ def test_the_current_version_stays_as_it_is() -> None:
         ("- a", "FLOE-C203", ""),
     ],
 )
-def test_what_is_no_version_is_told(line: str, code: str, said: str) -> None:
+def test_what_is_no_version_is_reported(line: str, code: str, said: str) -> None:
     """A newer version, an unknown one, none and no YAML are findings, and there is no text to write."""
     made = migrated(f"{line}\n")
     assert made.text is None

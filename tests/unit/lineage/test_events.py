@@ -226,7 +226,7 @@ PROGRESS = st.builds(
     st.lists(st.builds(DataFile, st.text(), st.integers(0, 9), st.integers(0, 9), st.just(0)), max_size=3),
     st.booleans(),
 )
-def test_whatever_was_committed_is_told_exactly(
+def test_whatever_was_committed_is_reported_exactly(
     before: dict[str, PipelineProgress] | None, after: dict[str, PipelineProgress], files: list[DataFile], keyed: bool
 ) -> None:
     """Every event is valid, and the ranges of the events are the difference of the records, partition by partition."""

@@ -47,7 +47,7 @@ def test_only_errors_make_the_exit_code() -> None:
     assert exit_code([ok("a", ""), error("b", "", "")]) == 3
 
 
-def test_catalogs_with_one_warehouse_are_told() -> None:
+def test_catalogs_with_one_warehouse_are_reported() -> None:
     """Two tables of one name would lie in one place; a warehouse that is a name says nothing across servers."""
     here = {"type": "sql", "uri": "sqlite:///a.db", "warehouse": "s3://lake/tables"}
     there = {**here, "uri": "sqlite:///b.db", "warehouse": "s3://lake/tables/"}
@@ -68,7 +68,7 @@ def test_catalogs_with_one_warehouse_are_told() -> None:
         (30_000, CheckState.ERROR),
     ],
 )
-def test_a_skewed_clock_is_told(skew_ms: int, state: CheckState) -> None:
+def test_a_skewed_clock_is_reported(skew_ms: int, state: CheckState) -> None:
     """A second of difference is worth a warning, half a minute an error, in both directions."""
     assert judge_skew("clock", skew_ms).state is state
 

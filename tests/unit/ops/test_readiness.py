@@ -113,7 +113,7 @@ def test_time_to_data_loss(more: dict[str, object], verdict: CheckVerdict, said:
 
 
 @given(st.integers(0, 10**12))
-def test_durations_are_told_in_two_units(milliseconds: int) -> None:
+def test_durations_are_reported_in_two_units(milliseconds: int) -> None:
     """Never more than was left: nobody is told of an hour that is not there."""
     units = {"d": 86_400, "h": 3_600, "min": 60, "s": 1}
     parts = re.findall(r"([\d,]+) (d|h|min|s)", duration_text(milliseconds))

@@ -92,7 +92,7 @@ def test_what_is_announced_waits_until_a_commit_says_that_it_is_in() -> None:
     assert (table.hour.commits, table.hour.files, table.hour.bytes) == (1, 2, 4_096)
 
 
-def test_a_low_water_mark_settles_what_no_commit_was_told_of() -> None:
+def test_a_low_water_mark_settles_what_no_commit_was_reported_of() -> None:
     """A coordinator that died before it told of a commit left the mark: what stands below it does not wait."""
     fold = folded(written("a.t", 1), complete(1), CommitComplete("c", 2, NOW_MS, position=2))
     [table] = seen(fold).tables
@@ -170,7 +170,7 @@ def test_a_schema_change_names_the_batch_that_brought_it() -> None:
     assert (change.before, change.after, change.pipeline, change.batch, change.run) == (0, 1, "p", 2, "run-1")
 
 
-def test_the_most_urgent_comes_first_and_a_commit_ends_what_was_told_before_it() -> None:
+def test_the_most_urgent_comes_first_and_a_commit_ends_what_was_reported_before_it() -> None:
     """BLOCKED before DEGRADED, whatever the names; what a table told before its newest commit is over."""
     events = [
         written("a.degraded", 1),
@@ -215,7 +215,7 @@ def test_many_tables_with_one_cause_are_few_lines() -> None:
     assert len(text(found, rows=40).splitlines()) <= 40
 
 
-def test_a_vanished_run_and_a_pause_are_told_with_their_remedy() -> None:
+def test_a_vanished_run_and_a_pause_are_reported_with_their_remedy() -> None:
     """A run that is gone without a word is FAILED with the command; a pause names who holds it, and why."""
     running = StateChanged(Subject.PIPELINE, "p", Health.RUNNING, "", "", "", 0, NOW_MS, NOW_MS, "run-1")
     pause = PauseChanged(Holds.COMMITS, "a.*", True, "compaction", "ann@host", NOW_MS - 5_000)

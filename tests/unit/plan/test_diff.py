@@ -67,7 +67,7 @@ def test_equal_plans_have_no_difference() -> None:
     assert changes(loaded(), loaded()) == ()
 
 
-def test_changes_are_told_in_the_words_of_the_file() -> None:
+def test_changes_are_reported_in_the_words_of_the_file() -> None:
     """Each value is named by its place in the pipeline file, once, with both values as people write them."""
     hints = (FieldHint("at", "timestamptz", unit="ms"),)
     after = changed(
@@ -84,7 +84,7 @@ def test_changes_are_told_in_the_words_of_the_file() -> None:
     ]
 
 
-def test_settings_are_told_by_section_only() -> None:
+def test_settings_are_reported_by_section_only() -> None:
     """A changed connection is named and no address is shown."""
     target = replace(loaded().target, catalogs={"default": {"type": "rest", "uri": "https://elsewhere"}})
     (change,) = changes(loaded(), replace(loaded(), target=target))

@@ -93,7 +93,7 @@ CASTS: dict[str, tuple[Family, ...]] = {
     "record/dead_letters/replay.py:dead_letter_blocks": (F.COUNT,),
     "record/sql/transform.py:decode_block": (F.LAYOUT,),
     "task/upsert/writer.py:_finish": (F.LAYOUT,),
-    "task/sql.py:carry": (F.LAYOUT,),
+    "task/sql/stage.py:carry": (F.LAYOUT,),
     "testing/values.py:_python": (F.COUNT,),
 }
 

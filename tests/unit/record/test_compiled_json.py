@@ -288,7 +288,7 @@ def test_a_map_whose_key_is_written_with_escapes_beside_its_plain_name_is_judged
     twice = [f'{{"\\u006d": {one}, "m": {other}}}', f'{{"m": {one}, "\\u006d": {other}}}']
     sound = ['{"m": {"a": 1}}', '{"m": {"a\\u0062": 1}}']
     framed = frame([text.encode() for text in (*sound, *twice)], np.arange(4))
-    parts, alone = json_maps.parse_with_maps(framed, schema, Leniency())
+    parts, alone = json_maps.parse_with_maps(framed, schema, Leniency)
     assert sorted(alone) == [2, 3]
     assert sorted(position for part in parts for position in part.positions.tolist()) == [0, 1]
 

@@ -25,7 +25,7 @@ LETTER = DeadLetter(
 )
 
 
-def test_a_letter_becomes_a_row_with_everything_in_it() -> None:
+def test_a_dead_letter_becomes_a_row_with_everything_in_it() -> None:
     """Bytes, place, headers in order and reason are kept; a missing timestamp is null."""
     timeless = DeadLetter("t", 0, 0, -1, b"k", None, [], "decode", "FLOE-D101", "no JSON")
     rows = dead_letters_to_arrow([LETTER, timeless], "p", "run1", target(schema=dead_letter_schema())).to_pylist()

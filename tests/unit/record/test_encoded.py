@@ -70,7 +70,7 @@ def test_encoded_text_is_the_text(blocks: list[list[tuple[str | None, Words | No
 
 
 @needs_compiled
-def test_words_of_every_length_are_told_apart() -> None:
+def test_words_of_every_length_are_distinguished() -> None:
     """Two words are one only if all their bytes are: at the beginning, in the middle, at the end, and in their
     length."""
     chance = random.Random(5)

@@ -40,6 +40,7 @@ from framework.record.landing.single_record import judge
 from framework.record.model import BlockResult, ColumnDetail, RecordBlock, TableNeed, TableTarget
 from framework.record.process import process_block, process_transformed
 from framework.record.state.block_state import BlockState
+from framework.record.state.block_tables import BlockTables
 from framework.table.changes import CreateTable
 from framework.table.create import plan_create
 from framework.table.schema.arrow import parse_schema
@@ -85,7 +86,7 @@ def _encoded(records: RecordBlock, made: Plan, tables: Tables) -> BlockResult:
 
 def _alone(records: RecordBlock, made: Plan, tables: Tables) -> BlockResult:
     """As `process_block` does it, but every record is judged alone."""
-    state = BlockState(records, made, tables)
+    state = BlockState(records, BlockTables(made, tables))
     read = read_json(records, made.decode, NO_SCHEMAS, state.tables.takes_tombstones)
     state.values = read.values
     for position, failure in read.failures.items():

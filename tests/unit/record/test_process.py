@@ -34,6 +34,7 @@ from framework.record.failure import RecordFailure
 from framework.record.model import BlockResult, timestamp_us
 from framework.record.process import process_block, records_in_block
 from framework.record.state.block_state import BlockState
+from framework.record.state.block_tables import BlockTables
 from framework.table.changes import AlterTable
 from framework.table.evolve import plan_evolution
 from testbed.record_samples import alone, block, plan, policy, processed, same, target
@@ -564,7 +565,7 @@ def test_rows_of_tables_that_are_alike_are_given_unsorted_where_nothing_else_is_
 @pytest.mark.parametrize("places", [[0, 0, 1], [0, 1, 1]], ids=str)
 def test_a_record_that_is_in_a_table_twice_is_refused(places: list[int]) -> None:
     """Invariant 8: one record lost and another written twice are no sum that holds."""
-    state = BlockState(block([{"a": 1}, {"a": 2}, {"a": 3}]), plan(), {})
+    state = BlockState(block([{"a": 1}, {"a": 2}, {"a": 3}]), BlockTables(plan(), {}))
     rows = pa.table({"a": pa.array(places)})
     state.rows.add(rows_of("ns.t"), np.array(places), rows)
     with pytest.raises(AccountingError, match=r"in ns\.t more than once"):
@@ -573,7 +574,7 @@ def test_a_record_that_is_in_a_table_twice_is_refused(places: list[int]) -> None
 
 def test_a_record_that_is_written_and_failed_is_refused() -> None:
     """Invariant 8: a record is in exactly one of the counts, whatever their sum is."""
-    state = BlockState(block([{"a": 1}, {"a": 2}]), plan(), {})
+    state = BlockState(block([{"a": 1}, {"a": 2}]), BlockTables(plan(), {}))
     state.rows.add(rows_of("ns.t"), np.array([0]), pa.table({"a": pa.array([1])}))
     state.fail(0, RecordFailure("convert", "FLOE-D301", "wrong"))
     with pytest.raises(AccountingError, match=r"offset 0 .* both written and a failure"):

@@ -54,7 +54,7 @@ def places(table: pa.Table) -> list[tuple[str, int, int]]:
     return list(zip(*columns, strict=True))
 
 
-def test_letters_without_a_mark_wait_once_each() -> None:
+def test_dead_letters_without_a_mark_wait_once_each() -> None:
     """A letter waits until a mark names its place; a place that is there twice is one letter; they come in order."""
     found = letters(("b", 0, 5), ("a", 1, 7), ("a", 1, 3), ("a", 0, 3), ("a", 1, 7))
     marks = marks_to_arrow("p", [("a", 0, 3)], 1, "r", target(schema=parse_schema(plan_marks_table("x.d").schema_json)))
@@ -62,7 +62,7 @@ def test_letters_without_a_mark_wait_once_each() -> None:
     assert places(open_dead_letters(found, found)) == []
 
 
-def test_letters_become_the_records_they_were() -> None:
+def test_dead_letters_become_the_records_they_were() -> None:
     """Bytes, place, time, key and headers of a record are what they were when it failed."""
     blocks = list(dead_letter_blocks(letters(("a", 0, 1), ("a", 0, 9), ("b", 0, 2)).select(list(RECORD))))
     assert [(b.topic, b.partition, b.offsets, b.timestamps_ms) for b in blocks] == [
@@ -102,7 +102,7 @@ def test_stages_have_policies_of_their_own() -> None:
     assert result.failure is not None
 
 
-def test_a_letter_as_a_kafka_record() -> None:
+def test_a_dead_letter_as_a_kafka_record() -> None:
     """A letter keeps its key, value, headers and time; the reason is in headers; a value that is too large stays
     behind."""
     (small,) = dead_letter_messages(letters(("a", 0, 7), value=b"\xff"))

@@ -110,7 +110,7 @@ def test_a_new_field_without_a_value_is_refused_on_no_way() -> None:
     assert refused == [(1, "s"), (2, "l")]
 
 
-def test_of_several_reasons_the_first_is_told_on_each_way() -> None:
+def test_of_several_reasons_the_first_is_reported_on_each_way() -> None:
     """Of two fields without a column the first is named, and it comes before values that do not fit."""
     values = [{"a": "x", "b": "y", "m": 1, "n": 2}, {"a": "x", "b": "y"}]
     types = {"a": pa.string(), "b": pa.string(), "m": pa.int64(), "n": pa.int64()}

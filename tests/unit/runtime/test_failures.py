@@ -80,7 +80,7 @@ def test_other_errors_of_tasks_stay_as_they_were() -> None:
         (RuntimeError("java.lang.OutOfMemoryError: Java heap space"), None),
     ],
 )  # fmt: skip
-def test_what_others_are_told_of_a_failed_batch_quotes_no_record(error: Exception, reported: str | None) -> None:
+def test_what_is_reported_of_a_failed_batch_quotes_no_record(error: Exception, reported: str | None) -> None:
     """The control topic and the pages get the kind of an error that may quote a record's value; what files, networks and the
     JVM say is told as it is, and the run's own log has all of it."""
     got = of_batch(error if isinstance(error, RuntimeError) else crossed(error))

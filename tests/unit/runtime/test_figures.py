@@ -33,7 +33,7 @@ from framework.runtime.batches.measures import RunMeasures, steady_ms
 from framework.runtime.measures.commits import CommitMeasures
 from framework.runtime.measures.figures import RunFacts, coordinator_figures, pipeline_figures
 from tests.protocol.build import complete, view, written
-from tests.unit.commit.test_coordinator_step import Seat, commits
+from tests.unit.commit.test_coordinator_step import SteppedCoordinator, commits
 
 NOW_MS = 50_000_000
 
@@ -93,47 +93,50 @@ def test_figures_of_a_run_are_its_own() -> None:
 def test_an_owner_shows_what_waits_for_its_tables() -> None:
     """Announced rows, files and bytes until they are committed, and the time of the oldest; then nothing, and the
     commit. Whoever stands by shows no table."""
-    seat, measures = Seat(), CommitMeasures()
+    coordinator, measures = SteppedCoordinator(), CommitMeasures()
     event = written("a", 1)
-    seat.read(event, complete("a", 1))
-    (commit,) = commits(seat.load() + seat.tick())
-    assert coordinator_figures("control", seat.state, measures, seat.now).tables == ()
+    coordinator.read(event, complete("a", 1))
+    (commit,) = commits(coordinator.load() + coordinator.tick())
+    assert coordinator_figures("control", coordinator.state, measures, coordinator.now).tables == ()
 
     measures.assigned(owns=True)
-    found = coordinator_figures("control", seat.state, measures, seat.now)
+    found = coordinator_figures("control", coordinator.state, measures, coordinator.now)
     [table] = found.tables
     assert (table.table, table.state) == ("db.t", Health.RUNNING)
     assert (table.announcements, table.records, table.files, table.bytes) == (1, event.rows, 1, event.bytes)
     assert table.oldest_ms is not None
-    seat.commit(commit)
-    seat.read(CommitToTable("db.t", commit.view.table_uuid, 7, commit.commit_id, 2, 1, 1, 9_000))
-    [table] = coordinator_figures("control", seat.state, measures, seat.now).tables
+    coordinator.commit(commit)
+    coordinator.read(CommitToTable("db.t", commit.view.table_uuid, 7, commit.commit_id, 2, 1, 1, 9_000))
+    [table] = coordinator_figures("control", coordinator.state, measures, coordinator.now).tables
     assert table == TableFigures("db.t", Health.IDLE, valid_through_ms=table.valid_through_ms, last_commit_ms=9_000)
 
 
 def test_an_owner_shows_how_healthy_its_tables_are() -> None:
     """What was last measured of a table, when, and why a person should maintain it; nothing of a table that nobody has
     measured."""
-    seat, measures = Seat(), CommitMeasures()
+    coordinator, measures = SteppedCoordinator(), CommitMeasures()
     measures.assigned(owns=True)
-    seat.read(written("a", 1), complete("a", 1))
-    seat.load()
+    coordinator.read(written("a", 1), complete("a", 1))
+    coordinator.load()
     health = TableHealth(200, 190, 10**8, 10**6, 0, 0, 3, 9_000, 600, None, 150, 10**8, gain_snapshots=MANY_SNAPSHOTS)
     reported = {name: TableMeasured(name, health, 7_000, "c") for name in ("db.t", "db.unknown")}
-    [table] = coordinator_figures("control", seat.state, measures, seat.now, reported).tables
+    [table] = coordinator_figures("control", coordinator.state, measures, coordinator.now, reported).tables
     assert (table.table, table.health, table.measured_ms) == ("db.t", health, 7_000)
     assert table.needs == {Need.SMALL_FILES: 1, Need.SNAPSHOTS: 1}
-    [table] = coordinator_figures("control", seat.state, measures, seat.now, {}).tables
+    [table] = coordinator_figures("control", coordinator.state, measures, coordinator.now, {}).tables
     assert (table.health, table.measured_ms, table.needs) == (None, None, {})
 
 
 def test_a_commit_that_gets_no_answer_is_a_stalled_table() -> None:
     """The table is STALLED in the metrics as soon as the time is up."""
-    seat, measures = Seat(Limits(stalled_ms=60_000)), CommitMeasures()
+    coordinator, measures = SteppedCoordinator(Limits(stalled_ms=60_000)), CommitMeasures()
     measures.assigned(owns=True)
-    seat.read(written("a", 1), complete("a", 1))
-    assert len(commits(seat.load() + seat.tick())) == 1
-    states = [coordinator_figures("c", seat.state, measures, seat.now + at).tables[0].state for at in (59_999, 60_000)]
+    coordinator.read(written("a", 1), complete("a", 1))
+    assert len(commits(coordinator.load() + coordinator.tick())) == 1
+    states = [
+        coordinator_figures("c", coordinator.state, measures, coordinator.now + at).tables[0].state
+        for at in (59_999, 60_000)
+    ]
     assert states == [Health.RUNNING, Health.STALLED]
 
 

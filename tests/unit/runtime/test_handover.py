@@ -34,7 +34,7 @@ def test_a_batch_is_done_once_and_taken_once() -> None:
     assert handover.wait(0) is None
 
 
-def test_what_failed_is_told_once_and_wakes_who_waits() -> None:
+def test_what_failed_is_reported_once_and_wakes_who_waits() -> None:
     """A failure ends the wait at once, and is raised by one call only."""
     handover = BatchHandover()
     handover.offer(offered())

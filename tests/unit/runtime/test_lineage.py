@@ -90,7 +90,7 @@ def test_a_sink_that_refuses_is_said_once_and_said_again_when_it_takes() -> None
     assert said[2] == "lineage: 20 events were dropped"
 
 
-def test_what_cannot_be_told_of_a_commit_ends_nothing() -> None:
+def test_what_cannot_be_reported_of_a_commit_ends_nothing() -> None:
     """An error while an event is made is a dropped event, on whichever thread."""
     said = list[str]()
     broken = CommitTable("t", VIEW, "c", (), None, None)  # type: ignore[arg-type]
@@ -100,7 +100,7 @@ def test_what_cannot_be_told_of_a_commit_ends_nothing() -> None:
     lineage.close()
 
 
-def test_a_commit_is_told_of_the_run_that_announced_it() -> None:
+def test_a_commit_is_reported_of_the_run_that_announced_it() -> None:
     """The run that the log names is the one that the driver begins, with the schema of the table, asked for once."""
     sink, asked = Sink(), list[str]()
 
@@ -127,7 +127,7 @@ SCHEMA = '{"type": "struct", "fields": [{"id": 1, "name": "total", "type": "long
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_coordinator_that_began_behind_what_a_run_told_looks_it_up(fails: bool) -> None:
+def test_a_coordinator_that_began_behind_what_a_run_published_looks_it_up(fails: bool) -> None:
     """After its restart the columns of a commit have their origin all the same; it is asked for once, on the topics that
     are read, and again where the broker did not answer."""
     sink, asked = Sink(), list[tuple[str, list[str]]]()
@@ -151,7 +151,7 @@ def test_a_coordinator_that_began_behind_what_a_run_told_looks_it_up(fails: bool
     assert asked == [("shop", ["control"])] * (1 + fails)
 
 
-def test_a_table_that_a_person_rolled_back_is_told_without_records() -> None:
+def test_a_table_that_a_person_rolled_back_is_reported_without_records() -> None:
     """A verb of recovery is a job of its own, complete at once, whose output is the table at its new snapshot: valid by the
     published schemas, with no rows, no pipeline and no input."""
     sink = Sink()

@@ -12,7 +12,7 @@ from testbed.record_samples import target
 SMALL_BYTES = 1024 * 1024
 
 
-def test_a_task_is_told_what_it_reads_of_each_table() -> None:
+def test_a_task_is_given_what_it_reads_of_each_table() -> None:
     """A task knows each table without the properties that no writer reads, and a thousand tables are small."""
     table = target(columns={"a": "long", "b": "string"})
     tables = {

@@ -92,7 +92,7 @@ def test_given_tables_have_nested_columns() -> None:
     assert reported(case) == []
 
 
-def test_a_wrong_value_is_told_at_its_place() -> None:
+def test_a_wrong_value_is_reported_at_its_place() -> None:
     """A difference names row, column and both values, and points at the expected one."""
     case = """\
   - name: a
@@ -234,7 +234,7 @@ def test_kafka_fields_are_those_of_the_record() -> None:
     assert reported(case, more) == []
 
 
-def test_files_that_cannot_be_tested_are_told_by_name() -> None:
+def test_files_that_cannot_be_tested_are_reported_by_name() -> None:
     """SQL is Spark's: without it the tests are left out with a warning; a wrong file is wrong before any test of it."""
     sql = "source: {kafka: {topics: [orders]}, schema: {id: long}}\ntransform: {sql: SELECT id FROM source}\n"
     case = "  - {name: a, input: [{value: {id: 1}}], expect: {}}\n"

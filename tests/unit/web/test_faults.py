@@ -47,7 +47,7 @@ POISONED = (
     "current"
 )
 NEAR = PartitionView("orders", 0, 1_500, 6_000, 4_500, log_start=1_000, waits_since_ms=NOW_MS - 60_000)
-SEATS = tuple(CommitComplete(f"c{n % 2}", 0, NOW_MS - 60_000 + n) for n in range(-1, 4))
+COORDINATORS = tuple(CommitComplete(f"c{n % 2}", 0, NOW_MS - 60_000 + n) for n in range(-1, 4))
 FAULTS: dict[str, tuple[tuple[ControlEvent, ...], PipelineFactsSeen, str]] = {
     "catalog-down": (
         of_table(Health.FAILED, "the catalog does not answer: connection refused", FAILING_REMEDY, "FLOE-R136"),
@@ -99,7 +99,7 @@ FAULTS: dict[str, tuple[tuple[ControlEvent, ...], PipelineFactsSeen, str]] = {
         "Copy floe readiness FILE -t prod Copy",
     ),
     "coordinator-flapping": (
-        SEATS,
+        COORDINATORS,
         PipelineFactsSeen(("run-1",)),
         f"DEGRADED control-iceberg coordinator {SINCE} FLOE-R153 who coordinates changed 4 times in 15 minutes, and each reads "
         "the log again before it commits Do floe log --last 200 shows who; end drivers that start and fail, and look whether "
@@ -154,7 +154,7 @@ def test_the_first_screen_names_the_part_since_when_and_what_to_do(fault: str) -
 
 
 @pytest.mark.parametrize("fault", ["retention-near", "coordinator-flapping"])
-def test_a_danger_is_told_by_top_and_status_as_by_the_page(fault: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_risk_is_reported_by_top_and_status_as_by_the_page(fault: str, capsys: pytest.CaptureFixture[str]) -> None:
     """What no state shows, part, since when and command, is on all three first screens; `floe status` ends with 9."""
     events, facts, expected = FAULTS[fault]
     held = [Held(each.topic, each.partition, 1_000, 6_000, 1_500, NOW_MS - 60_000) for each in facts.partitions]
@@ -204,7 +204,7 @@ def test_each_reason_of_a_blocked_table_has_a_command(reason: str) -> None:
     assert "FILE" in shown or "a.t" in commands[-1] or " p " in f"{commands[-1]} " or "floe doctor" in commands[-1]
 
 
-def test_a_coordinator_that_is_gone_is_told_with_what_waits() -> None:
+def test_a_coordinator_that_is_gone_is_reported_with_what_waits() -> None:
     """Nobody coordinates: the head says so, and each table whose announcements wait is on the first screen."""
     shown = text_of(first_screen((written("shop.orders", 1), complete(1)), PipelineFactsSeen(("run-1",)), None))
     assert "STOPPED shop.orders" in shown

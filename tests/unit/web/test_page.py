@@ -199,7 +199,7 @@ def events(url: str, token: str = "", at: str = "/") -> Iterator[dict[str, Any]]
                 yield json.loads(line[6:])
 
 
-def test_who_looks_is_told_what_changed_and_nothing_else() -> None:
+def test_who_looks_is_shown_what_changed_and_nothing_else() -> None:
     """First all parts, then only those whose text is another one, within seconds."""
     backend = PlainDesk()
     with served(backend) as url:

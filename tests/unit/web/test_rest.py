@@ -118,7 +118,7 @@ def test_a_pause_is_the_desks_with_the_tokens_name(backend: PlainDesk, url: str)
     assert backend.acts == [("orders", True, "ann", "INC-1"), ("orders", False, "ann", "")]
 
 
-def test_a_resume_that_changes_nothing_is_told(backend: PlainDesk, url: str) -> None:
+def test_a_resume_that_changes_nothing_is_reported(backend: PlainDesk, url: str) -> None:
     """What a wider pause holds stays held: 409 with who holds it and the command, not a success."""
     show(backend, written("a.t", 1), complete(1), paused("ord*", "maintenance"))
     backend.changes = False
@@ -273,7 +273,7 @@ def test_a_body_that_is_no_configuration_is_refused(url: str, body: bytes, kind:
         (StateDisagreement("two values", remedy="decide"), 409),
     ],
 )
-def test_what_fails_in_the_world_is_told_with_its_remedy(
+def test_what_fails_in_the_world_is_reported_with_its_remedy(
     backend: PlainDesk, url: str, error: Exception, status: int
 ) -> None:
     """A broker that is away is 503, never 500, and says what to do."""
@@ -298,7 +298,7 @@ def every_path() -> list[tuple[str, str]]:
     "authorization",
     ["", "Bearer", f"Bearer {ACTOR}x", f"Bearer {ACTOR[:-1]}", f"Basic {ACTOR}", ACTOR, "Bearer ü", f"Cookie {ACTOR}"],
 )
-def test_nothing_is_told_without_a_token(url: str, method: str, path: str, authorization: str) -> None:
+def test_nothing_is_reported_without_a_token(url: str, method: str, path: str, authorization: str) -> None:
     """No operation answers without a token, however near it is; a cookie is none."""
     headers = {"Authorization": authorization.encode()} if authorization else {}
     found = requests.request(method, url + path, headers=headers, cookies={"token": ACTOR}, json={}, timeout=20)

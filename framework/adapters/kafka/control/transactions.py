@@ -128,7 +128,7 @@ class PipelineProducer:
         self,
         events: Sequence[ControlEvent],
         offsets: Mapping[tuple[str, int], tuple[int, str]],
-        letters: Iterable[DeadLetterMessage] = (),
+        dead_letters: Iterable[DeadLetterMessage] = (),
         dead_letter_topic: str = "",
     ) -> int:
         """Invariant 1: the events that name the files and the source offsets they cover, in one transaction.
@@ -158,7 +158,7 @@ class PipelineProducer:
         positions = [TopicPartition(t, p, offset, metadata) for (t, p), (offset, metadata) in offsets.items()]
         try:
             producer.begin_transaction()
-            self._send_letters(producer, letters, dead_letter_topic)
+            self._send_letters(producer, dead_letters, dead_letter_topic)
             self._produce(producer, events, delivered)
             if positions:
                 self._send_offsets(producer, positions)
@@ -177,7 +177,7 @@ class PipelineProducer:
         """Let go of the connection. An open transaction is left to the broker's time-out or to the next run."""
         self._drop()
 
-    def _send_letters(self, producer: Producer, letters: Iterable[DeadLetterMessage], topic: str) -> None:
+    def _send_letters(self, producer: Producer, dead_letters: Iterable[DeadLetterMessage], topic: str) -> None:
         """Send dead letters, and look now and then whether the broker takes them."""
         failed: list[KafkaError] = []
 
@@ -185,16 +185,16 @@ class PipelineProducer:
             if error is not None:
                 failed.append(error)
 
-        for letter in letters:
+        for dead_letter in dead_letters:
             while not failed:
                 try:
                     producer.produce(
                         topic,
-                        letter.value,
-                        key=letter.key,
-                        headers=list(letter.headers),
+                        dead_letter.value,
+                        key=dead_letter.key,
+                        headers=list(dead_letter.headers),
                         on_delivery=on_delivery,
-                        timestamp=letter.timestamp_ms or 0,  # 0: now
+                        timestamp=dead_letter.timestamp_ms or 0,  # 0: now
                     )
                     break
                 except BufferError:

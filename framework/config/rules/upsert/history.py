@@ -60,8 +60,8 @@ def _no_history(document: Document, found: UpsertPolicy, history: str) -> _Reaso
     for template in _templates(document):
         if document.names_match(history, template_glob(template)):
             return f"the rule `{template}` may lead to it", _ANOTHER
-    letters = document.text("errors", "dead_letter_table")
-    if letters and document.names_match(history, letters):
+    dead_letters = document.text("errors", "dead_letter_table")
+    if dead_letters and document.names_match(history, dead_letters):
         return "it is the dead-letter table", _ANOTHER
     globs = [text for path, _ in document.items("routes", "allow_tables") if (text := document.text(*path))]
     if globs and not any(document.names_match(history, glob) for glob in globs):

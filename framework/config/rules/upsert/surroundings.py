@@ -37,12 +37,12 @@ def on_main(document: Document) -> Iterator[Diagnostic]:
 def dead_letters_are_appended(document: Document) -> Iterator[Diagnostic]:
     """Every dead letter is a row. A pattern or the defaults never make the table an upsert table; its own name
     cannot."""
-    letters = document.text("errors", "dead_letter_table")
+    dead_letters = document.text("errors", "dead_letter_table")
     for policy in table_policies(document):
         match, mode = document.text(*policy, "match"), document.node(*policy, "write", "mode")
-        is_named = letters and match and not set(match) & set("*?[") and document.names_match(letters, match)
+        is_named = dead_letters and match and not set(match) & set("*?[") and document.names_match(dead_letters, match)
         if is_named and isinstance(mode, Scalar) and mode.value == "upsert":
-            message = f"`{letters}` is the dead-letter table, and each dead letter is a row of its own"
+            message = f"`{dead_letters}` is the dead-letter table, and each dead letter is a row of its own"
             yield at("FLOE-C459", message, mode, (*policy, "write", "mode"), "remove `write`")
 
 

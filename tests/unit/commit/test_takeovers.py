@@ -17,20 +17,20 @@ NAMES = ["a", "b", "c"]
 
 
 def folded(*words: LeadershipClaim) -> tuple[int, ...]:
-    seats = LeadershipHistory()
+    leaderships = LeadershipHistory()
     for word in words:
-        seats = seats.after(word)
-    return seats.takeovers_ms
+        leaderships = leaderships.after(word)
+    return leaderships.takeovers_ms
 
 
 @given(
     st.lists(st.tuples(st.sampled_from(NAMES), st.lists(st.sampled_from(NAMES), max_size=3)), min_size=1, max_size=9)
 )
-def test_each_assignment_but_the_first_is_a_takeover_whatever_is_told_in_between(
+def test_each_assignment_but_the_first_is_a_takeover_whatever_is_reported_in_between(
     turns: list[tuple[str, list[str]]],
 ) -> None:
     """Of coordinators that tell when they begin, every beginning after the first counts once: silent ones, one that
-    gets the seat again, and with late words of others in between."""
+    gets the leadership again, and with late words of others in between."""
     begun: set[str] = set()
     words: list[LeadershipClaim] = []
     for number, (who, late) in enumerate(turns):
@@ -51,7 +51,7 @@ def test_those_of_older_versions_count_when_another_one_speaks() -> None:
 
 
 def test_one_that_reads_again_by_itself_is_no_takeover() -> None:
-    """A coordinator that gives the seat up to read a part of the log again, and gets it, changes nothing; if another one
+    """A coordinator that gives the leadership up to read a part of the log again, and gets it, changes nothing; if another one
     had it meanwhile, it does."""
     again = LeadershipClaim("a", 20, begins=True, reads_again=True)
     a, b = LeadershipClaim("a", 10, begins=True), LeadershipClaim("b", 15, begins=True)

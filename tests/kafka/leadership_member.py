@@ -1,4 +1,4 @@
-"""A coordinator as a process: `seat_member.py BOOTSTRAP GROUP TOPIC` prints each update of its seat as a JSON line.
+"""A coordinator as a process: `leadership_member.py BOOTSTRAP GROUP TOPIC` prints each update of its leadership as a JSON line.
 
 Lines: ["assigned", low_water, log_start], ["revoked"], ["read", offset], ["end", position], ["stored", offset, bool].
 Every event read is stored as the low-water mark behind it, so that a zombie's mark can be watched.

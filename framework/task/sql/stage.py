@@ -8,22 +8,17 @@ that were decoded and did not arrive. A hidden column carries each record's posi
 from __future__ import annotations
 
 import pickle
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from framework.adapters.host.failpoints import meet
-from framework.adapters.spark.expressions_apart import NotApart, apart
-from framework.adapters.spark.sql_allowed import refusal
 from framework.commit.events.event_types import DataFile
-from framework.errors import ConfigError, RetriableError
-from framework.plan.model import Plan
 from framework.record.arrays import Ints
 from framework.record.blocks.bisect_failures import joined
 from framework.record.blocks.poison_records import set_aside
@@ -38,48 +33,24 @@ from framework.record.model import (
     TaskReport,
 )
 from framework.record.sql.accounting import Packed, pack, removed, unpack
-from framework.record.sql.failure import FAILED, split
+from framework.record.sql.failure import split
 from framework.table.evolve import merge_needs
 from framework.task.context import TaskContext, Work, ranges_of
 from framework.task.exchange import Outbox, exchange, sent_report
 from framework.task.reported_failure import reporting
+from framework.task.sql.select import (
+    HIDDEN,
+    HIDDEN_TYPE,
+    has_condition,
+    schema_of_source,
+    spark_schema,
+    transformed,
+    transformed_apart,
+)
 from framework.task.task_run import TaskRun
 
 if TYPE_CHECKING:
-    from pyspark.errors import AnalysisException
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
-
-HIDDEN = "__floe"
-_CARRIED = "__floe_carried"
-HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
-# A row is either a record (all set) or the note of a slice that was decoded (`note`: a pickled SliceNote).
-HIDDEN_TYPE = pa.struct(
-    [
-        ("slice", pa.int32()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp_ms", pa.int64()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", pa.list_(HEADER)),
-        ("note", pa.binary()),
-    ]
-)
-ALLOWED_NODES = {
-    "Project",
-    "Filter",
-    "SubqueryAlias",
-    "View",
-    "LogicalRDD",
-    "MapInArrow",
-    "LocalRelation",
-    "InMemoryRelation",
-}
-SELECT = re.compile(r"^\s*select\s+", re.IGNORECASE)
-REFUSED = re.compile(r"^\s*select\s+distinct\b", re.IGNORECASE)
-
+    from pyspark.sql import DataFrame
 
 PartitionCounts = dict[tuple[str, int], "Arrived"]
 
@@ -137,135 +108,6 @@ def run_sql_stage(numbers: DataFrame, work: Work, sql: str, context: TaskContext
     # A writer behind the exchange gives a report of its files alone: it counted nothing.
     arrived = [each if isinstance(each, tuple) else (each, {}) for each in arrived]
     return combine([pickle.loads(bytes(row[0])) for row in early], arrived, may_remove)
-
-
-def spark_schema(schema: pa.Schema) -> StructType:
-    """Spark's types of these columns. A timestamp without a zone stays one (TIMESTAMP_NTZ): what PySpark makes of it by
-    itself is a moment, read from the clock of the session's zone."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
-
-
-def schema_of_source(plan: Plan) -> pa.Schema:
-    """What the SQL sees, and the hidden column."""
-    from framework.record.process import declared_schema
-
-    return pa.schema([*declared_schema(plan), pa.field(HIDDEN, HIDDEN_TYPE)])
-
-
-def transformed(source: DataFrame, sql: str) -> DataFrame:
-    """The user's SELECT with the hidden column carried along.
-
-    Raises:
-        ConfigError: as in `run_sql_stage`.
-    """
-    return _selected(source, sql).drop(HIDDEN).withColumnRenamed(_CARRIED, HIDDEN)
-
-
-def transformed_apart(decoded: DataFrame, sql: str) -> tuple[DataFrame, bool]:
-    """The same for rows that may make an expression fail: these are among the rows, and the column `FAILED` says of each
-    which expression it is. And whether the SELECT has a condition.
-
-    Raises:
-        ConfigError: as in `run_sql_stage`.
-        NotApart: Spark does not bring the SELECT into the form that this takes.
-    """
-    from pyspark.sql.types import StructType
-
-    # Where records are few and here, the column holds their numbers.
-    is_note_beside = isinstance(decoded.schema[HIDDEN].dataType, StructType)
-    is_record = f"{HIDDEN}.offset IS NOT NULL" if is_note_beside else f"{HIDDEN} IS NOT NULL"
-    made = apart(decoded, _selected(decoded, sql), HIDDEN, _CARRIED, FAILED, is_record)
-    return made.rows.withColumnRenamed(_CARRIED, HIDDEN), made.has_condition
-
-
-def _selected(source: DataFrame, sql: str) -> DataFrame:
-    from pyspark.errors import AnalysisException
-
-    if not SELECT.match(sql) or REFUSED.match(sql):
-        raise sql_error("it must begin with SELECT, without DISTINCT")
-    if "${" in sql:  # Spark would put a variable of the machine there, before anything is parsed
-        raise sql_error("it holds `${`")
-    if HIDDEN in sql.lower():
-        raise sql_error(f"names that begin with `{HIDDEN}` are floe's own")
-    text = SELECT.sub(f"SELECT {HIDDEN} AS {_CARRIED}, ", sql, count=1)
-    session = source.sparkSession
-    source.createOrReplaceTempView("source")
-    try:
-        # Before Spark analyses it: that alone would list files and resolve functions.
-        parsed = session._jsparkSession.sessionState().sqlParser().parsePlan(text)
-        if (why := refusal(parsed, frozenset(name.lower() for name in source.columns))) is not None:
-            raise sql_error(why)
-        rows = session.sql(text)
-    except AnalysisException as error:
-        raise sql_error(_said(error)) from error
-    plan = rows._jdf.queryExecution().analyzed()
-    refused = sorted(set(nodes(plan)) - ALLOWED_NODES)
-    if refused:
-        raise sql_error(f"it may only project and filter rows of `source`, but it uses {', '.join(refused)}")
-    own = {HIDDEN, _CARRIED}
-    if taken := [name for name in rows.columns if name.lower().startswith(HIDDEN) and name.lower() not in own]:
-        raise sql_error(f"names that begin with `{HIDDEN}` are floe's own, and it gives out {taken[0]}")
-    return rows
-
-
-def _said(error: AnalysisException) -> str:
-    """Spark's own sentence, without a position in a text that is not the user's, and without the hidden column."""
-    first = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    sentence = re.sub(r"^\[[A-Z_.0-9]+\] ", "", first.split(" SQLSTATE:", 1)[0].strip())
-    return re.sub(rf"`{HIDDEN}`, |, `{HIDDEN}`", "", sentence).rstrip(".")
-
-
-def transform_table(session: SparkSession, rows: pa.Table, sql: str) -> pa.Table:
-    """Decoded rows that are here already, through the SQL; each keeps its hidden column. Where an expression fails for
-    one of them, the column `FAILED` says of each row which one.
-
-    Raises:
-        RetriableError: FLOE-R324, the SQL fails, and not for some of the rows.
-    """
-    from pyspark.errors import PySparkException
-
-    frame = session.createDataFrame(rows, schema=spark_schema(rows.schema))
-    try:
-        return transformed(frame, sql).toArrow()
-    except PySparkException as error:
-        try:
-            return transformed_apart(frame, sql)[0].toArrow()
-        except (PySparkException, NotApart):
-            raise RetriableError(
-                f"a batch failed: {error}", code="FLOE-R324", reported="a batch failed: transform.sql fails"
-            ) from error
-
-
-def has_condition(rows: DataFrame, source: DataFrame) -> bool:
-    """Whether the SQL that made these rows may have removed some of the source's."""
-    return _filters(rows) > _filters(source)
-
-
-def _filters(frame: DataFrame) -> int:
-    return list(nodes(frame._jdf.queryExecution().analyzed())).count("Filter")
-
-
-def nodes(plan: Any) -> Iterator[str]:
-    """Names of the logical plan's nodes, above the decoded rows."""
-    name = str(plan.nodeName())
-    yield name
-    if name in {"MapInArrow", "InMemoryRelation", "LogicalRDD"}:
-        return
-    children = plan.children()
-    for index in range(children.size()):
-        yield from nodes(children.apply(index))
-
-
-def sql_error(reason: str) -> ConfigError:
-    return ConfigError(
-        f"transform.sql is refused: {reason}",
-        code="FLOE-C801",
-        place="transform.sql",
-        remedy="write one SELECT of columns and expressions FROM source, with a WHERE if needed; do joins and "
-        "aggregates downstream, on the tables",
-    )
 
 
 def make_decoder(context: TaskContext, work: Work, schema: pa.Schema):  # type: ignore[no-untyped-def]  # for mapInArrow
@@ -375,7 +217,7 @@ def make_writer(context: TaskContext, sending: bool = False):  # type: ignore[no
                 arrived.written += result.written
                 arrived.dropped += result.dropped
                 arrived.dead_lettered += len(result.dead_letters)
-                arrived.letters.update((letter.stage, letter.code) for letter in result.dead_letters)
+                arrived.letters.update((dead_letter.stage, dead_letter.code) for dead_letter in result.dead_letters)
                 arrived.dropped_for += result.dropped_for
         report = (run.finish(), counts)
         if outbox is None:

@@ -1,4 +1,4 @@
-"""The coordinator's seat on a real broker: one owner, its low-water mark, and how the seat changes hands."""
+"""The coordinator's leadership on a real broker: one owner, its low-water mark, and how the leadership changes hands."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
 NewMember = Callable[[str, str], "subprocess.Popen[str]"]
 
 
-def until(seat: CoordinatorLeadership, kind: type[LeadershipUpdate]) -> list[LeadershipUpdate]:
+def until(leadership: CoordinatorLeadership, kind: type[LeadershipUpdate]) -> list[LeadershipUpdate]:
     """All updates up to the first of one kind."""
     updates: list[LeadershipUpdate] = []
-    wait_for(lambda: updates.extend(seat.poll(0.2)) or any(isinstance(u, kind) for u in updates))
+    wait_for(lambda: updates.extend(leadership.poll(0.2)) or any(isinstance(u, kind) for u in updates))
     return updates
 
 
@@ -56,15 +56,15 @@ def test_the_first_owner_reads_from_the_beginning(
 ) -> None:
     """Invariant 6: without a known position the log is read from its beginning, and its end is announced."""
     ControlPublisher(settings, control_topic).publish([heartbeat("p", batch) for batch in range(3)])
-    seat = CoordinatorLeadership(settings, unique("g"), control_topic)
-    updates = until(seat, LogEndReached)
+    leadership = CoordinatorLeadership(settings, unique("g"), control_topic)
+    updates = until(leadership, LogEndReached)
     topic_id = admin.topics([control_topic])[control_topic].topic_id
     assert updates[0] == LeadershipAssigned(topic_id, 0, None, None, log_end=3)
     assert offsets_of(updates) == [0, 1, 2]
     assert updates[-1] == LogEndReached(3)
-    assert seat.owned
-    seat.close()
-    assert not seat.owned
+    assert leadership.owned
+    leadership.close()
+    assert not leadership.owned
 
 
 def test_the_next_owner_begins_at_the_low_water_mark(
@@ -86,7 +86,7 @@ def test_the_next_owner_begins_at_the_low_water_mark(
     second.close()
 
 
-def test_a_log_that_starts_above_the_mark_is_told(
+def test_a_log_that_starts_above_the_mark_is_reported(
     settings: dict[str, str], control_topic: str, admin: KafkaAdmin
 ) -> None:
     """Invariant 6: when retention took what was not yet committed, both positions are told, and nothing is skipped."""
@@ -107,7 +107,9 @@ def test_a_log_that_starts_above_the_mark_is_told(
     second.close()
 
 
-def test_a_mark_of_another_topic_id_is_told(settings: dict[str, str], control_topic: str, admin: KafkaAdmin) -> None:
+def test_a_mark_of_another_topic_id_is_reported(
+    settings: dict[str, str], control_topic: str, admin: KafkaAdmin
+) -> None:
     """Invariant 11: the mark of a control topic that was recreated is told with its id, and its offset is not used."""
     group = unique("g")
     ControlPublisher(settings, control_topic).publish([heartbeat("p", batch) for batch in range(5)])
@@ -133,7 +135,7 @@ def test_a_mark_of_another_topic_id_is_told(settings: dict[str, str], control_to
 
 
 def test_a_member_that_joins_takes_nothing_from_the_owner(settings: dict[str, str], control_topic: str) -> None:
-    """Drivers that start and stop never move the seat, so the log is not read again each time."""
+    """Drivers that start and stop never move the leadership, so the log is not read again each time."""
     group = unique("g")
     publisher = ControlPublisher(settings, control_topic)
     owner = CoordinatorLeadership(settings, group, control_topic)
@@ -156,7 +158,7 @@ def test_a_member_that_joins_takes_nothing_from_the_owner(settings: dict[str, st
 
 
 def test_an_owner_that_leaves_hands_over_at_once(settings: dict[str, str], control_topic: str) -> None:
-    """Closing the seat gives it to the next member without waiting for a session to end."""
+    """Closing the leadership gives it to the next member without waiting for a session to end."""
     group = unique("g")
     owner = CoordinatorLeadership(settings, group, control_topic)
     until(owner, LogEndReached)
@@ -168,7 +170,7 @@ def test_an_owner_that_leaves_hands_over_at_once(settings: dict[str, str], contr
 
 
 def test_only_the_owner_stores_a_mark(settings: dict[str, str], control_topic: str, admin: KafkaAdmin) -> None:
-    """A member without the seat stores nothing and is told so."""
+    """A member without the leadership stores nothing and is told so."""
     group = unique("g")
     owner = CoordinatorLeadership(settings, group, control_topic)
     until(owner, LogEndReached)
@@ -183,7 +185,7 @@ def test_only_the_owner_stores_a_mark(settings: dict[str, str], control_topic: s
 def test_a_killed_owner_is_replaced(
     settings: dict[str, str], control_topic: str, new_member: NewMember, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """After kill -9 of the owner a waiting member gets the seat within its session, and reads on from the mark."""
+    """After kill -9 of the owner a waiting member gets the leadership within its session, and reads on from the mark."""
     group = unique("g")
     owner = new_member(group, control_topic)
     hear(owner, "end")
@@ -196,17 +198,17 @@ def test_a_killed_owner_is_replaced(
     killed = time.monotonic()
     [assigned] = [u for u in until(waiting, LeadershipAssigned) if isinstance(u, LeadershipAssigned)]
     with capsys.disabled():
-        print(f"\n[seat] replaced {time.monotonic() - killed:.1f} s after kill -9")
+        print(f"\n[leadership] replaced {time.monotonic() - killed:.1f} s after kill -9")
     assert assigned.low_water == 1
     publisher.publish([heartbeat("p", 2)])
     assert offsets_of(until(waiting, LeadershipRead)) == [1]
     waiting.close()
 
 
-def test_a_stopped_owner_wakes_up_without_the_seat(
+def test_a_stopped_owner_wakes_up_without_leadership(
     settings: dict[str, str], control_topic: str, admin: KafkaAdmin, new_member: NewMember
 ) -> None:
-    """SIGSTOP across a take-over: the old owner learns that the seat is gone and cannot move the new owner's mark."""
+    """SIGSTOP across a take-over: the old owner learns that the leadership is gone and cannot move the new owner's mark."""
     group = unique("g")
     publisher = ControlPublisher(settings, control_topic)
     owner = new_member(group, control_topic)

@@ -30,7 +30,7 @@ def loaded(fragment: str, about: str = "pipeline") -> LoadedPipeline:
     return result.pipeline
 
 
-def test_the_target_says_whose_letters_are_shown_and_nothing_runs_otherwise() -> None:
+def test_the_target_says_whose_dead_letters_are_shown_and_nothing_runs_otherwise() -> None:
     """Without the key there are none; with it a run has the same settings as before."""
     silent, open_ = loaded("", "target"), loaded("allow: {dead_letters_on_page: [orders, 'clicks-*']}\n", "target")
     assert silent.target.allow_dead_letters_on_page == ()
@@ -38,7 +38,7 @@ def test_the_target_says_whose_letters_are_shown_and_nothing_runs_otherwise() ->
     assert settings_digests(silent.target) == settings_digests(open_.target)
 
 
-def test_the_table_is_the_one_that_the_run_told() -> None:
+def test_the_table_is_the_one_that_the_run_published() -> None:
     """Its name with its catalog, and its branch; of a pipeline that keeps none, and of what cannot be read, nothing."""
     keeps = canonical(loaded("errors: {dead_letter_table: shop.dead_letters}\n"))
     assert dead_letters_of(keeps) == ("shop.dead_letters", "main")

@@ -1,0 +1,1 @@
+"""What a task does for `transform.sql`."""
