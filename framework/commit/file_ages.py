@@ -19,6 +19,8 @@ DEFAULT_AGE_MS = 3 * DAY_MS
 # of the safety age is for those who look for orphans, and for what a clock may be off.
 YOUNG_MS = SAFETY_AGE_MS // 2
 CLOCKS_APART_MS = 600_000
+# What clocks of one machine differ in by themselves, between two looks at them.
+SET_BACK_MS = 1_000
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,10 @@ class ClockReading:
     def elapsed_ms(self, now: ClockReading) -> int:
         """How long ago this was, by the clock that says the most. One that was set back says as much."""
         return max(abs(now.wall_ms - self.wall_ms), now.boot_ms - self.boot_ms)
+
+    def set_back_ms(self, now: ClockReading) -> int:
+        """By how much the time of day was set back since; less than 0 where it was set forward."""
+        return (now.boot_ms - self.boot_ms) - (now.wall_ms - self.wall_ms)
 
 
 def earliest_ms(past: ClockReading, now: ClockReading) -> int:

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from framework.commit.events.event_types import CommitComplete, CommitToTable
-from framework.commit.file_ages import ClockReading, earliest_ms, stood_still
+from framework.commit.file_ages import SET_BACK_MS, ClockReading, earliest_ms, stood_still
 from framework.commit.machine.effects import (
     Assigned,
+    ClockSetBack,
     CommitTable,
     Effect,
     Input,
@@ -47,6 +48,7 @@ class Coordinator:
     ended: ClockReading | None = None
     stopped: StopCoordinator | None = None
     assignments: int = 0
+    clock: ClockReading | None = None  # at its last input
 
     def assign(self) -> None:
         """It gets the control topic's partition, and forgets what it knew."""
@@ -57,6 +59,11 @@ class Coordinator:
         self._feed(assigned(log, f"{self.name}.{self.assignments}"))
 
     def _feed(self, message: Input) -> None:
+        now = self.machine.moment()
+        set_back_ms = 0 if self.clock is None else self.clock.set_back_ms(now)
+        self.clock = now
+        if set_back_ms > SET_BACK_MS:
+            self.state, _ = step(self.state, ClockSetBack(set_back_ms), self.machine.wall_ms)
         self.state, effects = step(self.state, message, self.machine.wall_ms)
         for effect in effects:
             self._do(effect)

@@ -15,6 +15,7 @@ import pytest
 from framework.commit import file_ages, offsets
 from framework.commit.events.event_types import SourceRange
 from framework.commit.file_ages import FilePresence
+from framework.commit.machine import queues
 from framework.commit.machine.effects import TableProgress
 from framework.commit.machine.progress import prefix
 from framework.commit.maintenance import expire, removed_files
@@ -252,6 +253,11 @@ def a_clock_set_back(patch: Patch) -> None:
     patch.setattr(coordinators, "earliest_ms", lambda past, now: past.wall_ms)
 
 
+def a_clock_set_back_while_files_wait(patch: Patch) -> None:
+    """What waits when the clock is set back was seen when the clock says that it was."""
+    patch.setattr(queues, "seen_earlier", lambda turn, by_ms: None)
+
+
 def no_number_for_what_comes_back(patch: Patch) -> None:
     """A run that reads a partition again which was given up begins under the number of the batch before."""
     patch.setattr(offsets.StartPoint, "claimed_batch", property(lambda start: start.batch))
@@ -307,6 +313,7 @@ RARE: dict[Mutation, int] = {
     a_rebase_over_what_waits: 5_000_063,
     a_recreated_topic_by_itself: 5_004_414,
     a_clock_set_back: 5_004_549,
+    a_clock_set_back_while_files_wait: 41_007_790,
     no_number_for_what_comes_back: 5_008_531,
     more_expires_after_a_lost_tag: 6_002_395,
     a_replay_leaves_no_trace: 5_016_362,

@@ -274,7 +274,9 @@ class World:
             held = 0 if table is None else self.lacking(table) | (table.head.rows if table.head else 0)
             for file in event.files:
                 rows = truth.waiting.pop(file.path, 0)
-                truth.given_up |= rows & ~held & ~truth.under_way
+                for path, coming in truth.waiting.items():
+                    held |= coming if ".replay." in path else 0
+                truth.given_up |= rows & ~held
 
     def settled_sideways(self, name: str) -> None:
         """Another engine moved the branch to another line, and floe's verb settled it there: what is nowhere then was

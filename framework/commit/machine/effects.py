@@ -230,6 +230,14 @@ class Tick:
 
 
 @dataclass(frozen=True)
+class ClockSetBack:
+    """The time of day was set back by so much since the last input, as the machine's other clock shows. Whatever was seen
+    before is longer ago by that than the time of day says."""
+
+    by_ms: int
+
+
+@dataclass(frozen=True)
 class TableLoaded:
     view: ExaminedTable
 
@@ -308,6 +316,7 @@ Input = (
     | Revoked
     | Read
     | Tick
+    | ClockSetBack
     | TableLoaded
     | TableMissing
     | LoadFailed

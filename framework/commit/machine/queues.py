@@ -8,6 +8,7 @@ table's metadata says that it is in the table, when its batch is none, or when a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from framework.commit.events.event_types import DataWritten, Discarded, Holds
 from framework.commit.machine.changed import changed
@@ -138,6 +139,17 @@ def _without_keeping(table: TableState, offset: int, event: DataWritten) -> Tabl
         newest={**table.newest, event.pipeline: offset},
         first_batches=_with_first(table, event),
     )
+
+
+def seen_earlier(turn: StepDraft, by_ms: int) -> None:
+    """The clock was set back: by it, what waits was not there yet at a moment that is as much earlier, or its files would
+    look younger than they are, and others may have removed them as orphans."""
+    for table in list(turn.state.tables.values()):
+        if table.pending:
+            earlier = (
+                a if a.after_ms is None else replace(a, after_ms=a.after_ms - by_ms) for a in iter(table.pending)
+            )
+            turn.put_table(changed(table, pending=Fifo(earlier)))
 
 
 def batch_of(event: DataWritten) -> tuple[str, str, int]:

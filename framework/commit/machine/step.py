@@ -9,9 +9,10 @@ answers), `chain`. Keeps invariants 6 and 11 at the door: where reading may begi
 from __future__ import annotations
 
 from framework.commit.events.event_types import CommitRequested, DataComplete, Discarded, OffsetsSet, PauseChanged
-from framework.commit.machine import cycle, schedule
+from framework.commit.machine import cycle, queues, schedule
 from framework.commit.machine.effects import (
     Assigned,
+    ClockSetBack,
     CommitConflict,
     CommitFailed,
     Committed,
@@ -59,6 +60,8 @@ def step(state: CoordinatorState, message: Input, now_ms: int) -> tuple[Coordina
         _read(turn, message)
     elif isinstance(message, Tick):
         _tick(turn, message)
+    elif isinstance(message, ClockSetBack):
+        queues.seen_earlier(turn, message.by_ms)
     else:
         turn.set(settled=False)
         _answer(turn, message)

@@ -23,9 +23,10 @@ from framework.adapters.kafka.control.leadership import (
     LogEndReached,
 )
 from framework.commit.events.event_types import ControlEvent, CoordinatorAssigned, Deployed, TableMeasured
-from framework.commit.file_ages import ClockReading, earliest_ms
+from framework.commit.file_ages import SET_BACK_MS, ClockReading, earliest_ms
 from framework.commit.machine.effects import (
     Assigned,
+    ClockSetBack,
     CommitTable,
     Committed,
     Effect,
@@ -99,6 +100,7 @@ class CoordinatorTurns:
         self._tick_again_at = 0.0
         now = moment()
         self._polled = (now, now)  # when the poll before this one began, and this one
+        self._clock = now  # at the last input
 
     @property
     def has_joined(self) -> bool:
@@ -193,6 +195,10 @@ class CoordinatorTurns:
         return min(IDLE_POLL_S, max(0.0, (due - _now_ms()) / 1000))
 
     def _feed(self, message: Input) -> None:
+        now = moment()
+        set_back_ms, self._clock = self._clock.set_back_ms(now), now
+        if set_back_ms > SET_BACK_MS:
+            self.state, _ = step(self.state, ClockSetBack(set_back_ms), _now_ms())
         self.state, effects = step(self.state, message, _now_ms())
         for effect in effects:
             self._perform(effect)

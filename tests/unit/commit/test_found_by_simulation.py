@@ -9,13 +9,16 @@ import pytest
 
 from framework.commit.events.event_types import Accounting, Heartbeat, SourceRange
 from framework.commit.file_ages import DAY_MS, ClockReading, earliest_ms
-from framework.commit.machine.effects import PipelineProgress, Read, TableProgress
+from framework.commit.machine.effects import ClockSetBack, PipelineProgress, Read, TableProgress
+from framework.commit.machine.fifo import Fifo
 from framework.commit.machine.fold import fold
-from framework.commit.machine.model import CoordinatorState, PipelineState
+from framework.commit.machine.model import Announcement, CoordinatorState, PipelineState, TableState
 from framework.commit.machine.progress.chain import Fit, check_recorded
 from framework.commit.machine.progress.examine import rollback_commands
 from framework.commit.machine.progress.recorded import is_off_line, made_in, merge, parse
+from framework.commit.machine.queues import queue_announcement
 from framework.commit.machine.reporting.blocked_remedies import blocked_remedy
+from framework.commit.machine.step import step
 from framework.commit.machine.step_draft import StepDraft
 from framework.commit.offset_ranges import OffsetRanges
 from framework.commit.offsets import PartitionFacts, SafeOffset, decide_start, first_position
@@ -255,3 +258,20 @@ def test_a_rebase_changes_no_table_while_one_is_rolled_back() -> None:
     rebase._check_none_rolled_back(at, ["db.a", "db.c"], "id")  # type: ignore[arg-type]
     with pytest.raises(TableBlocked, match=r"db\.b was rolled back"):
         rebase._check_none_rolled_back(at, sorted(views), "id")  # type: ignore[arg-type]
+
+
+def test_a_clock_that_is_set_back_while_files_wait_makes_them_no_younger() -> None:
+    """Announced when the clock was two days ahead, and committed four days later when it is two days behind: by the time of
+    day no moment has passed, and others may have removed the files."""
+    assert ClockReading(10 * DAY_MS, 0).set_back_ms(ClockReading(10 * DAY_MS, 4 * DAY_MS)) == 4 * DAY_MS
+    assert ClockReading(10 * DAY_MS, 0).set_back_ms(ClockReading(11 * DAY_MS, 5)) < 0
+    event = written("p", 1)
+    waiting = [Announcement(3, event, after_ms=10 * DAY_MS), Announcement(5, event)]
+    table = queue_announcement(TableState(event.table, "main", event.commit), waiting[0], 0)
+    table = queue_announcement(table, waiting[1], 0)
+    state = CoordinatorState(assigned=True, tables={table.table: table, "db.empty": replace(table, pending=Fifo())})
+    after, effects = step(state, ClockSetBack(4 * DAY_MS), 10 * DAY_MS)
+    assert effects == ()
+    assert [a.after_ms for a in after.tables[table.table].pending] == [6 * DAY_MS, None]
+    assert after.tables[table.table].pending_rows == table.pending_rows
+    assert [a.after_ms for a in state.tables[table.table].pending] == [10 * DAY_MS, None]
