@@ -1,4 +1,4 @@
-"""The failures that users of Kafka-to-Iceberg systems have reported, F01 to F57, and what answers each here.
+"""The failures that users of Kafka-to-Iceberg systems have reported, F01 to F68, and what answers each here.
 
 Plain data for `tests.chaos.report`. Tests carry `@pytest.mark.failure("F05")`, or are named here when they show it
 among other things: `path::test`, or a path alone for all its tests. A failure that cannot occur has a reason instead.
@@ -513,5 +513,44 @@ FAILURES: dict[str, Failure] = {
             "tests/chaos/test_outages.py::test_a_groups_offsets_are_asked_for_while_the_broker_dies",
             "tests/unit/adapters/test_admin_time_outs.py::test_nobody_asks_the_admin_client_for_a_groups_offsets",
         ),
+    ),
+    "F64": Failure(
+        "a registry keeps an Avro schema whose default does not fit its type, and every record of it is refused "
+        "(confluentinc/schema-registry#1293, tchiotludo/akhq#392, estuary/flow#3286)",
+        "a writer's defaults mean nothing and are left out; a schema to read with is as if it had none there",
+        ("tests/unit/record/test_formats.py::test_a_default_that_does_not_fit_its_type_refuses_no_record",),
+    ),
+    "F65": Failure(
+        "decimals of Debezium in JSON without schemas come as Base64 and land as text, as bytes or as another number "
+        "(risingwavelabs/risingwave#10628, apache/flink-cdc#1177)",
+        "`format: base64` reads them exactly; text that may be digits or Base64 is a dead letter until the file says which",
+        (
+            "tests/unit/record/test_debezium.py::test_decimals_without_schemas_are_never_guessed",
+            "tests/unit/record/test_debezium.py::test_a_decimal_in_base64_is_the_decimal_that_connect_wrote",
+        ),
+    ),
+    "F66": Failure(
+        "a producer stamps records in micro- or nanoseconds, and the stream ends with an overflow, or the day is lost "
+        "(apache/spark#55038, debezium/debezium#1203)",
+        "no moment can be meant in two ways: the count is read in its unit, in columns, dead letters and lag",
+        (
+            "tests/unit/record/test_process.py::test_a_timestamp_that_a_producer_counts_in_other_units_is_the_moment_it_means",
+        ),
+    ),
+    "F67": Failure(
+        "deletes of a source behind `ExtractNewRecordState` are not applied, without an error "
+        "(confluentinc/kafka-connect-jdbc#1421)",
+        "a delete marker of another kind than the file says is a dead letter; where types are declared, `floe validate` "
+        "refuses the comparison",
+        (
+            "tests/unit/record/test_keyed_rows.py::test_the_field_is_compared_as_in_routes",
+            "tests/unit/record/test_keyed_rows.py::test_a_typed_field_is_compared_as_in_json",
+        ),
+    ),
+    "F68": Failure(
+        "tables cannot be named by the topic, or lose their namespace "
+        "(apache/iceberg#14530, apache/iceberg#11163, databricks/iceberg-kafka-connect#206)",
+        "groups of a rule's pattern for topics are parts of the table's name, inside of `allow_tables`",
+        ("tests/unit/record/test_route.py::test_parts_of_the_topic_become_part_of_names",),
     ),
 }
