@@ -10,7 +10,7 @@ for characters that no name has. Values are lower-cased where the tables' defaul
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import NamedTuple
@@ -53,9 +53,9 @@ def _topic_parts(rule: RouteRule) -> frozenset[str]:
     return frozenset(f"topic.{name}" for name in groups(when.topic))
 
 
-def _is_of_topic(rule: RouteRule) -> bool:
-    """Whether the topic may take part in the rule's name, or has taken part."""
-    return rule.when is not None and rule.when.topic is not None and bool(groups(rule.when.topic))
+@dataclass(frozen=True)
+class _RuleOfTopic(RouteRule):
+    """A rule in whose name parts of the topic stand: it is confined like one that records take part in."""
 
 
 def of_topic(route: Route, topic: str, lower: bool) -> Route:
@@ -80,7 +80,7 @@ def _of_topic(route: Route, topic: str, lower: bool) -> Route:
             name = rule.table
             for part in asked:
                 name = name.replace(f"{{{part}}}", values[part])
-            rules.append(replace(rule, table=name))
+            rules.append(_RuleOfTopic(name, rule.when))
     return replace(route, rules=tuple(rules))
 
 
@@ -110,7 +110,7 @@ def render(rule: RouteRule, values: tuple[Scalar, ...], route: Route, lower: boo
     remaining = iter(texts)
     name = _PLACEHOLDER.sub(lambda _: next(remaining), rule.table)
     fold_case = str.lower if lower else str
-    if (texts or _is_of_topic(rule)) and not any(
+    if (texts or isinstance(rule, _RuleOfTopic)) and not any(
         fnmatchcase(fold_case(name), fold_case(glob)) for glob in route.allow_tables
     ):
         raise RecordFailure(

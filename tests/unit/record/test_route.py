@@ -132,6 +132,12 @@ def test_a_rule_may_test_the_topic_and_a_field() -> None:
     assert counts(run(pipeline, values, tables, "orders")) == {"ns.rest": 2}
 
 
+def test_a_group_that_no_name_holds_changes_nothing() -> None:
+    """A literal table of a rule whose pattern names parts of the topic needs no allowed tables."""
+    pipeline = plan([RouteRule("other.t", RouteCondition(topic="(?P<part>events)"))], allow=[])
+    assert counts(run(pipeline, [{"n": 1}], ["other.t"])) == {"other.t": 1}
+
+
 def test_without_a_group_it_is_a_field() -> None:
     """A record's own field `topic` makes names as any other, where the rule's pattern names no part of the topic."""
     pipeline = plan([RouteRule("ns.{topic.db}", RouteCondition(topic="events"))], allow=["ns.*"])
