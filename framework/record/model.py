@@ -99,8 +99,11 @@ class RecordBlock:
 
     def newest_ms(self) -> int:
         """The newest timestamp; -1 where no record has one."""
-        found, absent = timestamps_us(self.timestamps_ms)
-        return int(np.max(np.where(absent, -1, found // 1000), initial=-1))
+        newest = int(np.max(self.timestamps_ms, initial=-1))
+        if newest < _PAST_LAST_MS:  # nearly every block
+            return newest
+        found, _ = timestamps_us(self.timestamps_ms)
+        return int(np.max(found)) // 1000
 
     def key(self, index: int) -> bytes | None:
         return self.keys[index]

@@ -834,7 +834,9 @@ def test_the_settings_of_tables_are_those_of_the_sink(sink: Sink) -> None:
             theirs, ours = config.tableConfig(table), spec.tables.policy_for(table)
             about = f"{settings}\n{text}"
             assert (ours.commit.branch or "main") == (theirs.commitBranch() or "main"), about
-            fields = [str(field).replace(" ", "") for field in theirs.partitionBy() if not str(field).startswith("day(")]
+            fields = [
+                str(field).replace(" ", "") for field in theirs.partitionBy() if not str(field).startswith("day(")
+            ]
             assert [_swapped(field) for field in fields] == [_reported(field) for field in ours.create.partition_by], (
                 about
             )
