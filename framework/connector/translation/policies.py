@@ -87,28 +87,19 @@ def _partition(reader: SettingsReader, key: str, creates: bool) -> list[str]:
         fields.append(partition_text(found))
         if is_time:
             reason = (
-                f"`{found.column}` must be a date or a moment, or the table is not partitioned by it: declare its type under "
-                f"`source.schema`, and `{partition_text(found)}` under `create.partition_by`"
+                f"`{found.column}` must be a date or a moment: declare its type under `source.schema`; of plain JSON without "
+                "it the sink creates tables without a partition, and so does this file"
             )
             reader.note(key, reason, lost=True)
     return fields
 
 
 def without_times_of_text(policy: Values, declared: Collection[str]) -> None:
-    """Take out of a table's policy the partition fields that are parts of times, where plain JSON gives text: the sink
-    creates such a table without a partition, too."""
-    create = policy.get("create", {})
-    if "partition_by" in create:
-        fields = [(text, partition_field(text)) for text in create["partition_by"]]
-        kept = [
-            text
-            for text, found in fields
-            if found is None or not TRANSFORMS[found.transform].is_of_time or found.column.lower() in declared
-        ]
-        if fields and not kept:
-            del create["partition_by"]
-        else:
-            create["partition_by"] = kept
+    """Take the partition out of a table's policy where it has a part of a time of what plain JSON gives as text: the sink
+    creates such a table without any partition."""
+    fields = [partition_field(text) for text in policy.get("create", {}).get("partition_by", ())]
+    if any(each and TRANSFORMS[each.transform].is_of_time and each.column.lower() not in declared for each in fields):
+        policy["create"]["partition_by"] = []
 
 
 def _partition_field(key: str, part: str) -> PartitionFieldSpec:

@@ -301,7 +301,7 @@ ENTRIES = (
     Code(
         "FLOE-D207",
         "The record may delete a row, and its file does not say so",
-        '`delete_when` compares a field with a value of one kind, and the record has it in another: the text `"true"` for true, or 1 for `"1"`. They are never equal, and the row would stay. Debezium\'s `ExtractNewRecordState` writes `__deleted` as text.',
+        '`delete_when` compares a field with a value of one kind, and the record has it in another: the text `"true"` for true, or 1 for `"1"`. They are never equal, and the row would stay. Debezium\'s `ExtractNewRecordState` writes `__deleted` as text; a declared type is then `string`.',
         transcript=_stopped(
             "route",
             '__deleted: the record has "true", and `delete_when` compares it with true, which it never equals',
