@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from framework.cli.main import main
 from framework.runtime.batches import spark_stage
-from framework.task import sql as spark_sql
+from framework.task.sql import stage as spark_sql
 
 
 def reader_loses_a_record() -> None:

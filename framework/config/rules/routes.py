@@ -39,7 +39,7 @@ def condition_is_whole(document: Document) -> Iterator[Diagnostic]:
             yield at("FLOE-C408", f"`{tests[0]}` needs to know which field", when, where, "add `field:`")
 
 
-_NAMESPACE = re.compile(r"(?:[^.{]|\{[^}]*\})*")
+_NAMESPACE = re.compile(r"(?:[^.{]|\{[^{}]*\})*")
 _TOPIC_PART = re.compile(r"\{topic\.([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
