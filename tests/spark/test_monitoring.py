@@ -68,6 +68,9 @@ class Page:
         assert found, f"no {name} {labels}\n{self.text}"
         return sum(found)
 
+    def has(self, name: str) -> bool:
+        return any(s.name == name for s in self.samples)
+
     def is_one(self, name: str, **labels: str) -> bool:
         return any(s.value == 1 for s in self.samples if s.name == name and labels.items() <= s.labels.items())
 
@@ -126,8 +129,9 @@ def test_a_run_shows_the_figures_of_status_and_tables(
         return Page(get(f"{url}/metrics", SECRET)[1])
 
     def all_committed() -> bool:
+        # That nothing is announced is also true before the coordinator has read of a batch: its five tables are at rest.
         seen = page()
-        return seen.value("floe_batches_total", outcome="announced") > 0 and seen.value("floe_announced_batches") == 0
+        return seen.has("floe_tables") and seen.value("floe_tables", state="IDLE") == 5 and at_rest(seen)
 
     wait_for(all_committed, "a batch in its tables")
     agree(page(), project.status())
@@ -168,10 +172,16 @@ def test_a_run_shows_the_figures_of_status_and_tables(
     assert SECRET not in driver.output
 
     project.run("resume", "--commits", "shop.refunds")
-    wait_for(lambda: page().value("floe_table_announced_records") == 0, "the last commit")
+    wait_for(lambda: at_rest(page()), "the last commit")
     agree(page(), project.status())
     driver.process.send_signal(signal.SIGTERM)
     assert driver.wait() == 0, driver.output
+
+
+def at_rest(page: Page) -> bool:
+    """Every batch is announced and committed, as the pipeline and the coordinator see it."""
+    announced = page.value("floe_announced_batches") + page.value("floe_table_announced_records")
+    return page.value("floe_batches_total", outcome="announced") > 0 and announced == 0
 
 
 def paused(page_url: str) -> dict[str, Any] | None:
