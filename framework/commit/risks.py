@@ -7,12 +7,13 @@ Out: a `Risk` or None. The alerts fire at the same bounds.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from framework.commit.events.event_types import (
     CommitComplete,
     ControlEvent,
     CoordinatorAssigned,
+    CoordinatorReleased,
     StateChanged,
     Subject,
 )
@@ -42,18 +43,21 @@ class Risk:
 @dataclass(frozen=True)
 class LeadershipClaim:
     """Somebody coordinates. `begins`: it says so of itself at its start; else something else shows it, which is all that
-    coordinators of older versions tell."""
+    coordinators of older versions tell. `ends`: its work is done, and it coordinates no more."""
 
     coordinator: str
     at_ms: int
     begins: bool = False
     reads_again: bool = False
+    ends: bool = False
 
 
 def leadership_claim(event: ControlEvent | None) -> LeadershipClaim | None:
     """What an event says of who coordinates."""
     if isinstance(event, CoordinatorAssigned):
         return LeadershipClaim(event.coordinator, event.timestamp_ms, True, event.reads_again)
+    if isinstance(event, CoordinatorReleased):
+        return LeadershipClaim(event.coordinator, event.timestamp_ms, ends=True)
     if isinstance(event, CommitComplete):
         return LeadershipClaim(event.coordinator, event.timestamp_ms)
     if isinstance(event, StateChanged) and event.subject is Subject.TABLE:
@@ -63,7 +67,8 @@ def leadership_claim(event: ControlEvent | None) -> LeadershipClaim | None:
 
 @dataclass(frozen=True)
 class LeadershipHistory:
-    """Who coordinated, folded from the log in its order. The first one that is seen took leadership from nobody."""
+    """Who coordinated, folded from the log in its order. Leadership is taken from nobody by the first one that is seen, and
+    by the one after another whose work was done: bounded runs by the minute are no trouble."""
 
     owner: str = ""
     owner_ms: int = 0
@@ -74,6 +79,8 @@ class LeadershipHistory:
         if claim is None or not claim.coordinator:
             return self
         who = claim.coordinator
+        if claim.ends:
+            return replace(self, owner="") if who == self.owner else self
         if claim.begins:
             is_new = bool(self.owner) and not (claim.reads_again and who == self.owner)
             announced = (*self.announced, who)[-TAKEOVERS_KEPT:]

@@ -50,8 +50,8 @@ class DeadLetterAnnouncer:
         self._coordinator.start()
         return topic_id
 
-    def close(self) -> None:
-        self._coordinator.stop()
+    def close(self, is_done: bool = False) -> None:
+        self._coordinator.stop(is_done)
         self._producer.close()
 
     def adopt_newest(self) -> DataComplete | Heartbeat | None:

@@ -123,6 +123,7 @@ class Replay:
         if read_dead_letters(self._original, self._catalog, self._selection, PLACE) is None:
             return self._report
         self._topic_id = self._tables.control_topic_id = self._announcer.start()
+        is_done = False
         try:
             position = self._settle()
             dead_letters = self._waiting()
@@ -134,8 +135,9 @@ class Replay:
                     position = self._batch(dead_letters.slice(start, DEAD_LETTERS_PER_BATCH), position)
             if self._report.batches:
                 self._announcer.commit({*self._report.rows, self._marks})
+            is_done = True
         finally:
-            self._announcer.close()
+            self._announcer.close(is_done)
             self._stage.close()
         return self._report
 

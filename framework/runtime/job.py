@@ -114,6 +114,7 @@ class Job:
 
     def run(self) -> JobResult:
         started = time.monotonic()
+        is_done = False
         try:
             plans = self._plans or [compile_plan(pipeline) for pipeline in self._pipelines]
             if not self._until_caught_up:
@@ -135,6 +136,7 @@ class Job:
                 if worker.plan.pipeline not in self._ended:
                     worker.run_status.report_state(Health.STOPPED, self._why_ended(worker))
                     self._lineage.ended(worker, RunEnd.COMPLETE)
+            is_done = True
         except FloeError as error:
             self._report_failure(error)
             raise
@@ -142,7 +144,7 @@ class Job:
             if self._monitor is not None:
                 self._monitor.close()
             for coordinator in self._coordinators.values():
-                coordinator.stop()
+                coordinator.stop(is_done)
             for watch in self._watches.values():
                 watch.close()
             self._lineage.close()
@@ -186,8 +188,10 @@ class Job:
         return f"drained: `floe stop` by {request.by}" if request is not None else worker.report.state
 
     def _report_failure(self, error: FloeError) -> None:
-        """The state in which each pipeline ends: the one that failed says why, the others were drained because of
-        it."""
+        """The state in which each pipeline ends. Each of them should run and does not, whosever failure it was, so none is
+        STOPPED, which is what somebody asked for; all that one failure ended name the same cause."""
+        failed = sorted(each.plan.pipeline for each in self._workers if each.report.state == "failed")
+        cause = f"pipeline {', '.join(failed)} of this driver failed" if failed else "this driver failed"
         for worker in self._workers:
             if worker.plan.pipeline in self._ended:
                 continue
@@ -199,9 +203,8 @@ class Job:
                 self._lineage.ended(worker, RunEnd.FAIL, error.code)
             else:
                 self._lineage.ended(worker, RunEnd.ABORT)
-                worker.run_status.report_state(
-                    Health.STOPPED, f"drained, since another pipeline of this driver failed: {error.reported}"
-                )
+                reason = f"drained, since {cause}: {error.reported}"
+                worker.run_status.report_state(Health.FAILED, reason, error.remedy, error.code)
 
     def _report_uncommitted(self, worker: PipelineWorker, error: FloeError) -> None:
         self._lineage.ended(worker, RunEnd.FAIL, error.code)

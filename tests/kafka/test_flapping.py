@@ -39,7 +39,7 @@ def project(tmp_path: Path, broker: Broker) -> Project:
     return made
 
 
-def comes_and_goes(project: Project) -> None:
+def comes_and_goes(project: Project, is_done: bool = False) -> None:
     """A coordinator that has nothing to commit takes the leadership and gives it back."""
     kafka = {"bootstrap.servers": project.bootstrap_servers}
     group = coordinator_group(project.prefix, project.control_topic)
@@ -49,7 +49,7 @@ def comes_and_goes(project: Project) -> None:
     try:
         wait_until(lambda: coordinator.state.caught_up)
     finally:
-        coordinator.stop()
+        coordinator.stop(is_done)
 
 
 def wait_until(condition: Any) -> None:
@@ -127,3 +127,15 @@ def test_coordinators_that_come_and_go_in_silence_are_reported_alike_by_all_view
         named = project.run("log").count("CoordinatorAssigned")
         assert named > COMING_AND_GOING  # more often where the broker gave one of them the leadership twice
         wait_until_seen(lambda: changes(project, metrics, page), dict.fromkeys(calm, named - 1))
+
+
+def test_coordinators_whose_work_was_done_are_no_trouble(project: Project, broker: Broker) -> None:
+    """Five coordinators that end well, one after the other, as bounded runs do, and a sixth that stays: no view reports
+    that who coordinates changes, and `floe log` says of each that its work was done."""
+    ensure_control_topic(KafkaAdmin({"bootstrap.servers": broker.bootstrap_servers}), project.control_topic)
+    for _ in range(COMING_AND_GOING):
+        comes_and_goes(project, is_done=True)
+    with one_that_stays(project) as (metrics, page):
+        assert project.run("log").count("its work is done") == COMING_AND_GOING
+        calm = dict.fromkeys(("status", "status as text", "top", "page", "REST", "metrics"), 0)
+        wait_until_seen(lambda: changes(project, metrics, page), calm)

@@ -14,6 +14,7 @@ from framework.commit.events.event_types import (
     CommitToTable,
     ControlEvent,
     CoordinatorAssigned,
+    CoordinatorReleased,
     DataComplete,
     DataFile,
     DataWritten,
@@ -142,7 +143,7 @@ healths = st.builds(
     st.none() | st.builds(OtherMaintainer, names, numbers, times),
     *[numbers] * 3,
 )
-events: st.SearchStrategy[ControlEvent] = st.one_of(
+of_each_type: tuple[st.SearchStrategy[ControlEvent], ...] = (
     data_written,
     st.builds(
         DataComplete,
@@ -207,5 +208,7 @@ events: st.SearchStrategy[ControlEvent] = st.one_of(
     st.builds(Acted, names, text, text, text, times, text),
     st.builds(TableMeasured, names, healths, times, text),
     st.builds(CoordinatorAssigned, names, times, st.booleans()),
+    st.builds(CoordinatorReleased, names, times),
     st.builds(Deployed, names, text, text, st.dictionaries(names, single_values, max_size=3), text, times, text),
 )
+events: st.SearchStrategy[ControlEvent] = st.one_of(*of_each_type)

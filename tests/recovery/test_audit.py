@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from framework.cli.watch.pause import whoami
+from framework.cli.shared.options import whoami
 from framework.commit.events.event_types import Acted, Discarded, OffsetsSet, PauseChanged
 from tests.recovery.conftest import HandRun
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from framework.commit.pacing import FIRST_BATCH_RECORDS
+from tests.chaos.harness import Running
 from tests.conftest import Broker
 from tests.project import Project, kill_group, wait_for
 from tests.spark.test_end_to_end import FAN_OUT, orders
@@ -119,6 +120,32 @@ def test_two_pipelines_share_one_driver(project: Project, broker: Broker) -> Non
     assert set(counts.values()) == {1}
     assert len(counts) == 800
     assert {p["pipeline"] for p in project.run_json("status")["pipelines"]} == {"p0", "p1"}
+
+
+@pytest.mark.slow
+def test_a_pipeline_that_ends_its_driver_is_the_cause_at_each_other_one(project: Project, broker: Broker) -> None:
+    """A pipeline fails and ends the driver: each pipeline of it should run and does not, so `floe status` ends with 9 and
+    shows both as FAILED with the same code; the other one names the pipeline that failed."""
+    topics = [broker.new_topic("well"), broker.new_topic("ill")]
+    for topic in topics:
+        broker.produce(topic, orders(40))
+    well = project.pipeline("well", FAN_OUT.format(topic=topics[0]))
+    failing = FAN_OUT.format(topic=topics[1]).replace("unrouted: dead_letter", "unrouted: fail")
+    ill = project.pipeline(
+        "ill", failing.replace("policy: dead_letter, dead_letter_table: shop.dead_letters", "policy: fail")
+    )
+    driver = Running(project, "run", well, ill)
+    try:
+        driver.wait_for_output("announced in", count=2)
+        broker.produce(topics[1], [{"id": 40, "type": "order"}])  # of no region, so of no table
+        assert driver.wait() != 0
+    finally:
+        kill_group(driver.process)
+    project.run("status", code=9)
+    found = {each["pipeline"]: each for each in project.status()["pipelines"]}
+    assert {each["state"] for each in found.values()} == {"FAILED"}
+    assert found["well"]["code"] == found["ill"]["code"] != ""
+    assert found["well"]["reason"] == f"drained, since pipeline ill of this driver failed: {found['ill']['reason']}"
 
 
 def test_a_running_job_commits_each_interval(project: Project, broker: Broker) -> None:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from framework.cli.shared.options import dry_run_option, json_option, table_option, why_option
+from framework.cli.shared.options import dry_run_option, json_option, table_option, whoami, why_option
 from framework.cli.shared.target_options import open_control, target_options
-from framework.cli.watch.pause import whoami
 from framework.commit.offset_ranges import OffsetRanges
 from framework.config.names.table_names import catalog_of
 from framework.diagnose.counted import counted

@@ -13,9 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from framework.cli.shared.fitted_table import print_table
-from framework.cli.shared.options import json_option, why_option
+from framework.cli.shared.options import json_option, whoami, why_option
 from framework.cli.shared.target_options import Control, open_pipeline, pipeline_argument, target_options
-from framework.cli.watch.pause import whoami
 
 if TYPE_CHECKING:
     from framework.commit.recovery.settle_offsets import OffsetsOrigin, PipelineOffsets, Settlement

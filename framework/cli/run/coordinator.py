@@ -67,7 +67,7 @@ def coordinator(target: str | None, connection: str | None, control_topic: str, 
             pass
     finally:
         monitor.close()
-        committer.stop()
+        committer.stop(is_done=stop.is_set())
         if lineage is not None:
             lineage.close()
     if committer.error is not None:

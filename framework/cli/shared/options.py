@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 import os
+import socket
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -152,3 +154,12 @@ def milliseconds(text: str) -> int:
 def use_colour(is_terminal: bool) -> bool:
     """Colour only for a terminal, and never under NO_COLOR."""
     return is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def whoami() -> str:
+    """Who asks, for those who look at the log later."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        user = "somebody"
+    return f"{user}@{socket.gethostname()}"

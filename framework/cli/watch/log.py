@@ -8,8 +8,8 @@ from datetime import datetime, timezone
 
 import click
 
+from framework.cli.shared.options import whoami
 from framework.cli.shared.target_options import Control, open_control, target_options
-from framework.cli.watch.pause import whoami
 from framework.commit.events.codec import encode
 from framework.commit.events.event_types import (
     Acted,
@@ -18,6 +18,7 @@ from framework.commit.events.event_types import (
     CommitToTable,
     ControlEvent,
     CoordinatorAssigned,
+    CoordinatorReleased,
     DataComplete,
     DataWritten,
     Deployed,
@@ -165,6 +166,8 @@ def describe(event: ControlEvent) -> str:
     if isinstance(event, CoordinatorAssigned):
         again = ", to read a part of the log again" if event.reads_again else ""
         return f"{event.coordinator} coordinates{again} ({time_text(event.timestamp_ms)})"
+    if isinstance(event, CoordinatorReleased):
+        return f"{event.coordinator} coordinates no more: its work is done ({time_text(event.timestamp_ms)})"
     if isinstance(event, TableMeasured):
         h = event.health
         gain = gain_words(h)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
 import json
-import socket
 import time
 
 import click
 
 from framework.cli.shared import complete
-from framework.cli.shared.options import json_option, why_option
+from framework.cli.shared.options import json_option, whoami, why_option
 from framework.cli.shared.target_options import Control, open_control, target_options
 from framework.commit.events.event_types import Holds, PauseChanged
 
@@ -106,12 +104,3 @@ def _say(control: Control, reading: str | None, commits: str | None, paused: boo
         click.echo(f"{holds.value} of `{pattern}` goes on")
     else:
         click.echo(f"there is no pause of {holds.value} with the pattern `{pattern}`; `floe status` lists all pauses")
-
-
-def whoami() -> str:
-    """Who asks, for those who look at the log later."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
-        user = "somebody"
-    return f"{user}@{socket.gethostname()}"

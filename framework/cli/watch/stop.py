@@ -6,10 +6,9 @@ import json
 
 import click
 
-from framework.cli.shared.options import json_option, why_option
+from framework.cli.shared.options import json_option, whoami, why_option
 from framework.cli.shared.target_options import open_pipeline, pipeline_argument, target_options
 from framework.cli.watch.log import describe
-from framework.cli.watch.pause import whoami
 from framework.commit.events.event_types import CommitToTable, ControlEvent, DataComplete, Health, StateChanged
 from framework.errors import FloeError, TableBlocked
 

@@ -15,6 +15,7 @@ from framework.commit.events.event_types import (
     CommitRequested,
     CommitToTable,
     CoordinatorAssigned,
+    CoordinatorReleased,
     DataComplete,
     DataFile,
     DataWritten,
@@ -306,5 +307,6 @@ EVENTS = (
     _event(Deployed, pipeline=TEXT, run=TEXT, hash=TEXT, plan=OBJECT, floe=TEXT, timestamp_ms=INT, deployment=TEXT),
     _event(TableMeasured, table=TEXT, health=HEALTH, timestamp_ms=INT, by=TEXT),
     _event(CoordinatorAssigned, coordinator=TEXT, timestamp_ms=INT, reads_again=BOOL),
+    _event(CoordinatorReleased, coordinator=TEXT, timestamp_ms=INT),
 )
 SHAPES: dict[str, JsonShape] = {shape.make.__name__: shape for shape in EVENTS}

@@ -487,6 +487,15 @@ class CoordinatorAssigned:
 
 
 @dataclass(frozen=True)
+class CoordinatorReleased:
+    """Information: a coordinator whose work was done gave leadership back, so the next one takes it from nobody. One that
+    fails or is killed publishes none."""
+
+    coordinator: str
+    timestamp_ms: int
+
+
+@dataclass(frozen=True)
 class TableMeasured:
     """Information: how healthy a table was when the coordinator `by` looked at its manifests, after a round of maintenance
     or, of a table that it does not maintain, now and then."""
@@ -514,4 +523,5 @@ ControlEvent = (
     | Acted
     | TableMeasured
     | CoordinatorAssigned
+    | CoordinatorReleased
 )

@@ -7,7 +7,7 @@ repeated, before it reads an announcement that may have to wait for it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from fnmatch import fnmatchcase
@@ -17,6 +17,9 @@ from framework.config.names.table_names import name_matches
 from framework.diagnose.shown import argument
 
 PauseKey = tuple[Holds, str]
+
+# What a pattern names: pipelines, or tables by their names with or without the catalog.
+_MEANS: Mapping[Holds, Callable[[str, str], bool]] = {Holds.READING: fnmatchcase, Holds.COMMITS: name_matches}
 
 
 @dataclass(frozen=True)
@@ -77,14 +80,9 @@ def holding(pauses: Pauses, holds: Holds, name: str) -> PauseChanged | None:
     found = [
         seen.event
         for seen in pauses.values()
-        if seen.event.paused and seen.event.holds is holds and _means(holds, seen.event.pattern, name)
+        if seen.event.paused and seen.event.holds is holds and _MEANS[holds](name, seen.event.pattern)
     ]
     return min(found, key=lambda event: event.timestamp_ms, default=None)
-
-
-def _means(holds: Holds, pattern: str, name: str) -> bool:
-    """Whether a pattern means a pipeline, or a table by its name with or without its catalog."""
-    return name_matches(name, pattern) if holds is Holds.COMMITS else fnmatchcase(name, pattern)
 
 
 def describe(event: PauseChanged) -> str:

@@ -15,14 +15,22 @@ from collections.abc import Callable, Iterable, Sequence
 
 from framework.adapters.kafka.control.log import ControlReader
 from framework.commit.events.codec import is_of_type
-from framework.commit.events.event_types import CommitComplete, ControlEvent, CoordinatorAssigned, StateChanged
+from framework.commit.events.event_types import (
+    CommitComplete,
+    ControlEvent,
+    CoordinatorAssigned,
+    CoordinatorReleased,
+    StateChanged,
+)
 from framework.commit.risks import TAKEOVERS_KEPT, LeadershipClaim, LeadershipHistory, leadership_claim
 
 log = logging.getLogger(__name__)
 
 TAIL = 10_000  # as far back as `floe status` looks
 PAUSES_S = (1.0, 10.0, 60.0, 60.0, 60.0)  # then what came before is too old to count
-_LEADERSHIP_EVENTS = tuple(each.__name__ for each in (CoordinatorAssigned, CommitComplete, StateChanged))
+_LEADERSHIP_EVENTS = tuple(
+    each.__name__ for each in (CoordinatorAssigned, CoordinatorReleased, CommitComplete, StateChanged)
+)
 
 
 def read_claims(kafka: dict[str, str], control_topic: str, first: int, below: int) -> list[LeadershipClaim]:
@@ -76,7 +84,7 @@ class RecentLeadership:
         with self._lock:
             if self._held is None:
                 self._history = self._history.after(claim)
-            elif claim.begins or not self._held or self._held[-1].coordinator != claim.coordinator:
+            elif claim.begins or claim.ends or not self._held or self._held[-1].coordinator != claim.coordinator:
                 self._held.append(claim)
 
     def _look(self, first: int, below: int, held: deque[LeadershipClaim]) -> None:

@@ -64,6 +64,7 @@ class Coordinator:
         self._control_topic = control_topic
         self._say = say
         self._stopping = threading.Event()
+        self._is_done = False
         self._lineage = lineage
         if lineage is not None:
             lineage.reads(control_topic)
@@ -82,8 +83,13 @@ class Coordinator:
         self._thread.start()
         self._keeper.start()
 
-    def stop(self) -> None:
-        """End the loop; commits in flight are waited for, so that their outcome is known."""
+    def stop(self, is_done: bool = False) -> None:
+        """End the loop; commits in flight are waited for, so that their outcome is known.
+
+        Args:
+            is_done: whoever needed it has ended well, or was asked to end; the log says so.
+        """
+        self._is_done = is_done
         self._stopping.set()
         self._keeper.stop()
         self._thread.join()
@@ -160,6 +166,8 @@ class Coordinator:
         try:
             while (not self._stopping.is_set() or self._requests.in_flight) and not turns.wants_new_leadership:
                 turns.turn()
+            if self._is_done:
+                turns.release()
         finally:
             self._keeper.gap(is_owner=False, is_gap=False)
             # Answers to what was asked until now belong to an ownership that has ended.

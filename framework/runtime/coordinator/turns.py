@@ -8,6 +8,7 @@ behind `catalog_requests`.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,13 @@ from framework.adapters.kafka.control.leadership import (
     LeadershipUpdate,
     LogEndReached,
 )
-from framework.commit.events.event_types import ControlEvent, CoordinatorAssigned, Deployed, TableMeasured
+from framework.commit.events.event_types import (
+    ControlEvent,
+    CoordinatorAssigned,
+    CoordinatorReleased,
+    Deployed,
+    TableMeasured,
+)
 from framework.commit.file_ages import SET_BACK_MS, ClockReading, earliest_ms
 from framework.commit.machine.effects import (
     Assigned,
@@ -42,7 +49,7 @@ from framework.commit.machine.effects import (
 )
 from framework.commit.machine.step import CoordinatorState, Limits, next_due_ms, step, wants_more
 from framework.diagnose.log_lines import LogLine
-from framework.errors import StateDisagreement
+from framework.errors import FloeError, StateDisagreement
 from framework.runtime.coordinator.catalog_requests import CatalogRequests
 from framework.runtime.coordinator.information import Information
 from framework.runtime.coordinator.leadership_changes import RecentLeadership
@@ -185,6 +192,15 @@ class CoordinatorTurns:
             self._feed(Read(update.offset, update.event, update.timestamp_ms, update.leader_epoch, after_ms))
         elif isinstance(update, LogEndReached) and self._ownership is not None:
             self._ownership = Ownership(True, update.position, self._polled[0])
+
+    def release(self) -> None:
+        """Publish that it coordinates no more, since its work is done. What the broker does not take now looks like an end
+        that nobody wanted, which is the safe way to be wrong."""
+        if self._ownership is None:
+            return
+        self._information.enqueue(CoordinatorReleased(self._name, _now_ms()))
+        with contextlib.suppress(FloeError):
+            self._information.publish()
 
     def _timeout_s(self) -> float:
         if self._requests.in_flight:

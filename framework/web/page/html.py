@@ -159,8 +159,24 @@ def _headline(found: Overview) -> str:
     reported = [counted(count, word) for count, word in ((pipelines, "pipeline"), (tables, "table")) if count]
     reported += ["the coordinator"] * coordinators
     if not reported:
-        return "Nothing is in trouble"
+        return _calm(found)
     return f"{' and '.join(reported)} {'is' if pipelines + tables + coordinators == 1 else 'are'} in trouble"
+
+
+def _calm(found: Overview) -> str:
+    """Nothing is in trouble, and what stands still is named: who stopped it may have forgotten it."""
+    views = (*((each.condition.state, "pipeline") for each in found.pipelines), *_states_of_tables(found))
+    resting = [
+        f"{counted(count, kind)} {'is' if count == 1 else 'are'} {state.value.lower()}"
+        for state in (Health.STOPPED, Health.PAUSED)
+        for kind in ("pipeline", "table")
+        if (count := sum(each == (state, kind) for each in views))
+    ]
+    return f"Nothing is in trouble; {', '.join(resting)}" if resting else "Nothing is in trouble"
+
+
+def _states_of_tables(found: Overview) -> Iterable[tuple[Health, str]]:
+    return ((each.condition.state, "table") for each in found.tables)
 
 
 def _pipeline(found: Overview, name: str) -> dict[str, str]:

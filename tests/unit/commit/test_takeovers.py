@@ -59,6 +59,20 @@ def test_one_that_reads_again_by_itself_is_no_takeover() -> None:
     assert folded(a, b, again) == (15, 20)
 
 
+def test_one_whose_work_was_done_is_taken_over_from_by_nobody() -> None:
+    """Bounded runs one after the other change nothing; one that fails in between, and so says nothing at its end, counts
+    once. What is late of one that ended, or ends without having coordinated, says nothing."""
+
+    def run(who: str, at_ms: int, ends: bool = True) -> list[LeadershipClaim]:
+        claims = [LeadershipClaim(who, at_ms, begins=True), LeadershipClaim(who, at_ms + 1)]
+        return [*claims, LeadershipClaim(who, at_ms + 2, ends=True)] if ends else claims
+
+    assert folded(*run("a", 10), *run("b", 20), *run("c", 30)) == ()
+    assert folded(*run("a", 10), *run("b", 20, ends=False), *run("c", 30)) == (30,)
+    assert folded(*run("a", 10), LeadershipClaim("a", 15), *run("b", 20)) == ()
+    assert folded(*run("a", 10, ends=False), LeadershipClaim("b", 15, ends=True), *run("c", 20)) == (20,)
+
+
 def test_what_is_recent() -> None:
     """Fifteen minutes count, to the millisecond."""
     assert recent((0, 1, 900_001), 900_001) == [1, 900_001]

@@ -41,7 +41,8 @@ NOW_MS = 50_000_000
 def facts(reported: Health | None = Health.RUNNING, pause: PauseChanged | None = None, broken: str = "") -> RunFacts:
     report = None
     if reported is not None:
-        report = StateChanged(Subject.PIPELINE, "orders", reported, "why", "do", "FLOE-R324", 1, 7_000, 8_000, "r1")
+        code = "" if reported is Health.STOPPED else "FLOE-R324"  # one that stopped as it was asked to has none
+        report = StateChanged(Subject.PIPELINE, "orders", reported, "why", "do", code, 1, 7_000, 8_000, "r1")
     positions = {("t", 0): 10, ("t", 1): 5}
     return RunFacts(
         "orders", "r1", positions, Accounting(15, 15), 3, report, pause, PipelineBacklog(2, 300, 1, 1), broken

@@ -8,9 +8,12 @@ from __future__ import annotations
 import html
 import io
 import re
+from collections import Counter
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 from framework.cli.shared.status_text import print_status
@@ -24,7 +27,7 @@ from framework.overview.build import Built, overview
 from framework.overview.fold import LogFold
 from framework.overview.values import BrokerSeen, Overview, PartitionView, PipelineFactsSeen
 from framework.web.page.html import PageView, parts
-from tests.unit.web.backend import NOW_MS, complete, written
+from tests.unit.web.backend import NOW_MS, committed, complete, written
 
 SINCE = "since 2027-01-15 07:59:00 UTC"
 
@@ -41,6 +44,7 @@ def of_run(state: Health, reason: str, remedy: str, code: str) -> tuple[ControlE
     return (written("shop.orders", 1), complete(1), report)
 
 
+LOGGED = [each for each in Health if each is not Health.STALLED]  # a stall is DEGRADED in the log
 TRIED = "it is tried again by itself"
 POISONED = (
     "a column that the files of batch 1 of pipeline orders hold (schema 3) was dropped or changed its type; schema 4 is "
@@ -218,4 +222,53 @@ def test_a_fault_that_is_over_is_on_the_screen_no_more() -> None:
     report = events[-1]
     assert isinstance(report, StateChanged)
     well = replace(report, state=Health.RUNNING, reason="", remedy="", code="")
-    assert "Nothing is in trouble" in first_screen((*events, well), facts)
+    assert "Nothing is in trouble</h2>" in first_screen((*events, well), facts)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(LOGGED), st.sampled_from(["", "FLOE-R101"])), max_size=4),
+    st.lists(st.sampled_from(["idle", "waits", "fails"]), max_size=4),
+    st.booleans(),
+    st.booleans(),
+)
+def test_no_screen_says_that_all_is_well_while_something_stands_still(
+    ended: list[tuple[Health, str]], tables: list[str], is_coordinated: bool, asked: bool
+) -> None:
+    """Over all states of pipelines and tables: the headline says that nothing is in trouble, and no more, only where each
+    pipeline runs and each table is committed; pipelines whose run vanished, failed or ended without all of its commits
+    are in trouble, and what somebody stopped is counted."""
+    fold, offset = LogFold(), 0
+    events: list[ControlEvent] = []
+    for number, (state, code) in enumerate(ended):
+        since_ms = NOW_MS - 60_000
+        report = StateChanged(
+            Subject.PIPELINE, f"p{number}", state, "why", "", code, 0, since_ms, since_ms, f"run-{number}"
+        )
+        events.append(report)
+    for number, state in enumerate(tables):
+        table = f"shop.t{number}"
+        events += [written(table, 1), complete(1)]
+        if state == "idle":
+            events.append(committed(table, 1))
+        if state == "fails":
+            failed = StateChanged(Subject.TABLE, table, Health.FAILED, "503", "", "FLOE-R136", 3, NOW_MS, NOW_MS, "c")
+            events.append(failed)
+    for offset, event in enumerate(events):
+        fold.observe(offset, event, NOW_MS)
+    live = {} if asked else {f"p{number}": PipelineFactsSeen((f"run-{number}",)) for number in range(len(ended))}
+    live |= {"orders": PipelineFactsSeen(("run-1",))}
+    broker = BrokerSeen(NOW_MS, "c" if is_coordinated else None, fold.position, 0, live)
+    found = overview(fold, broker, Built(), NOW_MS, 1, "prod", "control-iceberg")
+    [headline] = re.findall(r"<h2[^>]*>([^<]*)</h2>", parts(found, PageView())["troubles"].html)
+    states = Counter(("pipeline", each.condition.state) for each in found.pipelines)
+    states += Counter(("table", each.condition.state) for each in found.tables)
+    rest = {key: count for key, count in states.items() if key[1] not in (Health.RUNNING, Health.IDLE)}
+    assert (headline == "Nothing is in trouble") == (not rest), (headline, states)
+    if headline.startswith("Nothing"):
+        assert {state for _, state in rest} <= {Health.STOPPED, Health.PAUSED}
+        assert all(f"{count} {kind}" in headline for (kind, _), count in rest.items())
+    if asked:
+        by_name = {each.pipeline: each.condition.state for each in found.pipelines}
+        for number, (state, code) in enumerate(ended):
+            is_asked = state is Health.STOPPED and not code
+            assert by_name[f"p{number}"] is (Health.STOPPED if is_asked else Health.FAILED)

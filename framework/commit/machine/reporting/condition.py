@@ -106,7 +106,10 @@ def _ended(reported: StateChanged | None) -> Condition:
     if reported is None:
         return Condition(Health.STOPPED, "no run is live", "`floe run` goes on from the safe offsets")
     if reported.state in (Health.STOPPED, Health.FAILED):
-        return _as_reported(replace(reported, remedy=reported.remedy or "`floe run` goes on from the safe offsets"))
+        # One that stopped with a code did not end as it was asked to: what it announced is not in all tables.
+        state = Health.FAILED if reported.code else reported.state
+        remedy = reported.remedy or "`floe run` goes on from the safe offsets"
+        return _as_reported(replace(reported, state=state, remedy=remedy))
     reason = f"run {reported.by} vanished: it was killed, or its machine is gone"
     return Condition(
         Health.FAILED, reason, "`floe run` goes on from the safe offsets", "FLOE-R138", reported.timestamp_ms
