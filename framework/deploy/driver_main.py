@@ -18,6 +18,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import FrameType
 
 from framework.adapters.secrets import resolve
 from framework.adapters.telemetry.run_log import RunLog, from_environment
@@ -35,6 +36,7 @@ STOP_POLL_S = 0.5
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the submission; prints one JSON line with what it did, or the error."""
+    signal.signal(signal.SIGTERM, _end_early)  # as the first process of a container it would not be heeded by itself
     options = _parse(arguments)
     with guarded_streams():
         code = _run(options)
@@ -119,8 +121,13 @@ def _read(plan: str) -> str:
         ) from error
 
 
+def _end_early(number: int, frame: FrameType | None) -> None:
+    """Nothing has begun that must be finished."""
+    sys.exit(128 + number)
+
+
 class _Watch:
-    """Turns the appearance of a file into SIGTERM for this process, which drains."""
+    """Turns the appearance of a file into SIGTERM for this process, once somebody drains it when that comes."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -130,7 +137,7 @@ class _Watch:
     def _run(self) -> None:
         while not self._ended.wait(STOP_POLL_S):
             try:
-                if not self._file.exists():
+                if signal.getsignal(signal.SIGTERM) is _end_early or not self._file.exists():
                     continue
             except OSError as error:  # storage that all nodes share may be away for a while
                 log.warning("cannot check for a stop request now: %s", error)

@@ -225,6 +225,7 @@ class _ApplicationRun:
     restarts: int = 0
     start_at: float = 0.0
     started_at: float = 0.0
+    passed_on: int = 0  # so many wishes to stop have reached this process
 
 
 def _start(application: Application, log: Path | None) -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:
@@ -300,11 +301,12 @@ class Launcher:
                 remove_private(run.application.stop_file)
                 # A session of its own: Ctrl-C must reach the driver as a wish to drain, not end the JVM under it.
                 run.process, run.pump = _start(run.application, self._log)
-                run.started_at = time.monotonic()
+                run.started_at, run.passed_on = time.monotonic(), 0
                 self._report(run, "running")
             return
         ended = run.process.poll()
         if ended is None:
+            self._pass_on(run, run.process)
             return
         if run.pump is not None:
             with suppress(subprocess.TimeoutExpired):  # something that the driver started may hold its output open
@@ -330,14 +332,17 @@ class Launcher:
         code = run.exit_code if exit_code is None else exit_code
         self._notice(LaunchState(run.application.name, state, pid, code, run.restarts))
 
+    def _pass_on(self, run: _ApplicationRun, process: subprocess.Popen[bytes]) -> None:
+        """Tell a driver what was asked for: the wish is kept, and each turn looks at it, since a signal comes at any moment,
+        also while a driver is being started."""
+        if run.passed_on == self._asked:
+            return
+        if run.application.client_mode and self._asked == 1:
+            touch_private(run.application.stop_file)
+        else:  # asked twice, or a driver elsewhere, of which only the local watcher is ended
+            os.killpg(process.pid, signal.SIGTERM)
+        run.passed_on = self._asked
+
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._asked += 1
-        for run in self._runs:
-            process = run.process
-            if process is None or process.poll() is not None:
-                continue
-            if run.application.client_mode and self._asked == 1:
-                touch_private(run.application.stop_file)
-            else:  # asked twice, or a driver elsewhere, of which only the local watcher is ended
-                os.killpg(process.pid, signal.SIGTERM)
         self._say("draining; ask again to exit at once" if self._asked == 1 else "exiting")

@@ -113,9 +113,19 @@ class Job:
         self._spark = spark or StartingSession(pipelines, [plan.pipeline for plan in plans or ()])
 
     def run(self) -> JobResult:
+        """A wish to stop counts from here on: one that comes before the first batch leaves as clean an end as a later one."""
+        restore = [(number, signal.signal(number, self._on_signal)) for number in (signal.SIGTERM, signal.SIGINT)]
+        try:
+            return self._run()
+        finally:
+            for number, handler in restore:
+                signal.signal(number, handler)
+
+    def _run(self) -> JobResult:
         started = time.monotonic()
         is_done = False
         try:
+            failpoint("run-begins")
             plans = self._plans or [compile_plan(pipeline) for pipeline in self._pipelines]
             if not self._until_caught_up:
                 self._spark.begin()  # a run that may have nothing to read does not begin with it
@@ -128,8 +138,9 @@ class Job:
             self._start_coordinators(plans, catalog)
             self._monitor = self._watched(catalog, used_catalogs(*plans))
             self._monitor.start()
+            failpoint("prepared")
             backlog = sum([worker.freeze_ends() for worker in self._workers]) if self._until_caught_up else 1
-            if backlog:
+            if backlog and not self._signal:
                 self._run_workers()
             self._commit_announced(plans)
             for worker in self._workers:
@@ -272,7 +283,7 @@ class Job:
         spark = self._spark.result()
         if spark.sparkContext.master.startswith("local"):  # a cluster's executors have an environment of their own
             self._say(f"records are fetched by {fetch_described()}")
-        restore = [(number, signal.signal(number, self._on_signal)) for number in (signal.SIGTERM, signal.SIGINT)]
+        failpoint("spark-begun")
         try:
             with ThreadPoolExecutor(len(self._workers)) as pool:
                 runs = [pool.submit(self._run_worker, worker, spark) for worker in self._workers]
@@ -288,8 +299,6 @@ class Job:
             if error is not None:
                 raise error
         finally:
-            for number, handler in restore:
-                signal.signal(number, handler)
             self._spark.stop()
 
     def _coordinator_error(self) -> FloeError | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from framework.adapters.host.failpoints import START_POINTS
 from framework.commit.pacing import FIRST_BATCH_RECORDS
 from tests.chaos.harness import Running
 from tests.conftest import Broker
@@ -82,6 +83,22 @@ def test_sigterm_drains(project: Project, broker: Broker) -> None:
         kill_group(process)
     assert set(project.positions(project.tables("shop")).values()) == {1}
     assert len(project.positions(project.tables("shop"))) == 500
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", [*START_POINTS, "before-query"])
+def test_a_wish_to_stop_counts_at_every_point_of_a_start(project: Project, broker: Broker, point: str) -> None:
+    """SIGTERM at each point from the first question to the broker up to the first query ends a run as later ones do:
+    exit code 0, STOPPED as it was asked to where it had reported at all, and the next run reads what it left."""
+    topic = broker.new_topic("early")
+    broker.produce(topic, orders(30))
+    file = project.pipeline("early", FAN_OUT.format(topic=topic))
+    project.run("run", file, env={"FLOE_FAULT": f"{point}=term"})
+    [early] = project.status()["pipelines"]
+    assert (early["state"], early["reason"]) == ("STOPPED", "drained on SIGTERM")
+    project.run("run", file, "--until-caught-up")
+    assert set(project.positions(project.tables("shop")).values()) == {1}
+    assert len(project.positions(project.tables("shop"))) == 30
 
 
 @pytest.mark.slow

@@ -1,8 +1,8 @@
 """Named points in the life of a batch and of a commit, where tests kill the process. A no-op unless armed.
 
 In: the environment variable FLOE_FAULT: `point=action` or `point@n=action` (the n-th time in this process), several
-with commas between; actions are `kill` (SIGKILL to itself), `stop` (SIGSTOP), `hang` (this
-thread waits for ever), `raise` and `break` (an error that nobody
+with commas between; actions are `kill` (SIGKILL to itself), `term` (SIGTERM, the
+wish to stop), `stop` (SIGSTOP), `hang` (this thread waits for ever), `raise` and `break` (an error that nobody
 foresaw). Out: nothing, or the end of the process; of `hang` a line on stderr, since nothing else shows it.
 """
 
@@ -20,6 +20,11 @@ from framework.errors import RetriableError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+START_POINTS = (
+    "run-begins",  # the files are read, nobody is asked yet
+    "prepared",  # older runs are fenced, the coordinators have begun
+    "spark-begun",  # there is a session, and no query
+)
 POINTS = (
     "before-query",  # the older run is fenced, nothing is read yet
     "table-created",
@@ -90,6 +95,8 @@ def meet_rows(rows: pa.Table) -> None:
 def _act(point: str, action: str) -> None:
     if action == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
+    elif action == "term":
+        os.kill(os.getpid(), signal.SIGTERM)
     elif action == "stop":
         os.kill(os.getpid(), signal.SIGSTOP)
     elif action == "hang":

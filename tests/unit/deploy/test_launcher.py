@@ -6,8 +6,13 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from framework.deploy import launch
 from framework.deploy.launch import Application, Launcher
 
 WAIT_FOR_STOP = "touch started; while [ ! -e stop ]; do sleep 0.05; done; touch drained"
@@ -47,3 +52,47 @@ def test_a_signal_becomes_a_wish_to_drain(tmp_path: Path) -> None:
     threading.Thread(target=ask, daemon=True).start()
     assert Launcher([one], 3, lambda text: None).run() == 0
     assert (one.folder / "drained").exists()
+
+
+@pytest.mark.parametrize("where", ["remove_private", "_start", "python_environment"])
+@pytest.mark.parametrize("before", [True, False])
+def test_a_wish_to_stop_counts_at_every_point_of_a_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, before: bool
+) -> None:
+    """SIGTERM right before and right behind each step in which the launcher starts a driver: it drains, and none is started
+    again."""
+    one = application(tmp_path / "driver", WAIT_FOR_STOP)
+    step: Callable[..., Any] = getattr(launch, where)
+    asked: list[str] = []
+
+    def ask() -> None:
+        if where not in asked:
+            asked.append(where)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def stepped(*args: Any) -> Any:
+        if before:
+            ask()
+        done = step(*args)
+        if not before:
+            ask()
+        return done
+
+    monkeypatch.setattr(launch, where, stepped)
+    assert Launcher([one], 3, lambda text: None).run() == 0
+    assert asked == [where]
+    assert (one.folder / "drained").exists()
+
+
+def test_a_wish_that_comes_while_a_restart_waits_ends_it(tmp_path: Path) -> None:
+    """A driver failed and would be started again in seconds: asked to stop, the launcher starts nothing more."""
+    flaky = application(tmp_path / "flaky", "touch $$; exit 1")
+    said: list[str] = []
+
+    def heard(text: str) -> None:
+        said.append(text)
+        if "restarts in" in text:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    assert Launcher([flaky], 3, heard).run() == 0
+    assert len(list(flaky.folder.iterdir())) == 1
