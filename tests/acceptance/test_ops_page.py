@@ -5,6 +5,9 @@ In: planted events. Out: pictures in build/pages; those of docs/images are copie
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,7 +30,8 @@ from framework.overview.values import Overview
 from testbed.servers.browser import Browser, browser
 from tests.unit.web.backend import ACTOR, LETTERS, READER, PlainDesk, committed, complete, seen, served, written
 
-PICTURES = Path(__file__).parents[2] / "build" / "pages"
+ROOT = Path(__file__).parents[2]
+PICTURES = ROOT / "build" / "pages"
 TABLES = ("shop.orders", "shop.items", "shop.customers")
 ENTER, ESCAPE = "\ue007", "\ue00c"
 MINUTE_MS = 60_000
@@ -124,9 +128,40 @@ def test_the_first_screen_says_what_is_wrong_since_when_and_what_to_type(chrome:
         "return Math.max(...[...document.querySelectorAll('article')].map(e => e.getBoundingClientRect().bottom))"
     )
     assert bottom < 900
-    assert "floe resume --reading 'clicks' -t prod" in chrome.text("#troubles")
+    assert "floe resume --reading clicks -t prod" in chrome.text("#troubles")
     chrome.picture(PICTURES / "first.png")
     assert chrome.complaints() == []
+
+
+SERVER = """
+import sys, time
+from tests.acceptance.test_ops_page import an_hour
+from tests.unit.web.backend import PlainDesk, served
+with served(PlainDesk(found=an_hour(int(time.time() * 1000))), tokens=None) as url:
+    print(url, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_server_that_hangs_is_not_live(chrome: Browser) -> None:
+    """A process that stands still keeps its connections and says nothing: within 15 s the page says that it is not live and
+    since when, and shows what it has as old; once the process goes on, the page is live."""
+    command = [sys.executable, "-c", SERVER]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    try:
+        assert process.stdout is not None
+        open_live(chrome, process.stdout.readline().strip())
+        process.send_signal(signal.SIGSTOP)
+        chrome.wait_for(lambda: chrome.text("#link").startswith("not live since "), "the page sees it", 15)
+        assert chrome.run("return getComputedStyle(document.querySelector('main')).opacity") != "1"
+        chrome.picture(PICTURES / "not-live.png")
+        process.send_signal(signal.SIGCONT)
+        chrome.wait_for(lambda: chrome.text("#link") == "live", "the page is live again")
+        assert chrome.run("return getComputedStyle(document.querySelector('main')).opacity") == "1"
+    finally:
+        process.send_signal(signal.SIGCONT)
+        process.kill()
+        process.wait(20)
 
 
 def test_pipelines_and_tables_have_pages_with_plots(chrome: Browser, url: str) -> None:

@@ -30,6 +30,7 @@ from framework.overview.values import IN_TROUBLE, URGENCY, Minute, Overview, Tab
 from framework.web.page import plots
 
 HERE = Path(__file__).parent.parent
+BEAT_S = 5.0  # so often at least does the server show that it is there; silent for 2.5 times as long, it is not
 LINES = 100
 MOST_TEXT = 200
 _CODE = re.compile(r"`([^`]+)`")
@@ -114,6 +115,7 @@ def shell(
         needs_token=needs_token,
         assets=assets,
         letters=dead_letters,
+        silent_ms=int(BEAT_S * 2_500),
     )
 
 

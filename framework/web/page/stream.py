@@ -14,10 +14,9 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from anyio import to_thread
 
 from framework.web.backend import Backend, Refused
-from framework.web.page.html import PagePart
+from framework.web.page.html import BEAT_S, PagePart
 
 LOOK_EVERY_S = 1.0
-STILL_HERE_S = 15.0
 MOST_VIEWERS = 200
 
 
@@ -71,7 +70,7 @@ class Hub:
         if self._version != version:
             return
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), STILL_HERE_S)
+            await asyncio.wait_for(self._changed.wait(), BEAT_S)
 
     async def _look(self) -> None:
         while True:

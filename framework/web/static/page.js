@@ -40,16 +40,26 @@ function put(name, part) {
   if (again) again.focus({ preventScroll: true });
 }
 
+let heard = null; // when the server was last heard
+
 function live(is, text) {
   link.dataset.live = is ? "yes" : "no";
   link.textContent = text;
+  document.body.toggleAttribute("data-stale", !is && heard !== null);
+}
+
+function since() {
+  return heard === null ? "" : " since " + heard.toISOString().slice(11, 19) + " UTC, and what is shown is as old";
 }
 
 async function listen() {
   const token = sessionStorage.getItem("floe-token");
   const headers = token ? { Authorization: "Bearer " + token } : {};
   const at = location.pathname + location.search;
-  const answer = await fetch("/events?at=" + encodeURIComponent(at), { headers, cache: "no-store" });
+  // A server that hangs keeps its connections open: silence ends them here.
+  const silence = new AbortController();
+  let alarm = setTimeout(() => silence.abort(), link.dataset.silentMs);
+  const answer = await fetch("/events?at=" + encodeURIComponent(at), { headers, cache: "no-store", signal: silence.signal });
   if (answer.status === 401) {
     sessionStorage.removeItem("floe-token");
     enter.hidden = false;
@@ -62,6 +72,9 @@ async function listen() {
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
+    heard = new Date();
+    clearTimeout(alarm);
+    alarm = setTimeout(() => silence.abort(), link.dataset.silentMs);
     const { done, value } = await reader.read();
     if (done) return true;
     const events = (rest + value).split("\n\n");
@@ -83,7 +96,7 @@ async function follow() {
     } catch (error) {
       // reported below
     }
-    live(false, "not live: the server does not answer");
+    live(false, "not live" + since() + ": the server does not answer");
     await wait(pause + Math.random() * 500);
   }
 }
