@@ -17,6 +17,7 @@ from framework.commit.machine.reporting.condition import (
     Condition,
     PipelineFacts,
     TableFacts,
+    later,
     pipeline_condition,
     table_condition,
 )
@@ -118,6 +119,8 @@ def pipeline_view(
             foreign_offsets=facts.foreign_offsets,
             pause=holding(fold.pauses, Holds.READING, name),
             replay=is_replay(name),
+            last_batch_ms=found.last_batch_ms,
+            heard_ms=later(found.heard_ms, facts.live_until_ms),
         )
     )
     return PipelineView(
@@ -180,6 +183,7 @@ def table_view(found: TableFold, fold: LogFold, coordinated: bool, minute: int) 
             pause=holding(fold.pauses, Holds.COMMITS, found.table),
             coordinated=coordinated,
             blocked_since_ms=found.blocked_since_ms,
+            waits_since_ms=waiting.oldest_ms,
         )
     )
     minutes = _hour(found.minutes.found, minute)

@@ -17,6 +17,7 @@ from framework.commit.events.event_types import (
     ControlEvent,
     DataComplete,
     DataWritten,
+    Deployed,
     Discarded,
     Heartbeat,
     OffsetsSet,
@@ -98,6 +99,8 @@ class PipelineFold:
     reports: dict[str, StateChanged] = field(default_factory=dict)  # by run, the newest last
     broken: str = ""
     valid_through_ms: int | None = None
+    last_batch_ms: int | None = None
+    heard_ms: int | None = None  # of any of its runs
     tables: set[str] = field(default_factory=set)
 
 
@@ -123,6 +126,8 @@ class LogFold:
             self._begin = offset
         self.position = offset + 1
         self.leadership = self.leadership.after(leadership_claim(event))
+        if isinstance(event, DataComplete | Heartbeat | Deployed):
+            self._pipeline(event.pipeline).heard_ms = at_ms
         if isinstance(event, DataWritten):
             self._written(offset, event, at_ms)
         elif isinstance(event, DataComplete):
@@ -197,7 +202,7 @@ class LogFold:
 
     def _complete(self, event: DataComplete, at_ms: int | None) -> None:
         pipeline = self._pipeline(event.pipeline)
-        pipeline.link = event
+        pipeline.link, pipeline.last_batch_ms = event, at_ms
         if event.phase_ms and at_ms is not None:
             pipeline.phases.append((at_ms // MINUTE_MS, event.phase_ms))
         a = event.accounting

@@ -34,12 +34,14 @@ class PartitionView:
 
 @dataclass(frozen=True)
 class PipelineFactsSeen:
-    """What the broker says of one pipeline: live runs, its partitions, and what is wrong with its group."""
+    """What the broker says of one pipeline: live runs, its partitions, and what is wrong with its group. `live_until_ms`:
+    when its last run can have lived last, where it was seen alive."""
 
     runs: tuple[str, ...] = ()
     partitions: tuple[PartitionView, ...] = ()
     missing_topics: tuple[str, ...] = ()
     foreign_offsets: str = ""
+    live_until_ms: int | None = None
 
     @property
     def lag(self) -> int:

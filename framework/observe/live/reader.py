@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.kafka.control.leadership import Mark, mark_of
+from framework.adapters.kafka.control.leadership import SESSION_TIMEOUT_MS, Mark, mark_of
 from framework.adapters.kafka.control.log import ControlReader
 from framework.adapters.kafka.control.record_time import record_time_ms
 from framework.adapters.kafka.control.topic import check_control_topic
@@ -212,7 +212,14 @@ class OverviewReader:
         )
         runs = tuple(m.run for m in live_members(self._admin, self._looked.prefix, name) if m.run)
         partitions = self._with_retention(name, partitions)
-        return PipelineFactsSeen(runs, partitions, tuple(t for t in topics if t not in found), foreign)
+        missing = tuple(t for t in topics if t not in found)
+        return PipelineFactsSeen(runs, partitions, missing, foreign, None if runs else self._live_until_ms(name))
+
+    def _live_until_ms(self, name: str) -> int | None:
+        """When the last run of a pipeline that is not alive now can have ended: the group keeps a member that was killed
+        for as long as a session lasts."""
+        seen = self._broker.pipelines.get(name, PipelineFactsSeen())
+        return self._broker.at_ms - SESSION_TIMEOUT_MS if seen.runs else seen.live_until_ms
 
     def _with_retention(self, name: str, partitions: tuple[PartitionView, ...]) -> tuple[PartitionView, ...]:
         """The worst partition gets since when its records wait, where retention is near them: looked for seldom."""

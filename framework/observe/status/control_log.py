@@ -74,6 +74,7 @@ class ControlLog:
     by_word: bool = False
     words: dict[str, LatestEvent] = field(default_factory=dict)  # by pipeline, the newest of any of its runs
     word: LatestEvent | None = None  # the newest of any coordinator
+    batched_ms: dict[str, int | None] = field(default_factory=dict)  # by pipeline, when a batch was announced last
     leadership: LeadershipHistory = field(default_factory=LeadershipHistory)
     writers: dict[str, frozenset[str]] = field(default_factory=dict)  # by table, pipelines whose batches named it
 
@@ -117,6 +118,7 @@ class ControlLog:
         elif isinstance(event, CommitToTable):
             self.word = LatestEvent(self.word.by if self.word is not None else "", event.timestamp_ms)
         if isinstance(event, DataComplete):
+            self.batched_ms[event.pipeline] = record.timestamp_ms
             for table in event.tables:
                 known = self.writers.get(table, frozenset())
                 if event.pipeline not in known:

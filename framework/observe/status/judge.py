@@ -177,6 +177,8 @@ def _pipeline(name: str, log: ControlLog, seen: PipelineSeen, now_ms: int) -> Pi
             pause=holding(log.state.pauses, Holds.READING, name),
             replay=is_replay(name),
             unannounced=link is None and not group,
+            last_batch_ms=log.batched_ms.get(name),
+            heard_ms=word.timestamp_ms if (word := log.words.get(name)) is not None else None,
         )
     )
     valid_through_ms = folded.visible_through_ms if folded is not None else None
@@ -246,6 +248,7 @@ def _one_table(
             last_commit_ms=commit.timestamp_ms if commit is not None else None,
             pause=holding(log.state.pauses, Holds.COMMITS, name),
             coordinated=coordinated,
+            waits_since_ms=first.timestamp_ms if state is not None and (first := state.pending.first) else None,
             unreadable=look.unreadable if look is not None else "",
         )
     )

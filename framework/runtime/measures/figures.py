@@ -169,6 +169,7 @@ def _table(state: CoordinatorState, name: str, now_ms: int) -> TableFigures:
             last_commit_ms=commit.timestamp_ms if commit is not None else None,
             pause=holding(state.pauses, Holds.COMMITS, name),
             coordinated=True,
+            waits_since_ms=_waits_since_ms(table) if waits and table is not None else None,
         )
     )
     valid_through_ms = table.valid_through_ms if table is not None else None
@@ -177,8 +178,6 @@ def _table(state: CoordinatorState, name: str, now_ms: int) -> TableFigures:
     last_commit_ms = commit.timestamp_ms if commit is not None else None
     if table is None or not waits:
         return TableFigures(name, condition.state, valid_through_ms=valid_through_ms, last_commit_ms=last_commit_ms)
-    first = table.pending.first
-    written_ms = first.timestamp_ms if first is not None else None
     return TableFigures(
         name,
         condition.state,
@@ -186,7 +185,14 @@ def _table(state: CoordinatorState, name: str, now_ms: int) -> TableFigures:
         table.pending_rows + unread.rows,
         table.pending_files + unread.files,
         table.pending_bytes + unread.bytes,
-        written_ms if written_ms is not None else table.first_pending_ms,
+        _waits_since_ms(table),
         valid_through_ms,
         last_commit_ms,
     )
+
+
+def _waits_since_ms(table: TableState) -> int:
+    """When the oldest announcement that waits was made, or, where its record has no time, was read."""
+    first = table.pending.first
+    written_ms = first.timestamp_ms if first is not None else None
+    return written_ms if written_ms is not None else table.first_pending_ms

@@ -90,6 +90,22 @@ def test_since_when_is_said() -> None:
     assert table_condition(QUIET).since_ms == 9_000
 
 
+def test_since_is_the_time_of_the_event_and_not_of_the_last_report() -> None:
+    """A run that vanished did so after the log heard of it last; a run is idle since its last batch, a table waits since
+    its oldest announcement, also where nobody coordinates."""
+    gone = replace(LIVE, live=(), reports=(report(Health.RUNNING),))
+    assert pipeline_condition(gone).since_ms == 7_000
+    assert pipeline_condition(replace(gone, heard_ms=9_000)).since_ms == 9_000
+    assert pipeline_condition(replace(gone, heard_ms=6_500)).since_ms == 7_000
+    idle = replace(LIVE, reports=(report(Health.RUNNING),))
+    assert pipeline_condition(idle).since_ms == 6_000
+    assert pipeline_condition(replace(idle, last_batch_ms=8_000)).since_ms == 8_000
+    assert pipeline_condition(replace(idle, last_batch_ms=8_000, lag=1)).since_ms == 6_000
+    waiting = replace(QUIET, pending=2, examined=(Health.RUNNING, ""), waits_since_ms=9_500)
+    assert table_condition(waiting).since_ms == 9_500
+    assert table_condition(replace(waiting, coordinated=False)).since_ms == 9_500
+
+
 def test_what_a_run_said_at_its_end_is_what_to_do() -> None:
     """The remedy of a run that failed is shown, not a general one; where it said none, the general one is."""
     failed = replace(LIVE, live=(), reports=(report(Health.FAILED),))

@@ -42,7 +42,8 @@ class Condition:
 
 @dataclass(frozen=True)
 class PipelineFacts:
-    """`live`: ids of runs that are members of the group; `reports`: what runs published, the newest run last."""
+    """`live`: ids of runs that are members of the group; `reports`: what runs published, the newest run last.
+    `last_batch_ms`: when a batch was announced last; `heard_ms`: when the log holds anything of a run last."""
 
     name: str
     live: tuple[str, ...]
@@ -54,12 +55,15 @@ class PipelineFacts:
     pause: PauseChanged | None
     replay: bool = False  # of dead letters: done by a command, no run of its own goes on
     unannounced: bool = False  # neither the log nor the group says where it stands: its lag is not known
+    last_batch_ms: int | None = None
+    heard_ms: int | None = None
 
 
 @dataclass(frozen=True)
 class TableFacts:
     """`examined`: state and reason as a coordinator would find them now, without what only its memory knows; None:
-    nobody looked, and what was reported counts. `blocked_since_ms`: when a commit's word first named it as blocked."""
+    nobody looked, and what was reported counts. `blocked_since_ms`: when a commit's word first named it as blocked;
+    `waits_since_ms`: the time of the oldest announcement that waits."""
 
     table: str
     pending: int
@@ -70,6 +74,7 @@ class TableFacts:
     coordinated: bool
     unreadable: str = ""
     blocked_since_ms: int | None = None
+    waits_since_ms: int | None = None
 
 
 def pipeline_condition(facts: PipelineFacts) -> Condition:
@@ -90,19 +95,25 @@ def pipeline_condition(facts: PipelineFacts) -> Condition:
     if facts.replay:
         return Condition(Health.IDLE)
     if not facts.live:
-        return _ended(reported)
+        return _ended(reported, facts.heard_ms)
     if facts.pause is not None:
         remedy = f"`{resume_command(facts.pause)}` resumes it"
         return Condition(Health.PAUSED, describe(facts.pause), remedy, "", facts.pause.timestamp_ms)
     if reported is not None and reported.state in (Health.DEGRADED, Health.BLOCKED):
         return _as_reported(reported)
-    if facts.unannounced:
+    if facts.unannounced or facts.lag:
         return Condition(Health.RUNNING, since_ms=since_ms)
-    return Condition(Health.RUNNING if facts.lag else Health.IDLE, since_ms=since_ms)
+    return Condition(Health.IDLE, since_ms=later(since_ms, facts.last_batch_ms))
 
 
-def _ended(reported: StateChanged | None) -> Condition:
-    """No run is live."""
+def later(one_ms: int | None, other_ms: int | None) -> int | None:
+    """The later of two moments of which each may be unknown."""
+    known = [each for each in (one_ms, other_ms) if each is not None]
+    return max(known, default=None)
+
+
+def _ended(reported: StateChanged | None, heard_ms: int | None) -> Condition:
+    """No run is live. One that said nothing of its end vanished after the log had heard of it last."""
     if reported is None:
         return Condition(Health.STOPPED, "no run is live", "`floe run` goes on from the safe offsets")
     if reported.state in (Health.STOPPED, Health.FAILED):
@@ -111,9 +122,8 @@ def _ended(reported: StateChanged | None) -> Condition:
         remedy = reported.remedy or "`floe run` goes on from the safe offsets"
         return _as_reported(replace(reported, state=state, remedy=remedy))
     reason = f"run {reported.by} vanished: it was killed, or its machine is gone"
-    return Condition(
-        Health.FAILED, reason, "`floe run` goes on from the safe offsets", "FLOE-R138", reported.timestamp_ms
-    )
+    since_ms = later(reported.timestamp_ms, heard_ms)
+    return Condition(Health.FAILED, reason, "`floe run` goes on from the safe offsets", "FLOE-R138", since_ms)
 
 
 def _as_reported(report: StateChanged) -> Condition:
@@ -188,5 +198,8 @@ def table_condition(facts: TableFacts) -> Condition:
         return Condition(Health.DEGRADED, facts.unreadable, FAILING_REMEDY, "FLOE-R135")
     if facts.pending and not facts.coordinated:
         reason = f"nobody coordinates, and {counted(facts.pending, 'announcement waits', 'announcements wait')}"
-        return Condition(Health.STOPPED, reason, "`floe coordinator`, or a run of any pipeline, commits them")
-    return Condition(Health.RUNNING if facts.pending else Health.IDLE, since_ms=facts.last_commit_ms)
+        remedy = "`floe coordinator`, or a run of any pipeline, commits them"
+        return Condition(Health.STOPPED, reason, remedy, since_ms=facts.waits_since_ms)
+    if facts.pending:
+        return Condition(Health.RUNNING, since_ms=facts.waits_since_ms)
+    return Condition(Health.IDLE, since_ms=facts.last_commit_ms)
