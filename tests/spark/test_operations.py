@@ -58,7 +58,7 @@ def test_commits_and_reading_are_paused_and_the_run_is_stopped(project: Project,
         wait_for(lambda: of(project.status(), "pipeline", "ops")["code"] == "FLOE-R139", "a reading that is held")
         broker.produce(topic, orders(30, start=90))
         pipeline = of(project.status(), "pipeline", "ops")
-        assert (pipeline["state"], pipeline["lag"]) == ("BLOCKED", 30)
+        assert (pipeline["state"], pipeline["lag"]) == ("DEGRADED", 30)
         assert "2 batches" in pipeline["reason"]
 
         project.run("pause", "--reading", "ops")

@@ -20,6 +20,7 @@ from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.maintenance.copy_on_write import copies_without
 from framework.commit.file_ages import ClockReading, stood_still
 from framework.commit.machine.effects import (
+    CommitConflict,
     CommitFailed,
     CommitTable,
     Committed,
@@ -162,7 +163,8 @@ class CatalogRequests:
             effect = replace(effect, examine=tuple(file.path for file in effect.files))
         outcome = self._catalog.commit(effect, copies_without)
         failpoint("committed")
-        level = Level.INFO if isinstance(outcome, Committed) else Level.WARNING
+        # A conflict is what a table that is also maintained has all day: it is decided anew at once.
+        level = Level.INFO if isinstance(outcome, Committed | CommitConflict) else Level.WARNING
         self._say(LogLine(_in_words(effect, outcome), level, table=effect.table, commit=effect.commit_id))
         if isinstance(outcome, Committed):
             self._reported(effect, outcome)

@@ -137,7 +137,7 @@ def test_a_commit_that_does_not_come_is_said(run: Run) -> None:
     run.clock.now_s += SILENT_FOR_S
     assert run.is_held()
     assert "reads nothing: a batch is announced for ns.t" in run.said[-1]
-    assert run.reported[-1] is Health.BLOCKED
+    assert run.reported[-1] is Health.DEGRADED
     run.log.say(commit(run.log))
     assert not run.is_held()
     assert run.said[-1] == "reads on"
@@ -169,4 +169,4 @@ def test_a_table_whose_rows_cannot_be_replaced_holds_the_pipeline(run: Run) -> N
     assert gives_up(error, ErrorStreak(1, 0.0), now_s=1.0, has_an_end=True)
     assert gives_up(TableBlocked("dropped", place="ns.t"), ErrorStreak(1, 0.0), now_s=1.0, has_an_end=False)
     run.run_status.failed(error, failures=1, batch=1)
-    assert run.reported == [Health.BLOCKED]
+    assert run.reported == [Health.DEGRADED]

@@ -92,8 +92,9 @@ def test_connectors_are_the_pipelines_in_connects_shape(url: str) -> None:
     ("state", "code", "expected"),
     [
         (Health.DEGRADED, "FLOE-R136", "RUNNING"),
+        (Health.DEGRADED, "FLOE-R139", "RUNNING"),
         (Health.DEGRADED, "FLOE-R150", "FAILED"),
-        (Health.BLOCKED, "FLOE-R139", "FAILED"),
+        (Health.BLOCKED, "FLOE-R313", "FAILED"),
     ],
 )
 def test_what_needs_a_person_is_failed_to_connects_tools(

@@ -151,12 +151,13 @@ def _made(report: StateChanged) -> str | None:
 def reading_hold(
     pause: PauseChanged | None, waiting: PipelineBacklog, max_batches: int, max_bytes: int
 ) -> Condition | None:
-    """Why a live run reads nothing for now: a person holds it, or too much waits for its tables. None: it reads."""
+    """Why a live run reads nothing for now: a person holds it, or too much waits for its tables. None: it reads. What waits
+    goes on by itself, so it is DEGRADED: a table that a person must repair is BLOCKED itself."""
     if pause is not None:
         remedy = f"`{resume_command(pause)}` resumes it"
         return Condition(Health.PAUSED, describe(pause), remedy, "", pause.timestamp_ms)
     reason = hold_reason(waiting, max_batches, max_bytes)
-    return Condition(Health.BLOCKED, reason, HELD_REMEDY, "FLOE-R139") if reason is not None else None
+    return Condition(Health.DEGRADED, reason, HELD_REMEDY, "FLOE-R139") if reason is not None else None
 
 
 def commit_hold(waiting: PipelineBacklog, is_seen: bool) -> Condition | None:
@@ -170,7 +171,7 @@ def commit_hold(waiting: PipelineBacklog, is_seen: bool) -> Condition | None:
         return None
     where = f" for {waiting.oldest_table}" if waiting.oldest_table else ""
     reason = f"a batch is announced{where}, and the next one is done when it is committed: it may replace rows of it"
-    return Condition(Health.BLOCKED, reason, HELD_REMEDY, "FLOE-R139")
+    return Condition(Health.DEGRADED, reason, HELD_REMEDY, "FLOE-R139")
 
 
 def table_condition(facts: TableFacts) -> Condition:

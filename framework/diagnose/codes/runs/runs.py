@@ -197,7 +197,7 @@ ENTRIES = (
         transcript=Transcript(
             "status -t prod",
             "2,000 batches with 31.2 GiB in 41,200 files wait for 2 tables, the oldest for shop.orders; the limits are 2,000 batches and 256.0 GiB",
-            "orders: BLOCKED for 2m 5s",
+            "orders: DEGRADED for 2m 5s",
             "`floe status` says why those tables wait; reading resumes by itself once they are committed",
             (
                 "# Repair the table that the reason names. If nobody commits:",
