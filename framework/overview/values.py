@@ -114,6 +114,18 @@ class PipelineView:
     at_risk: Condition | None = None
     phases: tuple[PhaseTime, ...] = ()
 
+    def records_a_minute(self, minute: int) -> int:
+        """Of the newest minute that is over: the present one says how far it has got, which is no rate."""
+        return sum(each.records for each in self.minutes if each.minute == minute - 1)
+
+    @property
+    def hour_records(self) -> int:
+        return sum(each.records for each in self.minutes)
+
+    @property
+    def hour_dead_letters(self) -> int:
+        return sum(each.dead_letters for each in self.minutes)
+
 
 class AnnouncementOutcome(str, Enum):
     """What became of an announcement, or what an entry of a table's timeline is."""

@@ -15,7 +15,7 @@ from rich.text import Text
 from framework.cli.shared.status_text import age
 from framework.commit.events.event_types import Health
 from framework.commit.maintenance.health import gain_words, maintain_command
-from framework.diagnose.counted import counted
+from framework.diagnose.counted import counted, share_of
 from framework.diagnose.shown import shown
 from framework.overview.values import URGENCY, Overview, PipelineView, ScreenProblem, TableView
 
@@ -120,18 +120,17 @@ def _cut(
 
 def _pipelines(lines: Iterable[PipelineView], now_ms: int) -> Table:
     table = _grid(
-        "pipeline", "state", "batch", "took", "lag", "records/min", "dead letters", "waiting rows", "valid through"
+        "pipeline", "state", "batch", "took", "lag", "records/min", "dead letters/h", "waiting rows", "valid through"
     )
     for each in lines:
-        last = each.minutes[-1] if each.minutes and each.minutes[-1].minute >= now_ms // 60_000 - 1 else None
         table.add_row(
             _line(each.pipeline),
             _state(each.condition.state),
             f"{each.batch:,}",
             _took(each),
             f"{each.lag:,}",
-            f"{last.records:,}" if last is not None else "0",
-            f"{each.totals.dead_lettered:,}",
+            f"{each.records_a_minute(now_ms // 60_000):,}",
+            share_of(each.hour_dead_letters, each.hour_records),
             f"{each.waiting.rows:,}",
             _ago(each.valid_through_ms, now_ms),
         )

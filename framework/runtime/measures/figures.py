@@ -21,7 +21,13 @@ from framework.commit.events.event_types import (
 from framework.commit.machine.cycle import low_water
 from framework.commit.machine.model import CoordinatorState, TableState, Unread
 from framework.commit.machine.pauses import holding
-from framework.commit.machine.reporting.condition import PipelineFacts, TableFacts, pipeline_condition, table_condition
+from framework.commit.machine.reporting.condition import (
+    HELD,
+    PipelineFacts,
+    TableFacts,
+    pipeline_condition,
+    table_condition,
+)
 from framework.commit.machine.reporting.health import table_health
 from framework.commit.maintenance.health import needs_of
 from framework.commit.offsets import PartitionKey
@@ -75,7 +81,8 @@ def pipeline_figures(
     )
     since_ms = condition.since_ms
     state = condition.state
-    if stall is not None and not has_ended and state not in (Health.BLOCKED, Health.PAUSED):
+    is_held = condition.code == HELD or state in (Health.BLOCKED, Health.PAUSED)
+    if stall is not None and not has_ended and not is_held:
         state, since_ms = Health.STALLED, now_ms - (steady_ms - stall.since_ms)
     return PipelineFigures(
         pipeline=facts.pipeline,

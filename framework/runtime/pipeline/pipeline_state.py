@@ -134,7 +134,7 @@ class PipelineRunStatus:
         troubles = self._tables()
         self._report.troubles.update(troubles)
         self._report.state, self._report.reason = ("held", hold.reason) if hold is not None else ("running", "")
-        if hold is not None and hold.state is Health.BLOCKED:
+        if hold is not None and hold.state is not Health.PAUSED:
             self.report_state(hold.state, hold.reason, hold.remedy, hold.code)
         elif hold is None and troubles:
             self._report.state, self._report.reason = "degraded", _in_words(troubles)
@@ -156,7 +156,7 @@ class PipelineRunStatus:
         hold = reading_hold(
             watch.reading_pause(name), watch.waiting(name), announce.max_waiting_batches, announce.max_waiting_bytes
         )
-        is_paused = hold is not None and hold.state is not Health.BLOCKED
+        is_paused = hold is not None and hold.state is Health.PAUSED
         awaited = None
         if self._plan.is_upserted and not is_paused:
             awaited = commit_hold(watch.waiting(name), watch.has_seen(name, self._announced_batch))
@@ -168,7 +168,7 @@ class PipelineRunStatus:
         if awaited is not None and has_an_end and self._awaited_s() > COMMIT_TIMEOUT_S:
             said = f"pipeline {name} cannot catch up: {awaited.reason}"
             raise DeadlinePassed(said, code=awaited.code, place=name, remedy=awaited.remedy)
-        if hold is not None and hold.state is Health.BLOCKED:
+        if hold is not None and hold.state is not Health.PAUSED:
             watch.ask_for_low_water()
         elif hold is not None and has_an_end:
             said = f"pipeline {name} cannot catch up: {hold.reason}"

@@ -24,7 +24,7 @@ from framework.commit.events.event_types import Health
 from framework.commit.machine.reporting.condition import Condition
 from framework.commit.maintenance.health import SIZES, gain_words, maintain_command
 from framework.diagnose.codes.catalogue import CODES
-from framework.diagnose.counted import counted
+from framework.diagnose.counted import counted, share_of
 from framework.diagnose.shown import argument, is_command, shown
 from framework.overview.values import IN_TROUBLE, URGENCY, Minute, Overview, TableView
 from framework.web.page import plots
@@ -129,7 +129,12 @@ def _first(found: Overview, looked: PageView) -> dict[str, str]:
     number = min(looked.number, pages)
     return {
         "troubles": _render("troubles.html", found=found, headline=_headline(found), decayed=_decayed(found)),
-        "pipelines": _render("pipelines.html", pipelines=_urgent(found.pipelines)[:LINES], count=len(found.pipelines)),
+        "pipelines": _render(
+            "pipelines.html",
+            pipelines=_urgent(found.pipelines)[:LINES],
+            count=len(found.pipelines),
+            minute=found.at_ms // 60_000,
+        ),
         "tables": _render(
             "tables.html",
             tables=chosen[(number - 1) * LINES : number * LINES],
@@ -316,6 +321,8 @@ _ENGINE.filters.update(
 _ENGINE.globals.update(
     bars=plots.bars,
     lanes=plots.lanes,
+    spark=plots.spark,
+    share=share_of,
     sizes=SIZES,
     maintain=maintain_command,
     states=tuple(each.value for each in URGENCY),

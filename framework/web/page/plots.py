@@ -26,6 +26,10 @@ _LANES = Markup(
     '<line class="axis" x1="0" y1="26" x2="{width}" y2="26"/><line class="axis" x1="0" y1="62" x2="{width}" y2="62"/>'
     "{marks}</svg>"
 )
+_SPARK = Markup(
+    '<svg class="spark" viewBox="0 0 120 24" preserveAspectRatio="none" role="img" aria-label="{label}">'
+    '<polyline points="{points}"/><title>{label}</title></svg>'
+)
 _DOT = Markup('<circle class="{kind}" cx="{x:.1f}" cy="26" r="6"><title>{reported}</title></circle>')
 _TICK = Markup('<path class="{kind}" d="M {x:.1f} 54 l 7 8 l -7 8 l -7 -8 z"><title>{reported}</title></path>')
 
@@ -46,6 +50,18 @@ def bars(minutes: Sequence[Minute], minute: int, value: Callable[[Minute], int],
             )
     label = f"{unit} in each of the last 60 minutes: {sum(found.values()):,} in all, at most {most:,} in one"
     return _PLOT.format(width=WIDTH, height=HEIGHT, label=label, marks=marks)
+
+
+def spark(minutes: Sequence[Minute], minute: int) -> Markup:
+    """Records of the last sixty minutes that are over, as a line small enough for a row of a table."""
+    found = {each.minute: each.records for each in minutes}
+    counts = [found.get(at, 0) for at in range(minute - MINUTES, minute)]
+    most = max(counts)
+    points = " ".join(
+        f"{x * 120 / (MINUTES - 1):.1f},{22 - 20 * count / max(most, 1):.1f}" for x, count in enumerate(counts)
+    )
+    label = f"records in each of the last 60 minutes: {sum(counts):,} in all, at most {most:,} in one"
+    return _SPARK.format(points=points, label=label)
 
 
 def lanes(timeline: Sequence[TimelineEntry]) -> Markup:

@@ -130,7 +130,7 @@ def test_tables_that_are_appended_to_wait_for_no_commit(made: dict[WriteMode, Ru
 
 
 def test_a_commit_that_does_not_come_is_said(run: Run) -> None:
-    """After half a minute the state says BLOCKED, until it comes."""
+    """After half a minute the state says DEGRADED, until it comes."""
     run.run_status.announced(1)
     run.log.say(*batch(1))
     run.is_held()
@@ -169,4 +169,4 @@ def test_a_table_whose_rows_cannot_be_replaced_holds_the_pipeline(run: Run) -> N
     assert gives_up(error, ErrorStreak(1, 0.0), now_s=1.0, has_an_end=True)
     assert gives_up(TableBlocked("dropped", place="ns.t"), ErrorStreak(1, 0.0), now_s=1.0, has_an_end=False)
     run.run_status.failed(error, failures=1, batch=1)
-    assert run.reported == [Health.DEGRADED]
+    assert run.reported == [Health.BLOCKED]

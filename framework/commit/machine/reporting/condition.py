@@ -24,6 +24,7 @@ from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument, is_command
 
 _QUOTED = re.compile("`([^`]*)`")
+HELD = "FLOE-R139"
 HELD_REMEDY = "`floe status` says why those tables wait; reading resumes by itself once they are committed"
 
 
@@ -157,7 +158,7 @@ def reading_hold(
         remedy = f"`{resume_command(pause)}` resumes it"
         return Condition(Health.PAUSED, describe(pause), remedy, "", pause.timestamp_ms)
     reason = hold_reason(waiting, max_batches, max_bytes)
-    return Condition(Health.DEGRADED, reason, HELD_REMEDY, "FLOE-R139") if reason is not None else None
+    return Condition(Health.DEGRADED, reason, HELD_REMEDY, HELD) if reason is not None else None
 
 
 def commit_hold(waiting: PipelineBacklog, is_seen: bool) -> Condition | None:
@@ -171,7 +172,7 @@ def commit_hold(waiting: PipelineBacklog, is_seen: bool) -> Condition | None:
         return None
     where = f" for {waiting.oldest_table}" if waiting.oldest_table else ""
     reason = f"a batch is announced{where}, and the next one is done when it is committed: it may replace rows of it"
-    return Condition(Health.DEGRADED, reason, HELD_REMEDY, "FLOE-R139")
+    return Condition(Health.DEGRADED, reason, HELD_REMEDY, HELD)
 
 
 def table_condition(facts: TableFacts) -> Condition:
