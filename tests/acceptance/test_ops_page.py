@@ -28,7 +28,7 @@ from framework.commit.events.event_types import (
 )
 from framework.overview.values import Overview
 from testbed.servers.browser import Browser, browser
-from tests.unit.web.backend import ACTOR, LETTERS, READER, PlainDesk, committed, complete, seen, served, written
+from tests.unit.web.backend import ACTOR, LETTERS, READER, PlainDesk, at_now, committed, complete, seen, served, written
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "build" / "pages"
@@ -243,6 +243,29 @@ for (const e of document.querySelectorAll(texts)) {
 }
 return found;
 """
+
+
+@pytest.mark.parametrize("width", [390, 720, 1440])
+@pytest.mark.parametrize("count", [3, 300])
+def test_names_have_room_at_every_width(chrome: Browser, width: int, count: int) -> None:
+    """On a phone, half a screen and a whole one, with few and many tables, long and non-Latin names: nothing is wider than
+    the screen, and each name of a table has at least a third of it, or is whole."""
+    names = [f"lager.bestellungen_{number:03}_überführung_nach_größe" for number in range(count - 2)]
+    names += ["shop.заказы_за_прошлый_год", "shop.注文明細"]
+    events = [
+        event
+        for n, name in enumerate(names)
+        for event in (written(name, n + 1), complete(n + 1), committed(name, n + 1))
+    ]
+    with served(PlainDesk(found=seen(at_now(*events))), tokens=None) as url:
+        open_live(chrome, url, width)
+        assert chrome.run("return document.documentElement.scrollWidth") <= width
+        least = chrome.run(
+            "return Math.min(...[...document.querySelectorAll('#tables tbody th')].map(e => e.clientWidth >= e.scrollWidth && "
+            "e.querySelector('a').getClientRects().length === 1 ? innerWidth : e.clientWidth))"
+        )
+        assert least >= width / 3
+        chrome.picture(PICTURES / f"tables-{count}-{width}.png")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -136,7 +136,7 @@ def of_top(text: str, name: str) -> Figures:
         elif kind == "table" and len(cells) > 5:
             tables.append(cells[0])
             figures |= {f"state of {cells[0]}": cells[1], f"rows of {cells[0]}": number(cells[-2])}
-        if (below := re.search(r"all below \d+ of (\d+) is in every table", line)) is not None:
+        if (below := re.search(r"committed up to offset \d+ of (\d+)", line)) is not None:
             figures["log_end"] = int(below[1])
     return {**figures, "tables": sorted(tables)}
 

@@ -48,7 +48,7 @@ def _lines(found: Status, colour: bool) -> Iterator[str]:
     now_ms = found.read_ms
     c = found.control
     yield (
-        f"target {found.target}, control topic {c.topic}: everything below {c.low_water} of {c.log_end} is in every table; "
+        f"target {found.target}, control topic {c.topic}: committed up to offset {c.low_water} of {c.log_end}; "
         f"{'coordinated by ' + found.coordinator if found.coordinator else 'nobody coordinates now'}"
     )
     yield latest_event_author(found, now_ms)
