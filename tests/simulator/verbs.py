@@ -294,7 +294,9 @@ def settle_offsets(
 
 def settle_given(world: World, pipeline: str, given: dict[PartitionKey, int], twice: bool) -> bool:
     """Offsets that a person gives, with consent to what that loses. Where floe does not know where the others stay, a
-    person names them, too, as FLOE-R347 says: each where its group is."""
+    person names them, too, as FLOE-R347 says: each where its group is. The command wants at least one to be named."""
+    if not given:
+        return False
     if settle_offsets(world, pipeline, OffsetsOrigin.GIVEN, given, True, twice):
         return True
     there = {key: each.offset for key, each in world.broker.groups.get(pipeline, {}).items()}
