@@ -30,7 +30,7 @@ from framework.commit.recovery.rollback import (
     target_of,
     without_unclear,
 )
-from framework.errors import StateDisagreement, TableBlocked
+from framework.errors import FloeError, StateDisagreement, TableBlocked
 from framework.observe.liveness import exclusive, refuse_live
 from framework.plan.compile import group_id
 from framework.recovery.discard import ControlPlace
@@ -65,7 +65,7 @@ def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay
         raise refused_by_upsert_table(RefusedAct.ROLLBACK, table)
     recorded = at.catalog.load_recorded(table, BRANCH, control.topic_id)
     noted = gaps_of(recorded.missing_text if recorded is not None else None)
-    plan = plan_rollback(facts, target_of(facts, to, is_time), replay)
+    plan = plan_rollback(facts, target_of(facts, to, is_time, replay), replay)
     plan = replace(plan, noted=noted, gaps=noted, pipelines=tuple(sorted({*plan.pipelines, *replays_of(noted)})))
     if not noted and (plan.settled or not replay):
         return plan
@@ -137,7 +137,8 @@ def perform_rollback(
     the commit.
 
     Raises:
-        SetupError: a pipeline is live. StateDisagreement: the table has changed. FloeError: as `commit_recovery`.
+        SetupError: a pipeline is live. StateDisagreement: the table has changed. TableBlocked: FLOE-R356, the snapshot has
+            expired since. FloeError: as `commit_recovery`.
     """
     control_topic_id = check_control_topic(KafkaAdmin(at.kafka), at.control_topic).topic_id
     # Its own name: by that of an earlier rollback from the same head, a refused commit would be read back as made.
@@ -165,6 +166,22 @@ def perform_rollback(
             publisher.publish((Acted("rollback", plan.table, by, why, int(time.time() * 1000), detail),))
         finally:
             publisher.close()
-        outcome = commit_recovery(at.catalog, plan.table, control_topic_id, decide, partial(reported, "rollback"))
+        try:
+            outcome = commit_recovery(at.catalog, plan.table, control_topic_id, decide, partial(reported, "rollback"))
+        except FloeError as error:
+            if error.code == "FLOE-R354":
+                _refuse_expired(at, plan, control_topic_id)
+            raise
     assert outcome is not None  # `decide` always asks for a commit
     return outcome.snapshot_id
+
+
+def _refuse_expired(at: ControlPlace, plan: RollbackPlan, control_topic_id: str) -> None:
+    """Where somebody let the snapshot expire since it was looked at, the same command would be refused for ever.
+
+    Raises:
+        TableBlocked: FLOE-R356.
+    """
+    now = at.catalog.load_history(plan.table, BRANCH, control_topic_id)
+    if now is not None and now.ancestry and now.ancestry[0].snapshot_id == plan.head_id:
+        target_of(now, plan.snapshot_id, False, plan.replay)

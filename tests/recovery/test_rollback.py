@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import signal
+from typing import Any
 
 import pytest
 
+from framework.adapters.iceberg.commits import commit
 from framework.adapters.kafka.control.presence import Presence
 from framework.observe.liveness import live_members
+from framework.recovery import rollback
+from framework.recovery.discard import ControlPlace
 from tests.chaos.harness import Running, crash, wait_for
 from tests.recovery.conftest import HandRun, once
 
@@ -160,6 +164,38 @@ def test_killed_after_its_commit_it_has_rolled_back_once(hand: HandRun) -> None:
     assert again["plan"]["settled"] is True
     assert len(missing(hand)) == 1
     assert len(snapshots(hand)) == 4
+
+
+@pytest.mark.parametrize("moment", ["before its commit", "within its commit"])
+def test_a_snapshot_that_expires_meanwhile_is_named_with_another_one(
+    hand: HandRun, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Whoever goes back to a snapshot that somebody expires between the look and the act is told so, with a whole command
+    that goes back to one that is there: the same command again would never continue. Nothing was changed."""
+    first, second, _ = three_commits(hand)
+    performed = rollback.perform_rollback
+
+    def expire(*_: object) -> None:
+        table = hand.project.catalog().load_table(hand.names[0])
+        if table.snapshot_by_id(first) is not None:
+            table.maintenance.expire_snapshots().by_id(first).commit()
+
+    def perform(at: ControlPlace, *plan: Any) -> int:
+        expire()
+        return performed(at, *plan)
+
+    if moment == "before its commit":
+        monkeypatch.setattr(rollback, "perform_rollback", perform)
+    else:
+        monkeypatch.setattr(commit, "failpoint", expire)
+    options = ("--control-topic", hand.control_topic)
+    said = hand.floe("rollback", "--table", hand.names[0], "--to", str(first), "--replay", *options, code=6)
+    assert f"FLOE-R356] table {hand.names[0]} has no snapshot {first} before its current one" in said
+    assert f"`floe rollback --table {hand.names[0]} --to {second} --replay`" in said
+    assert missing(hand) == []
+    assert len(snapshots(hand)) == 2
+    hand.floe("rollback", "--table", hand.names[0], "--to", str(second), "--replay", *options)
+    assert rows_of_first(hand) == expected(hand, (0, 20))
 
 
 def test_what_a_table_holds_is_not_replayed(hand: HandRun) -> None:

@@ -93,7 +93,7 @@ class RollbackPlan:
         return tuple(each.snapshot_id for each in self.given_up if each.by_floe)
 
 
-def target_of(facts: RollbackFacts, to: int, is_time: bool) -> SnapshotFacts:
+def target_of(facts: RollbackFacts, to: int, is_time: bool, replay: bool) -> SnapshotFacts:
     """The snapshot that a person means: by its id, or the newest one that is not younger than a time in ms.
 
     Raises:
@@ -102,13 +102,15 @@ def target_of(facts: RollbackFacts, to: int, is_time: bool) -> SnapshotFacts:
     for each in facts.ancestry:
         if (each.timestamp_ms <= to) if is_time else (each.snapshot_id == to):
             return each
-    oldest = facts.ancestry[-1] if facts.ancestry else None
+    way = f"`floe rollback --table {argument(facts.table)} --to {{}} {'--replay' if replay else '--skip'}`"
+    oldest = facts.ancestry[-1] if len(facts.ancestry) > 1 else None
     raise TableBlocked(
         f"table {facts.table} has no snapshot {'as old as that' if is_time else to} before its current one",
         code="FLOE-R356",
         place=facts.table,
-        remedy="name one of its snapshots"
-        + (f"; the oldest that has not expired is {oldest.snapshot_id}" if oldest is not None else "; it has none"),
+        remedy=f"choose another one: {way.format(oldest.snapshot_id)} goes back to the oldest that has not expired"
+        if oldest is not None
+        else "none is left to go back to; mend its rows with the engine that you query it with",
     )
 
 

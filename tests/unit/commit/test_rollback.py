@@ -39,14 +39,17 @@ LINE = (snapshot(4, 3, 9), snapshot(3, 2), snapshot(2, 1, 6), snapshot(1, None, 
 def test_a_snapshot_is_meant_by_its_id_or_by_a_time() -> None:
     """A time means the newest snapshot that is not younger; what is not on the line is refused with what is."""
     facts = table(*LINE)
-    assert target_of(facts, 2, is_time=False).snapshot_id == 2
-    assert target_of(facts, 399, is_time=True).snapshot_id == 3
-    assert target_of(facts, 400, is_time=True).snapshot_id == 4
+    assert target_of(facts, 2, is_time=False, replay=True).snapshot_id == 2
+    assert target_of(facts, 399, is_time=True, replay=True).snapshot_id == 3
+    assert target_of(facts, 400, is_time=True, replay=True).snapshot_id == 4
     with pytest.raises(TableBlocked, match="no snapshot as old") as caught:
-        target_of(facts, 99, is_time=True)
-    assert "is 1" in caught.value.remedy
+        target_of(facts, 99, is_time=True, replay=True)
+    assert "`floe rollback --table db.t --to 1 --replay`" in caught.value.remedy
     with pytest.raises(TableBlocked, match="no snapshot 7"):
-        target_of(facts, 7, is_time=False)
+        target_of(facts, 7, is_time=False, replay=True)
+    with pytest.raises(TableBlocked) as caught:
+        target_of(table(LINE[3]), 7, is_time=False, replay=False)
+    assert "none is left to go back to" in caught.value.remedy
 
 
 def test_what_is_given_up_is_named_newest_first() -> None:
