@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -73,7 +73,7 @@ def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay
     given_up: dict[str, OffsetRanges] = {}
     if replay:
         given_up = given_up_ranges(plan, announced, at.catalog.added_paths(table, plan.own_snapshots))
-    held = announced.ranges_of(at.catalog.added_paths(table, plan.kept_snapshots)) if noted else {}
+    held = _held(at, plan, announced, given_up) if noted else {}
     read = {gap.gap_id: announced.read_by(gap.replay_pipeline) | _committed(at, gap) for gap in noted}
     # Each rollback makes a snapshot, so no two have the same one as the newest; they may well start at the same head.
     newest = max((*facts.beside, *facts.ancestry), key=lambda each: (each.timestamp_ms, each.headed_at))
@@ -87,6 +87,21 @@ def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay
     unread = {each.gap_id: OffsetRanges.of(each.ranges) - read.get(each.gap_id, NO_OFFSETS) for each in own}
     rows = {gap_id: at.catalog.rows_in(table, left.ranges) or 0 for gap_id, left in unread.items()}
     return without_unclear(plan, rows)
+
+
+def _held(
+    at: ControlPlace, plan: RollbackPlan, announced: Announcements, given_up: Mapping[str, OffsetRanges]
+) -> dict[str, OffsetRanges]:
+    """What the table holds once it has gone back, by pipeline: what was announced for it with the files that its line
+    added, without what others have deleted there again."""
+    paths = at.catalog.added_paths(plan.table, plan.kept_snapshots)
+    held, asked = announced.ranges_of(paths), dict(given_up)
+    for gap in plan.noted:
+        asked[gap.pipeline] = asked.get(gap.pipeline, NO_OFFSETS) | OffsetRanges.of(gap.ranges)
+    for pipeline, piece in announced.pieces_of(paths, asked):
+        if at.catalog.rows_in(plan.table, (piece,), plan.snapshot_id) == 0:
+            held[pipeline] -= OffsetRanges.of((piece,))
+    return held
 
 
 def replays_of(gaps: Iterable[Gap]) -> list[str]:

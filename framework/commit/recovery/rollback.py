@@ -8,11 +8,13 @@ What was in the snapshots given up is either given up too (`skip`) or noted as a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from framework.commit.dead_letter_replay import is_replay
-from framework.commit.events.event_types import DataWritten
+from framework.commit.events.event_types import DataWritten, SourceRange
 from framework.commit.machine.effects import TableProgress
 from framework.commit.offset_ranges import NO_OFFSETS, OffsetRanges
 from framework.commit.recovery.missing import REPLAY, Gap
@@ -213,6 +215,21 @@ class Announcements:
                 name = event.pipeline.partition(REPLAY)[0]
                 found[name] = found.get(name, NO_OFFSETS) | OffsetRanges.of(event.ranges)
         return found
+
+    def pieces_of(self, paths: Collection[str], of: Mapping[str, OffsetRanges]) -> Iterator[tuple[str, SourceRange]]:
+        """The source ranges among `of` that these files were announced with, by pipeline, cut where an announcement of
+        them begins or ends: who deletes a file leaves all of such a piece, or nothing."""
+        for pipeline, held in self.ranges_of(paths).items():
+            both = of.get(pipeline, NO_OFFSETS) & held
+            cuts: dict[tuple[str, str, int], set[int]] = defaultdict(set)
+            for event in self.events:
+                if event.pipeline.partition(REPLAY)[0] == pipeline and any(file.path in paths for file in event.files):
+                    for r in event.ranges:
+                        cuts[r.topic, r.topic_id, r.partition] |= {r.start, r.end}
+            for r in both.ranges:
+                inside = sorted(at for at in cuts[r.topic, r.topic_id, r.partition] if r.start < at < r.end)
+                for start, end in pairwise((r.start, *inside, r.end)):
+                    yield pipeline, replace(r, start=start, end=end)
 
     def read_by(self, pipeline: str) -> OffsetRanges:
         """What a pipeline has announced for the table."""

@@ -116,6 +116,20 @@ def test_what_is_lacking_is_the_ranges_of_the_announcements_that_were_given_up()
     ]
 
 
+def test_what_was_announced_twice_is_cut_where_an_announcement_ends() -> None:
+    """Who deletes a file leaves all rows of each piece or none; files that were not added there cut nothing."""
+    again, other = SourceRange("src", "src-id", 0, 25, 28), SourceRange("src", "src-id", 0, 23, 24)
+    added = written("a", 3, paths=("x",))
+    replayed, elsewhere = (
+        written("a.replay.1", 1, paths=("y",), source=(again,)),
+        written("a", 1, paths=("z",), source=(other,)),
+    )
+    wanted = {"a": OffsetRanges.of([SourceRange("src", "src-id", 0, 22, 40)])}
+    pieces = list(Announcements((added, replayed, elsewhere), 0).pieces_of({"x", "y"}, wanted))
+    assert [(name, r.start, r.end) for name, r in pieces] == [("a", 22, 25), ("a", 25, 28), ("a", 28, 30)]
+    assert list(Announcements((added,), 0).pieces_of({"x"}, {})) == []
+
+
 def test_rows_that_came_from_dead_letters_are_not_read_again_from_the_topic() -> None:
     """They are marked as replayed where they were kept; a gap could not bring them back, so it is refused."""
     plan = plan_rollback(table(*LINE), LINE[2], replay=True)
