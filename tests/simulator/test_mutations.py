@@ -111,7 +111,9 @@ def without_gc(patch: Patch) -> None:
 def without_twins(patch: Patch) -> None:
     """Tables that are registered with the same files are not looked for."""
     alone = maintenance.why_left_alone
-    patch.setattr(maintenance, "why_left_alone", lambda table, name, places: alone(table, name, {}))
+    patch.setattr(
+        maintenance, "why_left_alone", lambda table, name, places, branch="main": alone(table, name, {}, branch)
+    )
 
 
 def without_the_tables_word(patch: Patch) -> None:
