@@ -160,12 +160,13 @@ def decide_start(
             left.setdefault(key, SourceRange(key[0], old.topic_id, key[1], old.offset, old.offset))
     group = current_offsets(group, base_batch)
     first_run = not group and not announced
-    for key, last in announced.items():
-        if group.get(key) is None or group[key].offset != last.end:
-            # The log's offset can be written back where it still means something; else that is what is wrong.
+    if any(group.get(key) is None or group[key].offset != last.end for key, last in announced.items()):
+        # The log's offsets can be written back where all of them still mean something; else that is what is wrong.
+        for key, last in announced.items():
             if (fact := facts.get(key)) is None:
                 raise _gone(key, f"pipeline {pipeline} announced it up to {last.end}")
             _check_position(pipeline, key, SafeOffset(last.end, last.topic_id, 0, Accounting()), fact, FAIL)
+    for key, last in announced.items():
         if key not in group:
             raise StateDisagreement(
                 f"pipeline {pipeline} announced offsets up to {last.end} of {_name(key)}, "

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from framework.commit.recovery.missing import REPLAY
 from framework.config.names.table_names import identifier_of
-from framework.config.spec import NameCase, TablePolicy, TablesSpec
+from framework.config.spec import CommitPolicy, NameCase, TablePolicy, TablesSpec
 from framework.config.values.maintenance import (
     ExpirePolicy,
     MaintenanceMode,
@@ -30,7 +30,7 @@ _POLICY = TypeAdapter(MaintenancePolicy)
 
 
 def maintained_tables(plan: Mapping[str, Any]) -> TablesSpec | None:
-    """The tables of a canonical plan with their maintenance alone."""
+    """The tables of a canonical plan with their maintenance and their branch alone."""
     try:
         tables = plan["write"]["tables"]
         overrides = tuple((str(glob), _policy(policy)) for glob, policy in tables["overrides"])
@@ -50,6 +50,13 @@ def policy_of(table: str, pipelines: Iterable[str], reported: Mapping[str, Table
     if len(known) == len(names):
         return found
     return replace(found, expire=replace(found.expire, enabled=False), orphans=replace(found.orphans, enabled=False))
+
+
+def branch_of(table: str, pipelines: Iterable[str], reported: Mapping[str, TablesSpec]) -> str:
+    """The branch that the pipelines of a table write, as far as their plans are known: `main`, unless all name one other."""
+    names = {name.partition(REPLAY)[0] for name in pipelines} & reported.keys()
+    branches = {reported[name].policy_for(table).commit.branch for name in names}
+    return branches.pop() if len(branches) == 1 else "main"
 
 
 _MODES = (MaintenanceMode.ALWAYS, MaintenanceMode.AUTO, MaintenanceMode.NEVER)
@@ -80,7 +87,8 @@ def _stricter(one: MaintenancePolicy, other: MaintenancePolicy) -> MaintenancePo
 def _policy(value: Mapping[str, Any]) -> TablePolicy:
     said = value.get("maintenance")
     maintenance = MaintenancePolicy() if said is None else _POLICY.validate_python(said)
-    return TablePolicy(case=NameCase(value["case"]), maintenance=maintenance)
+    branch = str((value.get("commit") or {}).get("branch", "main"))
+    return TablePolicy(commit=CommitPolicy(branch=branch), case=NameCase(value["case"]), maintenance=maintenance)
 
 
 def dead_letters_of(plan: Mapping[str, Any]) -> tuple[str, str] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -30,7 +30,7 @@ from framework.commit.recovery.rollback import (
     target_of,
     without_unclear,
 )
-from framework.errors import StateDisagreement, TableBlocked
+from framework.errors import FloeError, StateDisagreement, TableBlocked
 from framework.observe.liveness import exclusive, refuse_live
 from framework.plan.compile import group_id
 from framework.recovery.discard import ControlPlace
@@ -65,7 +65,7 @@ def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay
         raise refused_by_upsert_table(RefusedAct.ROLLBACK, table)
     recorded = at.catalog.load_recorded(table, BRANCH, control.topic_id)
     noted = gaps_of(recorded.missing_text if recorded is not None else None)
-    plan = plan_rollback(facts, target_of(facts, to, is_time), replay)
+    plan = plan_rollback(facts, target_of(facts, to, is_time, replay), replay)
     plan = replace(plan, noted=noted, gaps=noted, pipelines=tuple(sorted({*plan.pipelines, *replays_of(noted)})))
     if not noted and (plan.settled or not replay):
         return plan
@@ -73,7 +73,7 @@ def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay
     given_up: dict[str, OffsetRanges] = {}
     if replay:
         given_up = given_up_ranges(plan, announced, at.catalog.added_paths(table, plan.own_snapshots))
-    held = announced.ranges_of(at.catalog.added_paths(table, plan.kept_snapshots)) if noted else {}
+    held = _held(at, plan, announced, given_up) if noted else {}
     read = {gap.gap_id: announced.read_by(gap.replay_pipeline) | _committed(at, gap) for gap in noted}
     # Each rollback makes a snapshot, so no two have the same one as the newest; they may well start at the same head.
     newest = max((*facts.beside, *facts.ancestry), key=lambda each: (each.timestamp_ms, each.headed_at))
@@ -87,6 +87,21 @@ def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay
     unread = {each.gap_id: OffsetRanges.of(each.ranges) - read.get(each.gap_id, NO_OFFSETS) for each in own}
     rows = {gap_id: at.catalog.rows_in(table, left.ranges) or 0 for gap_id, left in unread.items()}
     return without_unclear(plan, rows)
+
+
+def _held(
+    at: ControlPlace, plan: RollbackPlan, announced: Announcements, given_up: Mapping[str, OffsetRanges]
+) -> dict[str, OffsetRanges]:
+    """What the table holds once it has gone back, by pipeline: what was announced for it with the files that its line
+    added, without what others have deleted there again."""
+    paths = at.catalog.added_paths(plan.table, plan.kept_snapshots)
+    held, asked = announced.ranges_of(paths), dict(given_up)
+    for gap in plan.noted:
+        asked[gap.pipeline] = asked.get(gap.pipeline, NO_OFFSETS) | OffsetRanges.of(gap.ranges)
+    for pipeline, piece in announced.pieces_of(paths, asked):
+        if at.catalog.rows_in(plan.table, (piece,), plan.snapshot_id) == 0:
+            held[pipeline] -= OffsetRanges.of((piece,))
+    return held
 
 
 def replays_of(gaps: Iterable[Gap]) -> list[str]:
@@ -137,7 +152,8 @@ def perform_rollback(
     the commit.
 
     Raises:
-        SetupError: a pipeline is live. StateDisagreement: the table has changed. FloeError: as `commit_recovery`.
+        SetupError: a pipeline is live. StateDisagreement: the table has changed. TableBlocked: FLOE-R356, the snapshot has
+            expired since. FloeError: as `commit_recovery`.
     """
     control_topic_id = check_control_topic(KafkaAdmin(at.kafka), at.control_topic).topic_id
     # Its own name: by that of an earlier rollback from the same head, a refused commit would be read back as made.
@@ -165,6 +181,22 @@ def perform_rollback(
             publisher.publish((Acted("rollback", plan.table, by, why, int(time.time() * 1000), detail),))
         finally:
             publisher.close()
-        outcome = commit_recovery(at.catalog, plan.table, control_topic_id, decide, partial(reported, "rollback"))
+        try:
+            outcome = commit_recovery(at.catalog, plan.table, control_topic_id, decide, partial(reported, "rollback"))
+        except FloeError as error:
+            if error.code == "FLOE-R354":
+                _refuse_expired(at, plan, control_topic_id)
+            raise
     assert outcome is not None  # `decide` always asks for a commit
     return outcome.snapshot_id
+
+
+def _refuse_expired(at: ControlPlace, plan: RollbackPlan, control_topic_id: str) -> None:
+    """Where somebody let the snapshot expire since it was looked at, the same command would be refused for ever.
+
+    Raises:
+        TableBlocked: FLOE-R356.
+    """
+    now = at.catalog.load_history(plan.table, BRANCH, control_topic_id)
+    if now is not None and now.ancestry and now.ancestry[0].snapshot_id == plan.head_id:
+        target_of(now, plan.snapshot_id, False, plan.replay)

@@ -23,7 +23,7 @@ from framework.commit.events.event_types import (
 )
 from framework.commit.file_ages import DAY_MS
 from framework.commit.machine.effects import Committed
-from framework.config.spec import TablePolicy, TablesSpec
+from framework.config.spec import CommitPolicy, TablePolicy, TablesSpec
 from framework.config.values.maintenance import MaintenancePolicy
 from framework.plan.canonical import plan_value
 from framework.plan.compile import compile_plan
@@ -43,9 +43,10 @@ class Place:
         self.topic_id = ensure_control_topic(KafkaAdmin(self.kafka), self.topic).topic_id
         self.publisher = ControlPublisher(self.kafka, self.topic)
         self.batch = 0
+        self.branch = "main"
 
     def commit(self, name: str, files: tuple[DataFile, ...], offset: int) -> None:
-        answer = self.lake.tables.commit(self.lake.effect(name, files, offset, topic=self.topic_id))
+        answer = self.lake.tables.commit(self.lake.effect(name, files, offset, branch=self.branch, topic=self.topic_id))
         assert isinstance(answer, Committed), answer
 
     def announce(self, name: str, files: tuple[DataFile, ...], spelled: str = "", begun_ms: int | None = None) -> None:
@@ -64,7 +65,7 @@ class Place:
             view.schema_id,
             files,
             ranges,
-            TableCommitPolicy(0, 1 << 40, 1 << 40),
+            TableCommitPolicy(0, 1 << 40, 1 << 40, self.branch),
             begun_ms=begun_ms,
         )
         self.publisher.publish((written, DataComplete("p", "r", self.batch, ranges, sums, sums, (name,))))
@@ -72,7 +73,9 @@ class Place:
     def reported(self, policy: MaintenancePolicy) -> Deployed:
         """What a run of pipeline `p` tells whose file has this policy for all tables."""
         pipeline = loaded()
-        spec = replace(pipeline.spec, tables=TablesSpec(TablePolicy(maintenance=policy)))
+        spec = replace(
+            pipeline.spec, tables=TablesSpec(TablePolicy(commit=CommitPolicy(branch=self.branch), maintenance=policy))
+        )
         plan = plan_value(compile_plan(replace(pipeline, spec=spec)))
         return Deployed("p", "r", "hash", json.loads(json.dumps({"plan": plan, "settings": {}})), "1", 0)
 

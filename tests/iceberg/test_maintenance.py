@@ -174,6 +174,28 @@ def test_a_table_that_was_rolled_back_is_left_alone(place: Place) -> None:
     assert len(lake.plain(name).snapshots()) == 6
 
 
+def test_a_table_on_a_branch_is_maintained_there(place: Place) -> None:
+    """Its files are rewritten and its snapshots expire as on `main`, which stays as it is; where somebody moved that branch
+    back it is left alone, although `main` never held what floe records."""
+    place.branch, lake = "audit", place.lake
+    name = filled(place)
+    main = lake.plain(name).metadata.refs["main"].snapshot_id
+    place.tell(MaintenancePolicy(compaction=CompactionPolicy(min_input_files=3), expire=NOW))
+    (report,) = maintain(place.kafka, (place.topic,), lake.tables, [name], False, lambda text: None)
+    assert report.skipped == ""
+    assert (report.rewritten.files_before, report.rewritten.files_after) == (6, 1)
+    assert (report.expired, report.after.snapshots) == (6, 2)
+    assert lake.rows(name, "audit") == [1, 2, 3, 4, 5, 6]
+    assert lake.plain(name).metadata.refs["main"].snapshot_id == main
+    place.commit(name, lake.files(name, [{"id": 7}]), 7)
+    assert lake.rows(name, "audit") == [1, 2, 3, 4, 5, 6, 7]
+    table = lake.plain(name)
+    update = SetSnapshotRefUpdate(ref_name="audit", type="branch", snapshot_id=main)
+    table.catalog.commit_table(table, (), (update,))
+    (report,) = maintain(place.kafka, (place.topic,), lake.tables, [name], False, lambda text: None)
+    assert "rolled back" in report.skipped
+
+
 def test_the_policy_is_what_the_newest_run_published(place: Place) -> None:
     """`floe maintain` goes by the `maintenance:` of the pipelines that fill the table; `never` keeps it off."""
     lake, name = place.lake, filled(place)
@@ -219,12 +241,13 @@ def test_a_killed_maintenance_leaves_nothing_that_the_next_does_not_clean(place:
     assert json.loads(lake.plain(name).properties["floe.progress"])[place.topic_id]["control_offset"] == 8
 
 
-def test_the_coordinator_keeps_a_busy_table_healthy(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("branch", ["main", "audit"])
+def test_the_coordinator_keeps_a_busy_table_healthy(place: Place, monkeypatch: pytest.MonkeyPatch, branch: str) -> None:
     """While batches are announced and committed, the coordinator rewrites small files and expires snapshots in between:
     every row is there once, files and snapshots stay few, and nothing is left over on disk."""
     monkeypatch.setattr(rounds, "LEAST_MS", 0)
     monkeypatch.setattr(rounds, "COMMITS_BETWEEN", 4)
-    lake = place.lake
+    place.branch, lake = branch, place.lake
     name = lake.create("shop.busy", format_version="3")
     expire = ExpirePolicy(max_snapshots=3, rollback_window_ms=1, reader_lease_ms=1)
     place.tell(MaintenancePolicy(MaintenanceMode.ALWAYS, CompactionPolicy(min_input_files=3), expire))
@@ -241,16 +264,16 @@ def test_the_coordinator_keeps_a_busy_table_healthy(place: Place, monkeypatch: p
             place.announce(name, lake.files(name, [{"id": number}]))
             number += 1
             arrived = time.monotonic() + 30
-            while len(lake.rows(name)) < number and time.monotonic() < arrived:
+            while len(lake.rows(name, branch)) < number and time.monotonic() < arrived:
                 time.sleep(0.02)
     finally:
         coordinator.stop()
     assert coordinator.error is None
-    assert lake.rows(name) == list(range(number))
+    assert lake.rows(name, branch) == list(range(number))
     assert any(text.startswith(f"compacted {name}") for text in said)
     assert any(text.startswith("expired") for text in said)
     assert len(lake.plain(name).snapshots()) <= 8
-    assert len(list(lake.plain(name).scan().plan_files())) < 20
+    assert len(list(lake.plain(name).scan().use_ref(branch).plan_files())) < 20
     references = lake.tables.references(name)
     assert references is not None
     root = local(lake.plain(name).location())

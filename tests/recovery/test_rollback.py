@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import signal
+from typing import Any
 
 import pytest
 
+from framework.adapters.iceberg.commits import commit
 from framework.adapters.kafka.control.presence import Presence
 from framework.observe.liveness import live_members
+from framework.recovery import rollback
+from framework.recovery.discard import ControlPlace
 from tests.chaos.harness import Running, crash, wait_for
 from tests.recovery.conftest import HandRun, once
 
@@ -162,6 +166,38 @@ def test_killed_after_its_commit_it_has_rolled_back_once(hand: HandRun) -> None:
     assert len(snapshots(hand)) == 4
 
 
+@pytest.mark.parametrize("moment", ["before its commit", "within its commit"])
+def test_a_snapshot_that_expires_meanwhile_is_named_with_another_one(
+    hand: HandRun, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Whoever goes back to a snapshot that somebody expires between the look and the act is told so, with a whole command
+    that goes back to one that is there: the same command again would never continue. Nothing was changed."""
+    first, second, _ = three_commits(hand)
+    performed = rollback.perform_rollback
+
+    def expire(*_: object) -> None:
+        table = hand.project.catalog().load_table(hand.names[0])
+        if table.snapshot_by_id(first) is not None:
+            table.maintenance.expire_snapshots().by_id(first).commit()
+
+    def perform(at: ControlPlace, *plan: Any) -> int:
+        expire()
+        return performed(at, *plan)
+
+    if moment == "before its commit":
+        monkeypatch.setattr(rollback, "perform_rollback", perform)
+    else:
+        monkeypatch.setattr(commit, "failpoint", expire)
+    options = ("--control-topic", hand.control_topic)
+    said = hand.floe("rollback", "--table", hand.names[0], "--to", str(first), "--replay", *options, code=6)
+    assert f"FLOE-R356] table {hand.names[0]} has no snapshot {first} before its current one" in said
+    assert f"`floe rollback --table {hand.names[0]} --to {second} --replay`" in said
+    assert missing(hand) == []
+    assert len(snapshots(hand)) == 2
+    hand.floe("rollback", "--table", hand.names[0], "--to", str(second), "--replay", *options)
+    assert rows_of_first(hand) == expected(hand, (0, 20))
+
+
 def test_what_a_table_holds_is_not_replayed(hand: HandRun) -> None:
     """Ranges whose rows are in the table, by their Kafka positions, are refused with their number; nothing is
     changed."""
@@ -207,3 +243,43 @@ def test_a_replay_adds_what_the_table_lacks_once(hand: HandRun) -> None:
     assert [hand.project.catalog().load_table(n).metadata_location for n in hand.names[1:]] == others
     assert list(hand.progress(table)[hand.control_topic_id]["pipelines"]) == ["hand"]
     assert hand.floe_json("replay", hand.file, "--table", table)["plan"]["gaps"] == []
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_what_others_deleted_and_was_read_again_goes_and_comes_back(hand: HandRun) -> None:
+    """Rows that another engine deleted and a person read again are lacking where the table goes back behind that, although
+    an older snapshot had added them: they are noted beside what was noted before, and come with the next replay."""
+    table, options = hand.names[0], ("--control-topic", hand.control_topic)
+    hand.announce(10, 10)
+    hand.commit()
+    hand.project.catalog().load_table(table).delete()
+    hand.announce(20, 20)
+    hand.commit()
+    deleted = snapshots(hand)[-2]
+    hand.floe("rollback", "--table", table, "--to", str(deleted), "--replay", *options)
+    before = snapshots(hand)[-1]
+    named = [
+        each
+        for flag, end in (("--from", 0), ("--to", 10))
+        for p in (0, 1)
+        for each in (flag, f"{hand.topic}:{p}={end}")
+    ]
+    hand.floe("replay", hand.file, "--table", table, *named)
+    assert rows_of_first(hand) == expected(hand, (0, 10))
+    hand.floe("rollback", "--table", table, "--to", str(before), "--replay", *options)
+    spans = {(r["partition"], r["start"], r["end"]) for r in noted(hand)}
+    assert {(p, *span) for p in (0, 1) for span in ((0, 10), (10, 20))} == spans
+    hand.floe("replay", hand.file, "--table", table)
+    assert hand.landed() == once({0: 20, 1: 20})
+    assert missing(hand) == []
+
+
+def noted(hand: HandRun) -> list[dict[str, Any]]:
+    """The source ranges on the list of the first table."""
+    return [
+        {"partition": int(partition), "start": start, "end": end}
+        for gap in missing(hand)
+        for of in gap["topics"].values()  # type: ignore[attr-defined]
+        for partition, (start, end) in of["partitions"].items()
+    ]

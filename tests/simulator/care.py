@@ -46,13 +46,15 @@ class Care:
             return None
         text = loaded.properties.get(PROGRESS_PROPERTY)
         views = [view_of(table, loaded, topic_id) for topic_id in known_topics(text)]
-        behind = any(view.is_behind for view in views)
+        behind = frozenset({MAIN} if any(view.is_behind for view in views) else ())
         owns = loaded.properties.get("gc.enabled", "true") != "false"
         return MaintainedTable(
             loaded.uuid, True, pipelines_of(text), behind, len(loaded.snapshots), 0, None, None, owns
         )
 
-    def merge_manifests(self, table: str, policy: ManifestsPolicy, dry_run: bool) -> tuple[int, int] | None:
+    def merge_manifests(
+        self, table: str, policy: ManifestsPolicy, dry_run: bool, branch: str = MAIN
+    ) -> tuple[int, int] | None:
         return None if self.tables.load(table) is None else (0, 0)
 
     def compact(
@@ -62,6 +64,7 @@ class Care:
         dry_run: bool,
         max_bytes: int | None = None,
         goes_on: Callable[[], bool] = lambda: True,
+        branch: str = MAIN,
     ) -> Compacted | None:
         loaded = self.tables.load(table)
         if loaded is None:

@@ -128,6 +128,8 @@ class Oracle:
             if path in truth.waiting:
                 rows |= truth.waiting.pop(path)
                 truth.fillers.setdefault(writer_of(path), self.time.now_ms)
+        # Also what counts as waiting no more, since a person let it be read again: it was committed before that.
+        rows |= snapshot.rows & ~(parent.rows if parent is not None else 0)
         truth.added[snapshot.snapshot_id] = rows
         if truth.unsettled:
             truth.had |= rows

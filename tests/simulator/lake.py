@@ -143,11 +143,11 @@ class Lake:
             if file.added_by == number
         )
 
-    def rows_in(self, table: str, ranges: Collection[SourceRange]) -> int | None:
+    def rows_in(self, table: str, ranges: Collection[SourceRange], snapshot_id: int | None = None) -> int | None:
         """Answered by whoever knows the pipelines; see `counts`."""
         loaded = self.load(table)
-        head = None if loaded is None else loaded.head
-        return 0 if head is None else (head.rows & self.wanted(table, ranges)).bit_count()
+        seen = None if loaded is None else loaded.head if snapshot_id is None else loaded.snapshots.get(snapshot_id)
+        return 0 if seen is None else (seen.rows & self.wanted(table, ranges)).bit_count()
 
     wanted: Callable[[str, Collection[SourceRange]], int] = staticmethod(lambda table, ranges: 0)
 

@@ -125,7 +125,8 @@ def _catch_up(world: World, name: str) -> None:
             if said not in world.refused:
                 world.refused.add(said)
                 world.say(lambda: said)  # noqa: B023
-            if error.code == "FLOE-R320":  # a late request of the former control topic's was made after all
+            # A late request of the former control topic's was made after all, or a rebase was refused on its way.
+            if error.code in ("FLOE-R319", "FLOE-R320"):
                 verbs.rebase_pipeline(world, name, False) or verbs.rebase_pipeline(world, name, True)
             elif (
                 attempt == 0 and not verbs.settle_offsets(world, name, OffsetsOrigin.LOG, {}, True, False)

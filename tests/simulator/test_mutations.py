@@ -23,6 +23,7 @@ from framework.commit.maintenance.expire import Expiry
 from framework.commit.offset_ranges import OffsetRanges
 from framework.commit.recovery import missing
 from framework.commit.recovery import rebase as rebase_rules
+from framework.commit.recovery import rollback as rollback_rules
 from framework.commit.recovery import settle_offsets as settle_rules
 from framework.commit.recovery import table_replay as replay_rules
 from framework.commit.recovery.missing import Gap
@@ -110,7 +111,9 @@ def without_gc(patch: Patch) -> None:
 def without_twins(patch: Patch) -> None:
     """Tables that are registered with the same files are not looked for."""
     alone = maintenance.why_left_alone
-    patch.setattr(maintenance, "why_left_alone", lambda table, name, places: alone(table, name, {}))
+    patch.setattr(
+        maintenance, "why_left_alone", lambda table, name, places, branch="main": alone(table, name, {}, branch)
+    )
 
 
 def without_the_tables_word(patch: Patch) -> None:
@@ -308,6 +311,11 @@ def a_partition_that_nobody_named(patch: Patch) -> None:
     patch.setattr(settle_rules, "_check_stays", lambda pipeline, partition: None)
 
 
+def held_by_the_announcement(patch: Patch) -> None:
+    """What others deleted again counts as held, when a table with a list goes back, by its announcement alone."""
+    patch.setattr(rollback_rules.Announcements, "pieces_of", lambda announced, paths, of: ())
+
+
 # Too rare for some hundred histories: mutation -> a seed that finds it.
 RARE: dict[Mutation, int] = {
     a_rebase_over_what_waits: 5_000_063,
@@ -320,6 +328,7 @@ RARE: dict[Mutation, int] = {
     twins_of_an_hour_ago: 5_003_436,
     a_list_out_of_line: 5_008_534,
     a_branch_off_its_line: 9_600_284,
+    held_by_the_announcement: 20_008_930,
 }
 
 

@@ -30,6 +30,18 @@ def test_nothing_is_lost_repeated_or_removed(half: int) -> None:
     assert found is None, f"\n{found}\nagain: python -m tests.simulator.run --histories 1 --seed {found.seed}"
 
 
+# Of histories that found something: in floe, or in what was expected of it.
+FOUND = (9504063, 20008930, 50000586, 52004879)
+
+
+@pytest.mark.parametrize("seed", FOUND)
+def test_what_was_found_once_stays_mended(seed: int) -> None:
+    """Seeds that failed once, whatever the reason was."""
+    with simulated():
+        found = failure_of(seed, STEPS)
+    assert found is None, f"\n{found}"
+
+
 def test_every_act_happens_and_others_act_between_its_steps() -> None:
     """No act is so rare that a hundred histories lack it, and something happens between the steps of each that has some."""
     drawn = [act for seed in range(100) for act in history(seed, STEPS)]

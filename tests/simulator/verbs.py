@@ -133,9 +133,7 @@ def rolled_back(world: World, before: Metadata, after: Metadata, target: int, re
         wanted = 0
         for each in lost_line:
             wanted |= truth.added.get(each, 0) & own
-        # What others deleted again further down counts as held by its announcement, which docs/operations.md names.
-        for each in line:
-            wanted &= ~truth.added.get(each, 0)
+        wanted &= ~snapshot.rows
         # Rows that others added are in no announcement, which the plan says; all else comes back.
         truth.given_up = (truth.given_up | lost) & ~wanted
     else:
@@ -204,16 +202,14 @@ def replay_named(world: World, picks: Picks) -> None:
     truth = world.oracle.truth(metadata.uuid)
     rows = world.positions.rows(pipeline, (SourceRange(key[0], topic.topic_id, key[1], start, stop),)) & ROUTED[table]
     given_up = truth.given_up
-    if rows & truth.deleted or pipeline in world.unrebased:
-        return  # what others deleted counts as held by its announcement when the table goes back
+    if pipeline in world.unrebased:
+        return
 
     def do() -> str:
         nonlocal given_up
         plan = table_replay.decide_replay(at, table, named)
         world.reach("replay decided")
         given_up = truth.given_up  # others may have deleted rows by now
-        if rows & truth.deleted:
-            return NOTHING  # as above: whoever named them names them again, where the table goes back
         if allow:
             truth.consented |= rows
         truth.given_up &= ~rows
@@ -294,7 +290,9 @@ def settle_offsets(
 
 def settle_given(world: World, pipeline: str, given: dict[PartitionKey, int], twice: bool) -> bool:
     """Offsets that a person gives, with consent to what that loses. Where floe does not know where the others stay, a
-    person names them, too, as FLOE-R347 says: each where its group is."""
+    person names them, too, as FLOE-R347 says: each where its group is. The command wants at least one to be named."""
+    if not given:
+        return False
     if settle_offsets(world, pipeline, OffsetsOrigin.GIVEN, given, True, twice):
         return True
     there = {key: each.offset for key, each in world.broker.groups.get(pipeline, {}).items()}

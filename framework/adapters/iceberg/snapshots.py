@@ -87,16 +87,19 @@ def added_paths(table: Table, snapshot_ids: Collection[int]) -> frozenset[str]:
     return frozenset(paths)
 
 
-def rows_in(table: Table, ranges: Collection[SourceRange]) -> int | None:
-    """How many rows of these source ranges the table holds, by its metadata columns; None where it has none of them."""
-    if not set(POSITION_COLUMNS) <= {field.name for field in table.schema().fields}:
+def rows_in(table: Table, ranges: Collection[SourceRange], snapshot_id: int | None = None) -> int | None:
+    """How many rows of these source ranges the table holds, or a snapshot of it, by its metadata columns; None where it has
+    none of them, or the snapshot is no more."""
+    if snapshot_id is not None and table.snapshot_by_id(snapshot_id) is None:
+        return None
+    seen = table.scan(snapshot_id=snapshot_id)
+    if not set(POSITION_COLUMNS) <= {field.name for field in seen.projection().fields}:
         return None
     topic, partition, offset = POSITION_COLUMNS
     return sum(
         # Kafka's own rules leave no quote in a topic's name.
-        table.scan(
-            row_filter=f"{topic} = '{r.topic}' and {partition} = {r.partition} "
-            f"and {offset} >= {r.start} and {offset} < {r.end}"
+        seen.filter(
+            f"{topic} = '{r.topic}' and {partition} = {r.partition} and {offset} >= {r.start} and {offset} < {r.end}"
         ).count()
         for r in ranges
     )

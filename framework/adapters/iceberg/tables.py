@@ -154,10 +154,10 @@ class IcebergTables:
         loaded = self._load(table)
         return table_snapshots.added_paths(loaded, snapshot_ids) if loaded else frozenset()
 
-    def rows_in(self, table: str, ranges: Collection[SourceRange]) -> int | None:
-        """How many rows of these source ranges the table holds; None where its columns do not tell."""
+    def rows_in(self, table: str, ranges: Collection[SourceRange], snapshot_id: int | None = None) -> int | None:
+        """How many rows of these source ranges the table holds, or held in a snapshot; None where its columns do not tell."""
         loaded = self._load(table)
-        return table_snapshots.rows_in(loaded, ranges) if loaded else 0
+        return table_snapshots.rows_in(loaded, ranges, snapshot_id) if loaded else 0
 
     def load_target(self, table: str, policy: TablePolicy) -> TableTarget | None:
         """What tasks need to write for the table; None when there is no such table.

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import Table
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.utils.properties import property_as_bool
 
 from framework.adapters.host.failpoints import failpoint
@@ -52,7 +53,6 @@ from framework.config.spec import TablePolicy
 from framework.config.values.maintenance import CompactionPolicy, MaintenancePolicy, ManifestsPolicy
 from framework.errors import FloeError
 
-BRANCH = "main"
 CONFLICTS = 5
 # What is rewritten by then is committed, so that a process that ends loses little.
 COMMIT_AFTER_S = 20.0
@@ -60,15 +60,15 @@ COMMIT_AFTER_S = 20.0
 
 @dataclass(frozen=True)
 class MaintainedTable:
-    """What is asked of a table before it is maintained. `pipelines` fill it; `rolled_back`: somebody moved it behind
-    what floe committed. `commits_since` are its snapshots since the last one of floe's maintenance, which was at
-    `since_ms`, or since the oldest; None where it has none. `other`: who else maintains it. `owns_files` is False for a
-    table that shares its files, as its property `gc.enabled` says."""
+    """What is asked of a table before it is maintained. `pipelines` fill it; `behind`: the branches that do not hold what
+    floe committed, so that one which floe writes was moved back by somebody. `commits_since` are its snapshots since the
+    last one of floe's maintenance, which was at `since_ms`, or since the oldest; None where it has none. `other`: who else
+    maintains it. `owns_files` is False for a table that shares its files, as its property `gc.enabled` says."""
 
     table_uuid: str
     created_by_floe: bool
     pipelines: frozenset[str]
-    rolled_back: bool
+    behind: frozenset[str]
     snapshots: int
     commits_since: int
     since_ms: int | None
@@ -126,7 +126,7 @@ class TableCare:
             str(loaded.metadata.table_uuid),
             CREATED_PROPERTY in properties,
             pipelines_of(text),
-            any(_is_behind(table, loaded, topic_id) for topic_id in topic_ids_of(text)),
+            frozenset(branch for branch in _branches(loaded) if _is_behind(table, loaded, branch, topic_ids_of(text))),
             len(snapshots),
             len(snapshots) - 1 - last,
             snapshots[max(last, 0)].timestamp_ms if snapshots else None,
@@ -173,8 +173,9 @@ class TableCare:
         dry_run: bool,
         max_bytes: int | None = None,
         goes_on: Callable[[], bool] = lambda: True,
+        branch: str = MAIN_BRANCH,
     ) -> Compacted | None:
-        """Rewrite what is worth it; None when there is no such table.
+        """Rewrite what is worth it of a branch; None when there is no such table.
 
         Args:
             max_bytes: what may be read of data files.
@@ -185,7 +186,7 @@ class TableCare:
                 are in no snapshot are found as orphans.
         """
         try:
-            return self._compact(table, policy, dry_run, max_bytes, goes_on)
+            return self._compact(table, policy, dry_run, max_bytes, goes_on, branch)
         except FloeError:
             raise
         except UnsupportedDeletes as error:
@@ -194,7 +195,13 @@ class TableCare:
             raise _failed(table, first_line(error)) from error
 
     def _compact(
-        self, table: str, policy: CompactionPolicy, dry_run: bool, max_bytes: int | None, goes_on: Callable[[], bool]
+        self,
+        table: str,
+        policy: CompactionPolicy,
+        dry_run: bool,
+        max_bytes: int | None,
+        goes_on: Callable[[], bool],
+        branch: str,
     ) -> Compacted | None:
         loaded, commits = self.tables.opened(table)
         if loaded is None:
@@ -202,7 +209,7 @@ class TableCare:
         metadata = loaded.metadata
         if reason := unwritable(metadata, loaded.catalog) or cannot_rewrite(metadata):
             return Compacted(reason=reason)
-        found = live_files_of(loaded)
+        found = live_files_of(loaded, branch)
         live = found.by_path
         # Rows of a file that is somebody else's do not become the table's own: whoever named it may not read it.
         owned = self.tables.owned(table, (path for path in live if path.endswith(".parquet")))
@@ -227,11 +234,15 @@ class TableCare:
             waiting.append(Replacement(old, made.files, metadata.current_schema_id, made.places.places, begun))
             done = replace(done, rows=done.rows + made.rows, read_bytes=done.read_bytes + made.read_bytes)
             if time.monotonic() - began > COMMIT_AFTER_S:
-                done, waiting, began = self._replace(table, commits, waiting, done), [], time.monotonic()
-        return self._replace(table, commits, waiting, done) if waiting or (found.dangling and goes_on()) else done
+                done, waiting, began = self._replace(table, branch, commits, waiting, done), [], time.monotonic()
+        return (
+            self._replace(table, branch, commits, waiting, done) if waiting or (found.dangling and goes_on()) else done
+        )
 
-    def _replace(self, table: str, commits: TableCommits, waiting: list[Replacement], done: Compacted) -> Compacted:
-        outcome = replace_files(commits, lambda: self._now(table), waiting, sweep=True)
+    def _replace(
+        self, table: str, branch: str, commits: TableCommits, waiting: list[Replacement], done: Compacted
+    ) -> Compacted:
+        outcome = replace_files(commits, lambda: self._now(table), waiting, sweep=True, branch=branch)
         failpoint("files-replaced")
         if outcome.attempts == 1:  # else some catalog may have heard of them
             for each in outcome.refused:
@@ -245,8 +256,10 @@ class TableCare:
             left=done.left - len(outcome.committed),
         )
 
-    def health(self, table: str, policy: MaintenancePolicy, most_files: int | None = None) -> TableHealth | None:
-        """How healthy a table is; None when there is no such table. Reads its manifests and no data file.
+    def health(
+        self, table: str, policy: MaintenancePolicy, most_files: int | None = None, branch: str = MAIN_BRANCH
+    ) -> TableHealth | None:
+        """How healthy a table is on a branch; None when there is no such table. Reads its manifests and no data file.
 
         Args:
             most_files: None for a table whose manifests list more; they are not read.
@@ -258,11 +271,11 @@ class TableCare:
         if loaded is None:
             return None
         try:
-            listed = manifests_of(loaded)
+            listed = manifests_of(loaded, branch)
             count = sum((each.added_files_count or 0) + (each.existing_files_count or 0) for each in listed)
             if most_files is not None and count > most_files:
                 return None
-            live = live_files_of(loaded).by_path.values()
+            live = live_files_of(loaded, branch).by_path.values()
             metadata, now_ms = loaded.metadata, int(time.time() * 1000)
             if unwritable(metadata, loaded.catalog) or cannot_rewrite(metadata):  # nothing would be gained
                 policy = replace(
@@ -294,8 +307,10 @@ class TableCare:
             raise _failed(table, first_line(error)) from error
         return health_of([facts_of_file(file) for file in live], facts, policy.compaction)
 
-    def merge_manifests(self, table: str, policy: ManifestsPolicy, dry_run: bool) -> tuple[int, int] | None:
-        """How many manifests main's head lists before and after; None when there is no such table. Manifests with
+    def merge_manifests(
+        self, table: str, policy: ManifestsPolicy, dry_run: bool, branch: str = MAIN_BRANCH
+    ) -> tuple[int, int] | None:
+        """How many manifests a branch's head lists before and after; None when there is no such table. Manifests with
         damaged partition values are written again, however few there are.
 
         Raises:
@@ -305,13 +320,13 @@ class TableCare:
             loaded, commits = self.tables.opened(table)
             if loaded is None:
                 return None
-            before = manifests_of(loaded)
+            before = manifests_of(loaded, branch)
             after = len(before) if unwritable(loaded.metadata, loaded.catalog) else _merged(before, policy)
             damaged = policy.enabled and damaged_manifests(loaded.metadata, loaded.io, before)
             if dry_run or (after == len(before) and not damaged):
                 return len(before), after
-            replace_files(commits, lambda: self._now(table), (), merge_all=True)
-            return len(before), len(manifests_of(self._now(table)))
+            replace_files(commits, lambda: self._now(table), (), merge_all=True, branch=branch)
+            return len(before), len(manifests_of(self._now(table), branch))
         except FloeError:
             raise
         except Exception as error:  # each catalog and store has exceptions of its own
@@ -343,8 +358,16 @@ def _merged(listed: Sequence[ManifestFile], policy: ManifestsPolicy) -> int:
     return len({(each.partition_spec_id, each.content) for each in listed})
 
 
-def _is_behind(table: str, loaded: Table, topic_id: str) -> bool:
-    return view_of(table, loaded.metadata, BRANCH, topic_id).is_behind
+def _branches(loaded: Table) -> tuple[str, ...]:
+    refs = loaded.metadata.refs.items()
+    return (
+        MAIN_BRANCH,
+        *(n for n, ref in refs if ref.snapshot_ref_type == SnapshotRefType.BRANCH and n != MAIN_BRANCH),
+    )
+
+
+def _is_behind(table: str, loaded: Table, branch: str, topic_ids: Iterable[str]) -> bool:
+    return any(view_of(table, loaded.metadata, branch, topic_id).is_behind for topic_id in topic_ids)
 
 
 def _other(loaded: Table) -> OtherMaintainer | None:

@@ -8,11 +8,13 @@ What was in the snapshots given up is either given up too (`skip`) or noted as a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from framework.commit.dead_letter_replay import is_replay
-from framework.commit.events.event_types import DataWritten
+from framework.commit.events.event_types import DataWritten, SourceRange
 from framework.commit.machine.effects import TableProgress
 from framework.commit.offset_ranges import NO_OFFSETS, OffsetRanges
 from framework.commit.recovery.missing import REPLAY, Gap
@@ -93,7 +95,7 @@ class RollbackPlan:
         return tuple(each.snapshot_id for each in self.given_up if each.by_floe)
 
 
-def target_of(facts: RollbackFacts, to: int, is_time: bool) -> SnapshotFacts:
+def target_of(facts: RollbackFacts, to: int, is_time: bool, replay: bool) -> SnapshotFacts:
     """The snapshot that a person means: by its id, or the newest one that is not younger than a time in ms.
 
     Raises:
@@ -102,13 +104,15 @@ def target_of(facts: RollbackFacts, to: int, is_time: bool) -> SnapshotFacts:
     for each in facts.ancestry:
         if (each.timestamp_ms <= to) if is_time else (each.snapshot_id == to):
             return each
-    oldest = facts.ancestry[-1] if facts.ancestry else None
+    way = f"`floe rollback --table {argument(facts.table)} --to {{}} {'--replay' if replay else '--skip'}`"
+    oldest = facts.ancestry[-1] if len(facts.ancestry) > 1 else None
     raise TableBlocked(
         f"table {facts.table} has no snapshot {'as old as that' if is_time else to} before its current one",
         code="FLOE-R356",
         place=facts.table,
-        remedy="name one of its snapshots"
-        + (f"; the oldest that has not expired is {oldest.snapshot_id}" if oldest is not None else "; it has none"),
+        remedy=f"choose another one: {way.format(oldest.snapshot_id)} goes back to the oldest that has not expired"
+        if oldest is not None
+        else "none is left to go back to; mend its rows with the engine that you query it with",
     )
 
 
@@ -211,6 +215,21 @@ class Announcements:
                 name = event.pipeline.partition(REPLAY)[0]
                 found[name] = found.get(name, NO_OFFSETS) | OffsetRanges.of(event.ranges)
         return found
+
+    def pieces_of(self, paths: Collection[str], of: Mapping[str, OffsetRanges]) -> Iterator[tuple[str, SourceRange]]:
+        """The source ranges among `of` that these files were announced with, by pipeline, cut where an announcement of
+        them begins or ends: who deletes a file leaves all of such a piece, or nothing."""
+        for pipeline, held in self.ranges_of(paths).items():
+            both = of.get(pipeline, NO_OFFSETS) & held
+            cuts: dict[tuple[str, str, int], set[int]] = defaultdict(set)
+            for event in self.events:
+                if event.pipeline.partition(REPLAY)[0] == pipeline and any(file.path in paths for file in event.files):
+                    for r in event.ranges:
+                        cuts[r.topic, r.topic_id, r.partition] |= {r.start, r.end}
+            for r in both.ranges:
+                inside = sorted(at for at in cuts[r.topic, r.topic_id, r.partition] if r.start < at < r.end)
+                for start, end in pairwise((r.start, *inside, r.end)):
+                    yield pipeline, replace(r, start=start, end=end)
 
     def read_by(self, pipeline: str) -> OffsetRanges:
         """What a pipeline has announced for the table."""

@@ -101,7 +101,11 @@ def read_status(
         owner = next((m.client_id for m in members.result() if (control_topic, 0) in m.partitions), None)
     looked = None
     if catalog is not None and looked_log is not None:
-        tables = {name: _look(name, catalog, name in log.commits, with_health) for name in table_names(log)}
+        written = {name: state.branch for name, state in log.state.tables.items()}
+        tables = {
+            name: _look(name, catalog, written.get(name, "main"), name in log.commits, with_health)
+            for name in table_names(log)
+        }
         looked = StatusInput(looked_log, tables)
     return status_of(target_name, log, BrokerView(owner, pipelines), int(time.time() * 1000), looked)
 
@@ -146,7 +150,7 @@ def _held(
     return (replace(worst, waits_since_ms=since_ms),)
 
 
-def _look(name: str, catalog: IcebergTables, is_committed: bool, with_health: bool) -> TableLook:
+def _look(name: str, catalog: IcebergTables, branch: str, is_committed: bool, with_health: bool) -> TableLook:
     total: int | None = None
     unreadable = ""
     health: TableHealth | None = None
@@ -154,7 +158,7 @@ def _look(name: str, catalog: IcebergTables, is_committed: bool, with_health: bo
         from framework.adapters.maintenance.tables import TableCare
 
         try:
-            health = TableCare(catalog).health(name, MaintenancePolicy())
+            health = TableCare(catalog).health(name, MaintenancePolicy(), branch=branch)
         except FloeError as error:
             unreadable = error.message
     if is_committed:

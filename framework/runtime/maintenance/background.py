@@ -32,7 +32,7 @@ from framework.config.values.maintenance import (
 from framework.diagnose.counted import counted
 from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import FloeError
-from framework.plan.deployed_policies import policy_of
+from framework.plan.deployed_policies import branch_of, policy_of
 from framework.runtime.maintenance.orphans import Announced, look, why_not
 from framework.runtime.maintenance.tables import describe_maintainer, expire_once, published_tables, why_left_alone
 
@@ -199,7 +199,8 @@ class TableKeeper:
         policy = policy_of(name, table.pipelines, self._reported)
         if policy is None or not policy.covers(table.created_by_floe) or self._is_held(name):
             return 0
-        if reason := why_left_alone(table, name, self._places()):
+        branch = branch_of(name, table.pipelines, self._reported)
+        if reason := why_left_alone(table, name, self._places(), branch):
             if name not in self._left:
                 self._left.add(name)
                 self._say(LogLine(f"{name} is not maintained: {reason}", table=name))
@@ -209,7 +210,7 @@ class TableKeeper:
             self._left.add(name)
             self._say(LogLine(f"the files of {name} are left to {describe_maintainer(table.other)}", table=name))
         done = (
-            self._care.compact(name, policy.compaction, False, allowance_bytes, self._paced())
+            self._care.compact(name, policy.compaction, False, allowance_bytes, self._paced(), branch)
             if allowance_bytes and rewrites
             else None
         )
@@ -217,7 +218,7 @@ class TableKeeper:
             text = f"compacted {name}: {counted(done.files_before, 'file')} to {done.files_after:,}"
             self._say(LogLine(text, table=name))
         if rewrites and self._goes_on():
-            self._care.merge_manifests(name, policy.manifests, False)
+            self._care.merge_manifests(name, policy.manifests, False, branch)
         expired = removed = 0
         for _ in range(MOST_EXPIRIES):
             if not self._goes_on() or self._is_held(name):
@@ -244,7 +245,10 @@ class TableKeeper:
     def _measure(self, name: str) -> None:
         """How healthy a table is now, for whoever watches: after each round, and of a table that has none once an hour."""
         table = self._care.look(name) if self._goes_on() else None
-        if table is None or table.rolled_back:
+        if table is None:
+            return
+        branch = branch_of(name, table.pipelines, self._reported)
+        if branch in table.behind:
             return
         policy = policy_of(name, table.pipelines, self._reported)
         is_kept = self._works and policy is not None and policy.covers(table.created_by_floe)
@@ -253,7 +257,7 @@ class TableKeeper:
         self._looked_at[name] = _now_ms()
         policy = policy or MaintenancePolicy()
         policy = NOTHING_IS_DONE if policy.mode is MaintenanceMode.NEVER else policy
-        health = self._care.health(name, policy, MOST_FILES_TO_LOOK_AT)
+        health = self._care.health(name, policy, MOST_FILES_TO_LOOK_AT, branch)
         if health is None:
             return
         if policy.mode is MaintenanceMode.ALWAYS:

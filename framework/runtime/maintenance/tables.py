@@ -27,12 +27,13 @@ from framework.config.values.maintenance import MaintenanceMode, MaintenancePoli
 from framework.diagnose.counted import counted
 from framework.diagnose.suggest import listed
 from framework.errors import FloeError
-from framework.plan.deployed_policies import maintained_tables, policy_of
+from framework.plan.deployed_policies import branch_of, maintained_tables, policy_of
 from framework.runtime.maintenance.orphans import Announced, look, why_not
 
 Say = Callable[[str], None]
 # So many rounds of expiry follow one another by hand; the coordinator has one in each of its turns.
 MOST_ROUNDS = 1_000
+MAIN = "main"
 
 
 @dataclass(frozen=True)
@@ -107,11 +108,12 @@ def maintain(
                 return None
             say(f"{name} ({number} of {len(wanted)})")
             policy = policy_of(name, table.pipelines, reported)
-            skipped = why_left_alone(table, name, places) or _refused(table, policy)
+            branch = branch_of(name, table.pipelines, reported)
+            skipped = why_left_alone(table, name, places, branch) or _refused(table, policy)
             if skipped or policy is None:
                 return MaintenanceReport(name, skipped=skipped)
             unclear = why_not(name, places, announced.control_topic_ids)
-            return maintain_table(name, care, policy, announced, places, unclear, dry_run, say, goes_on)
+            return maintain_table(name, care, policy, announced, places, unclear, dry_run, say, goes_on, branch)
 
         def skip(numbered: tuple[int, str], error: FloeError) -> MaintenanceReport | None:
             return MaintenanceReport(numbered[1], skipped=error.message)
@@ -140,9 +142,9 @@ def _refused(table: MaintainedTable, policy: MaintenancePolicy | None) -> str:
     return "its pipeline says `maintenance: {mode: never}`" if policy.mode is MaintenanceMode.NEVER else ""
 
 
-def why_left_alone(table: MaintainedTable, name: str, places: Mapping[str, TablePlace]) -> str:
-    """Why nothing may be done to a table now; "" where it may."""
-    if table.rolled_back:
+def why_left_alone(table: MaintainedTable, name: str, places: Mapping[str, TablePlace], branch: str = MAIN) -> str:
+    """Why nothing may be done to a table now whose pipelines write this branch; "" where it may."""
+    if branch in table.behind:
         return "it was rolled back behind what floe committed; `floe rollback` settles that first"
     if not table.owns_files:
         return "it says `gc.enabled: false`: others may need its files"
@@ -168,8 +170,9 @@ def maintain_table(
     dry_run: bool,
     say: Say,
     goes_on: Callable[[], bool] = lambda: True,
+    branch: str = MAIN,
 ) -> MaintenanceReport:
-    """One table, everything that its policy says.
+    """One table, everything that its policy says; files and manifests are rewritten on one branch.
 
     Args:
         unclear: why its orphans cannot be distinguished from files in use; "" when they can.
@@ -181,8 +184,8 @@ def maintain_table(
     catalog = care.tables
     stored = {file.key: file for file in catalog.stored_files(name, places[name].roots)}
     earlier = care.look(name)
-    rewritten = care.compact(name, policy.compaction, dry_run, goes_on=goes_on)
-    manifests = care.merge_manifests(name, policy.manifests, dry_run)
+    rewritten = care.compact(name, policy.compaction, dry_run, goes_on=goes_on, branch=branch)
+    manifests = care.merge_manifests(name, policy.manifests, dry_run, branch)
     if earlier is None or rewritten is None or manifests is None:
         return MaintenanceReport(name, skipped="it was dropped in the meantime")
     gone: set[str] = set()

@@ -73,3 +73,26 @@ def test_nobody_asks_the_admin_client_for_a_groups_offsets() -> None:
         path for path in sources.rglob("*.py") if "list_consumer_group_offsets" in path.read_text(encoding="utf-8")
     ]
     assert found == []
+
+
+# Who ends with the process where a broker dies under the question: verbs, which are run again, and whoever only watches.
+ASKS_FOR_MEMBERS = {
+    r"describe_consumer_groups\(": {"adapters/kafka/admin.py", "ops/doctor/kafka.py"},
+    r"\.group_members\b": {
+        "observe/live/reader.py", "observe/liveness.py", "observe/status/read.py", "ops/doctor/kafka.py",
+    },
+    r"(?<!def )live_members\(": {
+        "deploy/removed_runs.py", "observe/live/reader.py", "observe/liveness.py", "observe/status/read.py",
+        "recovery/requests.py",
+    },
+    r"OverviewReader\(": {"cli/watch/ops.py", "cli/watch/top.py", "runtime/monitoring/page_process.py"},
+}  # fmt: skip
+
+
+def test_no_run_asks_who_is_in_a_group() -> None:
+    """The request aborts its process where the broker dies under it, as the one for offsets does: verbs and watchers ask
+    it, and of a run only the page's own process (decision 0103). Who is added here is none of a run's."""
+    root = Path(framework.__file__).parent
+    texts = {str(path.relative_to(root)): path.read_text(encoding="utf-8") for path in root.rglob("*.py")}
+    for pattern, allowed in ASKS_FOR_MEMBERS.items():
+        assert {path for path, text in texts.items() if re.search(pattern, text)} == allowed, pattern

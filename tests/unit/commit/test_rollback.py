@@ -39,14 +39,17 @@ LINE = (snapshot(4, 3, 9), snapshot(3, 2), snapshot(2, 1, 6), snapshot(1, None, 
 def test_a_snapshot_is_meant_by_its_id_or_by_a_time() -> None:
     """A time means the newest snapshot that is not younger; what is not on the line is refused with what is."""
     facts = table(*LINE)
-    assert target_of(facts, 2, is_time=False).snapshot_id == 2
-    assert target_of(facts, 399, is_time=True).snapshot_id == 3
-    assert target_of(facts, 400, is_time=True).snapshot_id == 4
+    assert target_of(facts, 2, is_time=False, replay=True).snapshot_id == 2
+    assert target_of(facts, 399, is_time=True, replay=True).snapshot_id == 3
+    assert target_of(facts, 400, is_time=True, replay=True).snapshot_id == 4
     with pytest.raises(TableBlocked, match="no snapshot as old") as caught:
-        target_of(facts, 99, is_time=True)
-    assert "is 1" in caught.value.remedy
+        target_of(facts, 99, is_time=True, replay=True)
+    assert "`floe rollback --table db.t --to 1 --replay`" in caught.value.remedy
     with pytest.raises(TableBlocked, match="no snapshot 7"):
-        target_of(facts, 7, is_time=False)
+        target_of(facts, 7, is_time=False, replay=True)
+    with pytest.raises(TableBlocked) as caught:
+        target_of(table(LINE[3]), 7, is_time=False, replay=False)
+    assert "none is left to go back to" in caught.value.remedy
 
 
 def test_what_is_given_up_is_named_newest_first() -> None:
@@ -111,6 +114,20 @@ def test_what_is_lacking_is_the_ranges_of_the_announcements_that_were_given_up()
         [(20, 30)],
         [(40, 50)],
     ]
+
+
+def test_what_was_announced_twice_is_cut_where_an_announcement_ends() -> None:
+    """Who deletes a file leaves all rows of each piece or none; files that were not added there cut nothing."""
+    again, other = SourceRange("src", "src-id", 0, 25, 28), SourceRange("src", "src-id", 0, 23, 24)
+    added = written("a", 3, paths=("x",))
+    replayed, elsewhere = (
+        written("a.replay.1", 1, paths=("y",), source=(again,)),
+        written("a", 1, paths=("z",), source=(other,)),
+    )
+    wanted = {"a": OffsetRanges.of([SourceRange("src", "src-id", 0, 22, 40)])}
+    pieces = list(Announcements((added, replayed, elsewhere), 0).pieces_of({"x", "y"}, wanted))
+    assert [(name, r.start, r.end) for name, r in pieces] == [("a", 22, 25), ("a", 25, 28), ("a", 28, 30)]
+    assert list(Announcements((added,), 0).pieces_of({"x"}, {})) == []
 
 
 def test_rows_that_came_from_dead_letters_are_not_read_again_from_the_topic() -> None:

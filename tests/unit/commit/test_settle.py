@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.commit.events.event_types import Accounting
+from framework.commit.events.event_types import Accounting, SourceRange
+from framework.commit.offsets import PartitionFacts, SafeOffset, decide_start
 from framework.commit.recovery.settle_offsets import (
     OffsetsOrigin,
     PartitionPlaces,
@@ -192,3 +193,35 @@ def test_nothing_is_lost_or_repeated_without_consent() -> None:
     settle_anything()
     assert settled[True] >= 5, "hardly anything was settled with consent"
     assert settled[False] >= 10, "hardly anything was settled without"
+
+
+A_PARTITION = st.tuples(
+    st.none() | st.integers(0, 9),  # the group's offset
+    st.none() | st.integers(0, 9),  # announced up to
+    st.none() | st.sampled_from([("id", 0, 9), ("id", 3, 9), ("id", 0, 4), ("other", 0, 9)]),  # the broker's facts
+)
+
+
+@given(st.lists(A_PARTITION, min_size=1, max_size=3), st.sampled_from(["fail", "skip_and_record"]))
+def test_who_does_what_a_start_says_is_not_refused(
+    partitions: list[tuple[int | None, int | None, tuple[str, int, int] | None]], policy: str
+) -> None:
+    """A start that names `floe offsets set --from-log` without any consent is right: whatever else is wrong with another
+    partition is said instead, since the command would be refused for it."""
+    group, facts, chain, seen = {}, {}, [], []
+    for number, (offset, announced, fact) in enumerate(partitions):
+        key = ("src", number)
+        if offset is not None:
+            group[key] = SafeOffset(offset, "id", 3, Accounting())
+        if announced is not None:
+            chain.append(SourceRange("src", "id", number, announced, announced))
+        if fact is not None:
+            facts[key] = PartitionFacts(*fact)
+        topic_id, start, end = fact or (None, None, None)
+        group_id, announced_id = ("id" if offset is not None else None), ("id" if announced is not None else None)
+        seen.append(PartitionPlaces("src", number, topic_id, start, end, offset, group_id, announced, announced_id, {}))
+    try:
+        decide_start("p", group, facts, chain or None, "earliest", policy)
+    except (StateDisagreement, DataLossError) as error:
+        if "--from-log`" in error.remedy:
+            assert settle(places(*seen), OffsetsOrigin.LOG, {}).lost == 0

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.config.spec import TablePolicy, TablesSpec
+from framework.config.spec import CommitPolicy, TablePolicy, TablesSpec
 from framework.config.values.maintenance import (
     CompactionPolicy,
     ExpirePolicy,
@@ -16,7 +16,7 @@ from framework.config.values.maintenance import (
     ManifestsPolicy,
     OrphansPolicy,
 )
-from framework.plan.deployed_policies import policy_of
+from framework.plan.deployed_policies import branch_of, maintained_tables, policy_of
 
 NUMBERS = st.integers(1, 1 << 40)
 POLICIES = st.builds(
@@ -60,3 +60,17 @@ def test_where_one_plan_is_unknown_nothing_is_removed(policy: MaintenancePolicy)
     assert (found.expire.enabled, found.orphans.enabled) == (False, False)
     assert policy_of("shop.t", ["b"], reported(a=policy)) is None
     assert policy_of("shop.t", ["a", "a.replay.x1"], reported(a=policy)) == policy
+
+
+def test_a_table_is_maintained_on_the_branch_that_all_its_pipelines_name() -> None:
+    """A replay writes where its pipeline does; where pipelines differ, or nobody is known, it is `main`. A plan of a version
+    that published no branch means `main`."""
+    audit, main = TablesSpec(TablePolicy(commit=CommitPolicy(branch="audit"))), TablesSpec()
+    assert branch_of("shop.t", ["a", "a.replay.1"], {"a": audit, "b": main}) == "audit"
+    assert branch_of("shop.t", ["a", "b"], {"a": audit, "b": main}) == "main"
+    assert branch_of("shop.t", ["c"], {"a": audit}) == "main"
+    defaults = {"case": "sensitive"}
+    for commit, branch in (({}, "main"), ({"commit": {"branch": "audit"}}, "audit")):
+        found = maintained_tables({"write": {"tables": {"defaults": {**defaults, **commit}, "overrides": []}}})
+        assert found is not None
+        assert found.defaults.commit.branch == branch

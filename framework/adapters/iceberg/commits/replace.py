@@ -75,13 +75,13 @@ class Replaced:
     attempts: int
 
 
-def live_files_of(table: Table) -> LiveFiles:
-    """The live files of main's head.
+def live_files_of(table: Table, branch: str = MAIN_BRANCH) -> LiveFiles:
+    """The live files of a branch's head.
 
     Raises:
         UnsupportedDeletes: there are equality deletes, or two deletion vectors for one file.
     """
-    head = head_of(table.metadata, MAIN_BRANCH)
+    head = head_of(table.metadata, branch)
     if head is None:
         return LiveFiles({}, frozenset())
     return live_files(table.io, _manifests(table, head), table.metadata.format_version, bounds_of=())
@@ -93,9 +93,10 @@ def replace_files(
     replacements: Sequence[Replacement],
     merge_all: bool = False,
     sweep: bool = False,
+    branch: str = MAIN_BRANCH,
 ) -> Replaced:
-    """Commit all replacements whose old files are still there, or with `sweep` that delete files of data files that are
-    gone go; without both, only manifests are merged.
+    """Commit to a branch all replacements whose old files are still there, or with `sweep` that delete files of data files
+    that are gone go; without both, only manifests are merged.
 
     Args:
         load: gives the table as it is now.
@@ -107,10 +108,10 @@ def replace_files(
     """
     for attempt in range(1, CONFLICTS + 1):
         table = load()
-        head = head_of(table.metadata, MAIN_BRANCH)
+        head = head_of(table.metadata, branch)
         if head is None:
             return Replaced((), tuple(replacements), None, attempt)
-        live = live_files_of(table) if replacements or sweep else LiveFiles({}, frozenset())
+        live = live_files_of(table, branch) if replacements or sweep else LiveFiles({}, frozenset())
         if not can_sweep(table.metadata):
             live = dataclasses.replace(live, dangling=frozenset())
         # Some catalogs refuse a commit that they made: what is live already is not added again.
@@ -130,7 +131,7 @@ def replace_files(
             return Replaced(done, refused, head.snapshot_id if done else None, attempt)
         since = {path: positions for each in found.values() for path, positions in each.items()}
         try:
-            made = _commit(commits, table, head, fitting, live, since, merge_all)
+            made = _commit(commits, table, branch, head, fitting, live, since, merge_all)
             return Replaced((*done, *fitting), refused, made, attempt)
         except CommitFailedException:
             if attempt == CONFLICTS:
@@ -175,6 +176,7 @@ def _deleted_since(
 def _commit(
     commits: TableCommits,
     table: Table,
+    branch: str,
     head: Snapshot,
     replacements: Sequence[Replacement],
     live: LiveFiles,
@@ -202,12 +204,12 @@ def _commit(
         raise
     requirements = (
         AssertTableUUID(uuid=metadata.table_uuid),
-        AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=head.snapshot_id),
+        AssertRefSnapshotId(ref=branch, snapshot_id=head.snapshot_id),
         AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),
     )
     # Invariant 7: whatever comes of it, no file is removed here. Manifests of an attempt that was refused are orphans.
-    commits.apply(table, requirements, branch_updates(metadata, MAIN_BRANCH, snapshot), began)
-    commits.lists.remember(metadata, MAIN_BRANCH, written)
+    commits.apply(table, requirements, branch_updates(metadata, branch, snapshot), began)
+    commits.lists.remember(metadata, branch, written)
     return snapshot_id
 
 
@@ -260,9 +262,9 @@ def foreign_replaces(metadata: TableMetadata) -> list[ForeignReplace]:
     ]
 
 
-def manifests_of(table: Table) -> Sequence[ManifestFile]:
-    """What main's head lists; nothing where there is none."""
-    head = head_of(table.metadata, MAIN_BRANCH)
+def manifests_of(table: Table, branch: str = MAIN_BRANCH) -> Sequence[ManifestFile]:
+    """What a branch's head lists; nothing where there is none."""
+    head = head_of(table.metadata, branch)
     return _manifests(table, head) if head is not None else ()
 
 

@@ -126,13 +126,13 @@ ENTRIES = (
     Code(
         "FLOE-R356",
         "No such snapshot to roll back to",
-        "A table can go back only to an ancestor of its current snapshot that has not expired.",
+        "A table can go back only to an ancestor of its current snapshot that has not expired, also while the command runs.",
         transcript=Transcript(
-            "rollback --table shop.orders --to 42 -t prod",
-            "table shop.orders has no snapshot to go back to before its current one",
+            "rollback --table shop.orders --to 42 --replay -t prod",
+            "table shop.orders has no snapshot 42 before its current one",
             "shop.orders",
-            "name one of its snapshots; the oldest that has not expired is 4611686018427387904",
-            ("floe rollback --table shop.orders --to 4611686018427387904 -t prod --dry-run",),
+            "choose another one: `floe rollback --table shop.orders --to 4611686018427387904 --replay` goes back to the oldest that has not expired",
+            ("floe rollback --table shop.orders --to 4611686018427387904 --replay -t prod --dry-run",),
         ),
     ),
     Code(
