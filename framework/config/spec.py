@@ -103,6 +103,21 @@ class KeyIndexUse(str, Enum):
     NEVER = "never"
 
 
+class UnavailableValues(str, Enum):
+    """What Debezium's placeholder for a value that it does not have becomes: the value of the old row, null, or an error."""
+
+    KEEP = "keep"
+    NULL = "null"
+    DEAD_LETTER = "dead_letter"
+
+
+class Updates(str, Enum):
+    """Whether an update has all columns of its row, or those alone that changed."""
+
+    FULL = "full"
+    PARTIAL = "partial"
+
+
 @dataclass(frozen=True)
 class SecretRef:
     """A secret by reference: a scheme (`env`, `file` or what a package offers) and a name.
@@ -324,7 +339,7 @@ class WritePolicy:
 
     `order_field` is the column whose larger value is newer; None takes the source's own order: topic, partition,
     offset. With it, deleted keys are remembered for `remember_deletes_ms`. `history` is the identifier of an append
-    table that gets every change as well.
+    table that gets every change as well. `unavailable` and `updates` say what becomes of values that a record lacks.
     """
 
     mode: WriteMode = WriteMode.APPEND
@@ -335,10 +350,17 @@ class WritePolicy:
     deletes: Deletes = Deletes.AUTO
     key_index: KeyIndexUse = KeyIndexUse.AUTO
     history: str | None = None
+    unavailable: UnavailableValues = UnavailableValues.KEEP
+    updates: Updates = Updates.FULL
 
     @property
     def is_upsert(self) -> bool:
         return self.mode is WriteMode.UPSERT
+
+    @property
+    def keeps_old_values(self) -> bool:
+        """Whether a record may lack values that the old row of its key has."""
+        return self.is_upsert and (self.unavailable is UnavailableValues.KEEP or self.updates is Updates.PARTIAL)
 
     @property
     def needed(self) -> tuple[str, ...]:

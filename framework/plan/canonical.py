@@ -118,6 +118,8 @@ _UNUSED: dict[str, object] = {
     "max_record_bytes": MAX_RECORD_BYTES,
     "histories": [],
     "maintenance": plain(asdict(MaintenancePolicy())),
+    "unavailable": WritePolicy.unavailable.value,
+    "updates": WritePolicy.updates.value,
 }
 
 

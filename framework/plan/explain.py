@@ -212,6 +212,10 @@ def _write(write: WritePolicy) -> str:
     parts.append(f"deletes {write.deletes.value}")
     if write.key_index is not KeyIndexUse.AUTO:
         parts.append(f"key index {write.key_index.value}")
+    if write.unavailable is not WritePolicy.unavailable:
+        parts.append(f"unavailable values {write.unavailable.value}")
+    if write.updates is not WritePolicy.updates:
+        parts.append(f"{write.updates.value} updates")
     if write.history:
         parts.append(f"every change in {write.history}")
     return f"; {', '.join(parts)}"

@@ -40,6 +40,8 @@ from framework.config.spec import (
     TablesSpec,
     TestSpec,
     TextAsNumber,
+    UnavailableValues,
+    Updates,
     ValuesPolicy,
     WholeNumbers,
     WriteMode,
@@ -279,6 +281,10 @@ def _write_policy(values: Values) -> WritePolicy:
         deletes=Deletes(values["deletes"]) if "deletes" in values else WritePolicy.deletes,
         key_index=KeyIndexUse(values["key_index"]) if "key_index" in values else WritePolicy.key_index,
         history=values.get("history"),
+        unavailable=UnavailableValues(values["unavailable"] or "null")
+        if "unavailable" in values
+        else WritePolicy.unavailable,
+        updates=Updates(values["updates"]) if "updates" in values else WritePolicy.updates,
     )
 
 

@@ -62,6 +62,7 @@ from framework.record.convert.times import (
 from framework.record.fit.infer_types import missing_fields
 from framework.record.json.maps import is_map
 from framework.record.model import ObservedType, TableTarget
+from framework.record.upsert.lacking import ColumnNames
 from framework.table.partitions import partition_fields
 from framework.table.policy.names import NOTHING, ColumnCandidates, named, other_spellings, renames
 from framework.table.schema.arrow import always_required, arrow_schema, arrow_type, parse_schema
@@ -113,6 +114,12 @@ class TableShape:
     def relaxed(self) -> StructConverter:
         """The converter of a table like this one in which no value is required."""
         return relaxed(self.own)
+
+    @cached_property
+    def fields_of_columns(self) -> tuple[ColumnNames, ...]:
+        """Of each column that a record fills the fields of a record that it takes."""
+        ids = {field.name: field.field_id for field in self.columns.fields}
+        return tuple(ColumnNames(ids[child.name], (child.name, *child.other_names)) for child in self.own.children)
 
     def is_own(self, name: str) -> bool:
         """Whether a record's field of this name is none of the columns that floe fills itself."""

@@ -83,7 +83,10 @@ def route_and_convert(state: BlockState, typed: TypedRows) -> None:
         same = [n for n in routing.column_names if fold(n, tables.insensitive) == fold(name, tables.insensitive)]
         routing = routing.drop_columns(same).append_column(name, column)
     tombstones = state.tombstones[places] if tables.takes_tombstones else None
-    routed = route_columns(routing, state.block.topic, plan.route, tables.insensitive, tables.keyed, tombstones)
+    lacking = state.lacking.masks(places) if state.lacking else None
+    routed = route_columns(
+        routing, state.block.topic, plan.route, tables.insensitive, tables.keyed, tombstones, lacking
+    )
     state.unrouted(places[routed.unrouted].tolist())
     state.drop(routed.elsewhere)
     for row in routed.refused.tolist():
@@ -92,7 +95,8 @@ def route_and_convert(state: BlockState, typed: TypedRows) -> None:
             route = widened(plan.route, tables.keyed)
             found = route_record(record, state.block.topic, route, tables.insensitive, tables.keyed)
             is_tombstone = tombstones is not None and bool(tombstones[row])
-            record_with_deletes(asked_for(found, route), record, tables.keyed, is_tombstone, tables.insensitive)
+            lacks = state.lacking and state.lacking.by_place.get(int(places[row]))
+            record_with_deletes(asked_for(found, route), record, tables.keyed, is_tombstone, tables.insensitive, lacks)
         except RecordFailure as failure:
             state.fail(int(places[row]), failure)
     failures: dict[int, RecordFailure] = {}
