@@ -95,7 +95,7 @@ def route_and_convert(state: BlockState, typed: TypedRows) -> None:
             route = widened(plan.route, tables.keyed)
             found = route_record(record, state.block.topic, route, tables.insensitive, tables.keyed)
             is_tombstone = tombstones is not None and bool(tombstones[row])
-            lacks = state.lacking and state.lacking.by_place.get(int(places[row]))
+            lacks = state.lacking.by_place.get(int(places[row])) if state.lacking else None
             record_with_deletes(asked_for(found, route), record, tables.keyed, is_tombstone, tables.insensitive, lacks)
         except RecordFailure as failure:
             state.fail(int(places[row]), failure)
