@@ -136,12 +136,27 @@ class SecretRef:
 BASE64, HEX, DIGITS = "base64", "hex", "digits"
 
 
+class ExtraPrecision(str, Enum):
+    """What becomes of a time with more digits than its column holds: they are cut off, or it is an error."""
+
+    TRUNCATE = "truncate"
+    DEAD_LETTER = "dead_letter"
+
+
+class InfiniteTimes(str, Enum):
+    """What PostgreSQL's `infinity` becomes in a column of dates or timestamps."""
+
+    NULL = "null"
+    DEAD_LETTER = "dead_letter"
+
+
 @dataclass(frozen=True)
 class FieldHint:
     """Declares one source field exactly. `path` is dotted; `type` is an Iceberg type (`timestamptz`, `decimal(10,2)`).
 
     `format` is a strptime pattern for text, or one of the words above; `unit` (s, ms, us, ns) is for numbers; `zone` is
-    the IANA zone of zoneless text; `comment` is for the column of a new table.
+    the IANA zone of zoneless text; `comment` is for the column of a new table. `on_extra_precision` and `infinity` are for
+    dates and times.
     """
 
     path: str
@@ -151,6 +166,8 @@ class FieldHint:
     zone: str | None = None
     required: bool = False
     comment: str | None = None
+    on_extra_precision: ExtraPrecision = ExtraPrecision.DEAD_LETTER
+    infinity: InfiniteTimes = InfiniteTimes.DEAD_LETTER
 
 
 MAX_RECORD_BYTES = 32 * 1024**2

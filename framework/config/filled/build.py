@@ -22,10 +22,12 @@ from framework.config.spec import (
     ErrorPolicy,
     ErrorsSpec,
     EvolvePolicy,
+    ExtraPrecision,
     FieldHint,
     FormatSpec,
     FormatType,
     HistoryTable,
+    InfiniteTimes,
     KafkaSourceSpec,
     KeyIndexUse,
     KeySpec,
@@ -128,6 +130,10 @@ def _key(values: Values) -> KeySpec:
 
 def _hint(path: str, hint: str | Values) -> FieldHint:
     values = {"type": hint} if isinstance(hint, str) else _own(hint)
+    if "on_extra_precision" in values:
+        values["on_extra_precision"] = ExtraPrecision(values["on_extra_precision"])
+    if "infinity" in values:
+        values["infinity"] = InfiniteTimes(values["infinity"] or "null")
     return FieldHint(path=path, **{**values, "type": canonical_type(values["type"])})
 
 
