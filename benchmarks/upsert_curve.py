@@ -39,7 +39,8 @@ from framework.table.changes import CreateTable
 from framework.table.schema.arrow import arrow_schema, parse_schema
 from framework.task.context import TaskContext
 from framework.task.output import new_writer
-from framework.task.upsert.writer import UPSERT, UpsertWriter, with_positions
+from framework.task.upsert.changes import UPSERT, with_positions
+from framework.task.upsert.writer import UpsertWriter
 from testbed.record_samples import plan as sample_plan
 from testbed.record_samples import policy as sample_policy
 from testbed.servers.spark_reader import java_settings

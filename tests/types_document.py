@@ -32,7 +32,8 @@ these tables is a test, in columns and record by record.
 - A `timestamptz` needs a time zone, in the text or declared. A `timestamp` has none, so text with a zone is refused unless a
   declared `zone` says whose local time to keep. A local time that occurs twice or never in a zone is refused.
 - Text is ISO 8601 (calendar, ordinal and week dates, basic or extended), or has the declared `format`. If the format is itself an
-  ISO form, every ISO form is accepted. Digits beyond the column's unit must be zeros. Where a format has numbers that touch
+  ISO form, every ISO form is accepted. Digits beyond the column's unit must be zeros, or are cut off
+  where the field says `on_extra_precision: truncate`. Where a format has numbers that touch
   (`%H%M%S`), each has all its digits. A weekday must be that of the date.
 - `binary` and `fixed[n]` are base64 with padding, or hexadecimal with `format: hex`.
 - A decimal with `format: base64` is the Base64 of the bytes of its digits without the point, as Kafka Connect and Debezium write

@@ -54,6 +54,11 @@ class WaitingPieces:
         """The bytes of a piece; one in memory is no longer counted."""
         if piece.held is not None:
             self._bytes -= piece.size
+        return self.read(piece)
+
+    def read(self, piece: Piece) -> pa.Buffer:
+        """The bytes of a piece, which goes on waiting."""
+        if piece.held is not None:
             return piece.held
         assert self._file is not None
         parts, at = [], piece.start

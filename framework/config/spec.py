@@ -103,6 +103,21 @@ class KeyIndexUse(str, Enum):
     NEVER = "never"
 
 
+class UnavailableValues(str, Enum):
+    """What Debezium's placeholder for a value that it does not have becomes: the value of the old row, null, or an error."""
+
+    KEEP = "keep"
+    NULL = "null"
+    DEAD_LETTER = "dead_letter"
+
+
+class Updates(str, Enum):
+    """Whether an update has all columns of its row, or those alone that changed."""
+
+    FULL = "full"
+    PARTIAL = "partial"
+
+
 @dataclass(frozen=True)
 class SecretRef:
     """A secret by reference: a scheme (`env`, `file` or what a package offers) and a name.
@@ -121,12 +136,27 @@ class SecretRef:
 BASE64, HEX, DIGITS = "base64", "hex", "digits"
 
 
+class ExtraPrecision(str, Enum):
+    """What becomes of a time with more digits than its column holds: they are cut off, or it is an error."""
+
+    TRUNCATE = "truncate"
+    DEAD_LETTER = "dead_letter"
+
+
+class InfiniteTimes(str, Enum):
+    """What PostgreSQL's `infinity` becomes in a column of dates or timestamps."""
+
+    NULL = "null"
+    DEAD_LETTER = "dead_letter"
+
+
 @dataclass(frozen=True)
 class FieldHint:
     """Declares one source field exactly. `path` is dotted; `type` is an Iceberg type (`timestamptz`, `decimal(10,2)`).
 
     `format` is a strptime pattern for text, or one of the words above; `unit` (s, ms, us, ns) is for numbers; `zone` is
-    the IANA zone of zoneless text; `comment` is for the column of a new table.
+    the IANA zone of zoneless text; `comment` is for the column of a new table. `on_extra_precision` and `infinity` are for
+    dates and times.
     """
 
     path: str
@@ -136,6 +166,8 @@ class FieldHint:
     zone: str | None = None
     required: bool = False
     comment: str | None = None
+    on_extra_precision: ExtraPrecision = ExtraPrecision.DEAD_LETTER
+    infinity: InfiniteTimes = InfiniteTimes.DEAD_LETTER
 
 
 MAX_RECORD_BYTES = 32 * 1024**2
@@ -324,7 +356,7 @@ class WritePolicy:
 
     `order_field` is the column whose larger value is newer; None takes the source's own order: topic, partition,
     offset. With it, deleted keys are remembered for `remember_deletes_ms`. `history` is the identifier of an append
-    table that gets every change as well.
+    table that gets every change as well. `unavailable` and `updates` say what becomes of values that a record lacks.
     """
 
     mode: WriteMode = WriteMode.APPEND
@@ -335,10 +367,17 @@ class WritePolicy:
     deletes: Deletes = Deletes.AUTO
     key_index: KeyIndexUse = KeyIndexUse.AUTO
     history: str | None = None
+    unavailable: UnavailableValues = UnavailableValues.KEEP
+    updates: Updates = Updates.FULL
 
     @property
     def is_upsert(self) -> bool:
         return self.mode is WriteMode.UPSERT
+
+    @property
+    def keeps_old_values(self) -> bool:
+        """Whether a record may lack values that the old row of its key has."""
+        return self.is_upsert and (self.unavailable is UnavailableValues.KEEP or self.updates is Updates.PARTIAL)
 
     @property
     def needed(self) -> tuple[str, ...]:

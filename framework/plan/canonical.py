@@ -16,7 +16,7 @@ from enum import Enum
 
 from pydantic import TypeAdapter
 
-from framework.config.spec import MAX_RECORD_BYTES, LoadedPipeline, MonitoringSpec, TargetSpec, WritePolicy
+from framework.config.spec import MAX_RECORD_BYTES, FieldHint, LoadedPipeline, MonitoringSpec, TargetSpec, WritePolicy
 from framework.config.values.maintenance import MaintenancePolicy
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan, Step
@@ -118,6 +118,10 @@ _UNUSED: dict[str, object] = {
     "max_record_bytes": MAX_RECORD_BYTES,
     "histories": [],
     "maintenance": plain(asdict(MaintenancePolicy())),
+    "unavailable": WritePolicy.unavailable.value,
+    "updates": WritePolicy.updates.value,
+    "on_extra_precision": FieldHint.on_extra_precision.value,
+    "infinity": FieldHint.infinity.value,
 }
 
 

@@ -14,8 +14,11 @@ from framework.config.spec import (
     Envelope,
     EvolveMode,
     EvolvePolicy,
+    ExtraPrecision,
+    FieldHint,
     FormatSpec,
     FormatType,
+    InfiniteTimes,
     KeyIndexUse,
     RouteCondition,
     TablePolicy,
@@ -69,7 +72,7 @@ def _lines(step: Step, plan: Plan) -> list[str]:
         lines = [f"{_format(step.format)}, blocks of {step.block_records:,} records, larger ones from 250 tables on"]
         if step.key is not None:
             lines.append(f"keys: {_format(step.key.format)}, as columns {step.key.prefix}*")
-        lines += [f"{hint.path}: {hint.type}{_hint_detail(hint.format, hint.unit, hint.zone)}" for hint in step.hints]
+        lines += [f"{hint.path}: {hint.type}{_hint_detail(hint)}" for hint in step.hints]
         if step.metadata_columns:
             lines.append("columns from Kafka: " + ", ".join(map(metadata_column, step.metadata_columns)))
         return lines
@@ -130,8 +133,14 @@ def _format(spec: FormatSpec) -> str:
     return " ".join(parts)
 
 
-def _hint_detail(pattern: str | None, unit: str | None, zone: str | None) -> str:
-    parts = [f"format {pattern}" if pattern else "", f"unit {unit}" if unit else "", f"zone {zone}" if zone else ""]
+def _hint_detail(hint: FieldHint) -> str:
+    parts = [
+        f"format {hint.format}" if hint.format else "",
+        f"unit {hint.unit}" if hint.unit else "",
+        f"zone {hint.zone}" if hint.zone else "",
+        "digits beyond it are cut off" if hint.on_extra_precision is ExtraPrecision.TRUNCATE else "",
+        "infinity is null" if hint.infinity is InfiniteTimes.NULL else "",
+    ]
     text = ", ".join(part for part in parts if part)
     return f" ({text})" if text else ""
 
@@ -212,6 +221,10 @@ def _write(write: WritePolicy) -> str:
     parts.append(f"deletes {write.deletes.value}")
     if write.key_index is not KeyIndexUse.AUTO:
         parts.append(f"key index {write.key_index.value}")
+    if write.unavailable is not WritePolicy.unavailable:
+        parts.append(f"unavailable values {write.unavailable.value}")
+    if write.updates is not WritePolicy.updates:
+        parts.append(f"{write.updates.value} updates")
     if write.history:
         parts.append(f"every change in {write.history}")
     return f"; {', '.join(parts)}"

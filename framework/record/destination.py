@@ -1,7 +1,8 @@
 """Where a record goes: a table, and what the record does there.
 
 In: the name of a table. Out: destinations, by which the steps of a block keep targets, shapes and rows apart. An upsert
-table has two, of which deletes have the key's columns alone; a history has one for each thing that it says of records.
+table has three: deletes have the key's columns alone, and partial rows lack values that the old row has. A history has one for
+each thing that it says of records.
 A destination never leaves `framework.record`: whoever writes knows tables by their names.
 """
 
@@ -19,6 +20,7 @@ class RecordOperation(IntEnum):
     DELETE = 1
     LOG_DELETE = 2
     LOG_UPSERT = 3
+    WRITE_PARTIAL = 4
 
 
 # What a record did to the row of its key, as its history says it. Whether a row was there, a record need not know.
@@ -36,14 +38,18 @@ class Destination(NamedTuple):
         return self.operation is RecordOperation.DELETE
 
     @property
+    def is_partial(self) -> bool:
+        return self.operation is RecordOperation.WRITE_PARTIAL
+
+    @property
     def in_history(self) -> str | None:
         """What the history says that the record did; None where this is no destination of a history."""
         return _IN_HISTORY.get(self.operation)
 
     @property
     def in_table(self) -> Destination:
-        """The destination of the table's rows, or of its deletes, whatever its records did in a history."""
-        return self if self.is_delete else rows_of(self.table)
+        """The destination of the table's rows, of partial ones, or of its deletes, whatever its records did in a history."""
+        return self if self.is_delete or self.is_partial else rows_of(self.table)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -56,3 +62,9 @@ def rows_of(table: str) -> Destination:
 def deletes_of(table: str) -> Destination:
     """Where what deletes in an upsert table goes."""
     return Destination(table, RecordOperation.DELETE)
+
+
+@lru_cache(maxsize=1 << 14)
+def partial_rows_of(table: str) -> Destination:
+    """Where rows of an upsert table go that lack values of the old row."""
+    return Destination(table, RecordOperation.WRITE_PARTIAL)

@@ -163,15 +163,27 @@ class AlikeRows:
 class UpsertRows:
     """Changes of an upsert table, from one block: `upserts` in the table's file schema, and `deletes`, of
     which only the key columns are there, in the order of the policy's `key`, and the one that orders records. Each has
-    the source offsets of its rows, ascending."""
+    the source offsets of its rows, ascending. `partial` are rows in the table's columns that keep values of the old row:
+    None where there is none."""
 
     upserts: pa.Table
     upsert_offsets: Ints
     deletes: pa.Table
     delete_offsets: Ints
+    partial: PartialRows | None = None
 
     def __len__(self) -> int:
-        return len(self.upserts) + len(self.deletes)
+        return len(self.upserts) + len(self.deletes) + (0 if self.partial is None else len(self.partial.rows))
+
+
+@dataclass(frozen=True)
+class PartialRows:
+    """One row or more, with their source offsets, ascending; `kept` are of each the field ids of the columns that keep the old
+    row's value, as text with commas."""
+
+    rows: pa.Table
+    offsets: Ints
+    kept: pa.Array
 
 
 @dataclass
@@ -249,6 +261,17 @@ class UpsertPart:
 
 
 @dataclass(frozen=True)
+class RefusedUpdate:
+    """A record that lacks a value which its table requires, and no old row has."""
+
+    topic: str
+    partition: int
+    offset: int
+    table: str
+    column: str
+
+
+@dataclass(frozen=True)
 class TaskReport:
     """What a task reports to the driver about its task ranges; sent as one pickled value.
 
@@ -256,6 +279,7 @@ class TaskReport:
     `rows` to its rows. With `needs` the task must be done again once the tables are changed, and `files` is empty.
     `failure` is the first record that the policy `fail` stops at. `keyed` has the changes of tables that follow their
     keys; a target stands for each of them, too. `sent_bytes` of rows went through the exchange, as they are in memory.
+    With `refused` the batch must be done again without these records, and `files` are nobody's.
     """
 
     slices: tuple[TaskRangeReport, ...]
@@ -266,3 +290,4 @@ class TaskReport:
     failure: DeadLetter | None = None
     keyed: dict[str, UpsertPart] = field(default_factory=dict)
     sent_bytes: int = 0
+    refused: tuple[RefusedUpdate, ...] = ()

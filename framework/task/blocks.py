@@ -43,8 +43,8 @@ class BlockProcessor:
         context = self._context
         schemas = self._registry.schemas(needed_schemas(block, context.plan.decode))
         left, aside = block, BlockResult()
-        if context.poison or block.unread:
-            left, aside = set_aside(block, context.poison, context.plan, context.tables)
+        if context.poison or context.refused or block.unread:
+            left, aside = set_aside(block, context.poison, context.plan, context.tables, context.refused)
         meet(left.values)
         if not len(left):
             return (aside,)

@@ -16,7 +16,7 @@ from framework.adapters.telemetry.safe_output import guard_logging
 from framework.commit.offsets import OffsetRange
 from framework.plan.model import Plan
 from framework.record.blocks.poison_records import PoisonRecord
-from framework.record.model import TableTarget, TaskRange
+from framework.record.model import RefusedUpdate, TableTarget, TaskRange
 
 if TYPE_CHECKING:
     from framework.adapters.iceberg.upsert.target import UpsertTarget
@@ -40,6 +40,7 @@ class TaskContext:
     batch: int
     registry: dict[str, str] = field(default_factory=dict, repr=False)
     poison: tuple[PoisonRecord, ...] = ()  # records that ended a task (framework.task.probe)
+    refused: tuple[RefusedUpdate, ...] = ()  # updates of this batch whose row is not there
     # Do without compiled modules, in small blocks: some task of this batch ended for no known reason.
     is_uncompiled: bool = False
     # An expression of `transform.sql` failed in this run: such records are distinguished from the others.

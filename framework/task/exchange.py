@@ -30,7 +30,8 @@ from framework.record.rows.dictionary_text import plain_table
 from framework.task.context import TaskContext
 from framework.task.output import new_writer, remove_files, report_batch
 from framework.task.reported_failure import reporting
-from framework.task.upsert.writer import DELETE, UPSERT, UpsertWriter, with_positions
+from framework.task.upsert.changes import DELETE, PARTIAL, UPSERT, with_kept, with_positions
+from framework.task.upsert.writer import UpsertWriter
 from framework.task.writer_tasks import exchange_numbers, task_of
 
 if TYPE_CHECKING:
@@ -126,7 +127,9 @@ class Outbox:
 
         spec, schema = _shape(target.spec_json, target.schema_json)
         key_ids = key_ids_of(target)
-        sent = ((UPSERT, changes.upserts, changes.upsert_offsets), (DELETE, changes.deletes, changes.delete_offsets))
+        sent = [(UPSERT, changes.upserts, changes.upsert_offsets), (DELETE, changes.deletes, changes.delete_offsets)]
+        if (partial := changes.partial) is not None:
+            sent.append((PARTIAL, with_kept(partial), partial.offsets))
         for change, rows, offsets in sent:
             if not len(rows):
                 continue
@@ -249,7 +252,9 @@ def make_receiver(context: TaskContext):  # type: ignore[no-untyped-def]  # a cl
         if files or parts:
             names = [*files, *(name for name in parts if name not in files)]
             targets = {name: (t.table_uuid, t.schema_id) for name in names for t in (context.tables[name],)}
-            yield report_batch(TaskReport((), files, targets, {}, {}, None, parts))
+            yield report_batch(
+                TaskReport((), files, targets, {}, keyed.needs, None, parts, refused=tuple(keyed.refused))
+            )
         release_after(records)
 
     return receive

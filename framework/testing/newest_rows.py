@@ -7,7 +7,7 @@ a run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,9 @@ from framework.record.arrays import Ints
 from framework.record.model import UpsertRows
 from framework.record.upsert.tables import key_columns, order_column
 from framework.table.model import TableTarget
+from framework.table.schema.arrow import parse_schema
+from framework.task.upsert.changes import DELETE, PARTIAL, UPSERT
+from framework.task.upsert.kept_values import OWN, Sources, chains_of, partial_changes, sources_of
 from framework.task.upsert.newest import Positions, newest_by_hash, number_of_topic
 
 
@@ -36,27 +39,75 @@ def newest_rows(target: TableTarget, parts: Sequence[SourceChanges]) -> pa.Table
     Args:
         parts: at least one.
     """
-    upserts = pa.concat_tables([part.changes.upserts for part in parts])
-    deletes = pa.concat_tables([part.changes.deletes for part in parts])
-    names = key_columns(upserts.column_names, target.policy)
-    keys = pa.concat_tables([upserts.select(names), deletes.select(names)])
+    changes = [each for part in parts for each in _of_part(part)]
+    by_kind = {kind: [each for each in changes if each.change == kind] for kind in (UPSERT, PARTIAL, DELETE)}
+    ordered = [each for kind in by_kind.values() for each in kind]
+    schema = parts[0].changes.upserts.schema
+    names = key_columns(schema.names, target.policy)
+    keys = pa.concat_tables([each.rows.select(names) for each in ordered])
     hashes = hash_keys(keys.columns)
-    column = order_column(upserts.column_names, target.policy)
+    column = order_column(schema.names, target.policy)
     values = None
     if column is not None:
-        chunks = [*upserts.column(column).chunks, *deletes.column(column).chunks]
-        values = pa.chunked_array(chunks, upserts.column(column).type)
-    winners = newest_by_hash(hashes.high, hashes.low, _positions(parts), np.argsort(hashes.high), values)
-    return upserts.take(pa.array(winners[winners < len(upserts)]))
+        chunks = [chunk for each in ordered for chunk in each.rows.column(column).chunks]
+        values = pa.chunked_array(chunks, schema.field(column).type)
+    positions = _positions(ordered, parts)
+    winners = newest_by_hash(hashes.high, hashes.low, positions, np.argsort(hashes.high), values)
+    upserts, partial = by_kind[UPSERT], by_kind[PARTIAL]
+    rows = pa.concat_tables([parts[0].changes.upserts.slice(0, 0), *(each.rows for each in (*upserts, *partial))])
+    whole = sum(len(each.rows) for each in upserts)
+    left = rows.take(pa.array(winners[winners < len(rows)]))
+    if partial:
+        kept = pa.chunked_array([each.kept for each in partial], pa.string())
+        changed = partial_changes(np.arange(whole, len(rows)), kept)
+        newest = winners[np.isin(winners, changed.rows)]
+        chains = chains_of(hashes.high, hashes.low, positions, newest, values)
+        sources = sources_of(chains, changed, np.arange(len(keys)) >= len(rows))
+        left = _filled(left, rows, winners, sources, target)
+    return pa.Table.from_arrays(left.columns, schema=schema)
 
 
-def _positions(parts: Sequence[SourceChanges]) -> Positions:
-    """Where the upserts stood, and after them the deletes."""
+@dataclass(frozen=True)
+class _Changes:
+    """Changes of one kind of a part, with their offsets; of partial ones what each lacks."""
+
+    part: SourceChanges
+    change: str
+    rows: pa.Table
+    offsets: Ints
+    kept: pa.Array | None = None
+
+
+def _of_part(part: SourceChanges) -> Iterator[_Changes]:
+    changes = part.changes
+    yield _Changes(part, UPSERT, changes.upserts, changes.upsert_offsets)
+    yield _Changes(part, DELETE, changes.deletes, changes.delete_offsets)
+    if (partial := changes.partial) is not None:
+        yield _Changes(part, PARTIAL, partial.rows, partial.offsets, partial.kept)
+
+
+def _filled(left: pa.Table, rows: pa.Table, winners: Ints, sources: Sources, target: TableTarget) -> pa.Table:
+    """The rows that are left, with the values that partial ones lack: a test begins with an empty table, so there is no row
+    but those of its records."""
+    schema = parse_schema(target.schema_json)
+    at = np.searchsorted(winners, sources.chains.newest)
+    for field_id, found in sources.by_field.items():
+        place = next(number for number, field in enumerate(schema.fields) if field.field_id == field_id)
+        index, gone = winners[winners < len(rows)].copy(), np.zeros(len(left), bool)
+        index[at] = np.where(found >= 0, found, sources.chains.newest)
+        gone[at] = found < OWN
+        column = rows.column(place).take(pa.array(index, pa.int64(), mask=gone))
+        left = left.set_column(place, left.schema.field(place), column)
+    return left
+
+
+def _positions(changes: Sequence[_Changes], parts: Sequence[SourceChanges]) -> Positions:
+    """Where the changes stood."""
     topics = sorted({part.topic for part in parts})
-    offsets = [part.changes.upsert_offsets for part in parts] + [part.changes.delete_offsets for part in parts]
+    offsets = [each.offsets for each in changes]
     return Positions(
-        _repeated([number_of_topic(part.topic, topics) for part in parts] * 2, offsets),
-        _repeated([part.partition for part in parts] * 2, offsets),
+        _repeated([number_of_topic(each.part.topic, topics) for each in changes], offsets),
+        _repeated([each.part.partition for each in changes], offsets),
         np.concatenate(offsets),
     )
 

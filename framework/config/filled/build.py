@@ -22,10 +22,12 @@ from framework.config.spec import (
     ErrorPolicy,
     ErrorsSpec,
     EvolvePolicy,
+    ExtraPrecision,
     FieldHint,
     FormatSpec,
     FormatType,
     HistoryTable,
+    InfiniteTimes,
     KafkaSourceSpec,
     KeyIndexUse,
     KeySpec,
@@ -40,6 +42,8 @@ from framework.config.spec import (
     TablesSpec,
     TestSpec,
     TextAsNumber,
+    UnavailableValues,
+    Updates,
     ValuesPolicy,
     WholeNumbers,
     WriteMode,
@@ -126,6 +130,10 @@ def _key(values: Values) -> KeySpec:
 
 def _hint(path: str, hint: str | Values) -> FieldHint:
     values = {"type": hint} if isinstance(hint, str) else _own(hint)
+    if "on_extra_precision" in values:
+        values["on_extra_precision"] = ExtraPrecision(values["on_extra_precision"])
+    if "infinity" in values:
+        values["infinity"] = InfiniteTimes(values["infinity"] or "null")
     return FieldHint(path=path, **{**values, "type": canonical_type(values["type"])})
 
 
@@ -279,6 +287,10 @@ def _write_policy(values: Values) -> WritePolicy:
         deletes=Deletes(values["deletes"]) if "deletes" in values else WritePolicy.deletes,
         key_index=KeyIndexUse(values["key_index"]) if "key_index" in values else WritePolicy.key_index,
         history=values.get("history"),
+        unavailable=UnavailableValues(values["unavailable"] or "null")
+        if "unavailable" in values
+        else WritePolicy.unavailable,
+        updates=Updates(values["updates"]) if "updates" in values else WritePolicy.updates,
     )
 
 

@@ -102,8 +102,9 @@ def hints_agree(document: Document) -> Iterator[Diagnostic]:
         path = ("source", "schema", entry.key)
         kind = _leaf(document.text(*path, "type") or "")
         format_, unit, zone = (document.entry(*path, key) for key in ("format", "unit", "zone"))
+        of_times = [(document.entry(*path, key), key) for key in ("on_extra_precision", "infinity")]
         words = _format_words(kind)
-        for found, key in ((format_, "format"), (unit, "unit"), (zone, "zone")):
+        for found, key in ((format_, "format"), (unit, "unit"), (zone, "zone"), *of_times):
             if found and kind and kind not in _DATED and not (words and key == "format"):
                 kinds = "dates, times, decimals and bytes" if key == "format" else "dates and times"
                 yield at(
@@ -121,6 +122,9 @@ def hints_agree(document: Document) -> Iterator[Diagnostic]:
                 (*path, "unit"),
                 "keep the one that the records need",
             )
+        if (infinity := document.entry(*path, "infinity")) and kind == "time":
+            message = "`infinity` does not apply to `time`: no time of day is infinite"
+            yield at("FLOE-C409", message, infinity, (*path, "infinity"), "remove `infinity`")
         if zone and kind in ("date", "time", "timestamp", "timestamp_ns"):
             yield at(
                 "FLOE-C409",

@@ -162,7 +162,7 @@ def _missing(error: ValidationError, node: Mapping, path: Path) -> Diagnostic:
     value = wanted_here.get("const") or next((v for v in wanted_here.get("examples", ()) if isinstance(v, str)), None)
     remedy = f"add `{key}: {value}`" if value else f"add `{key}:`"
     if "enum" in wanted_here:
-        remedy = f"add `{key}:` with {listed(str(word) for word in wanted_here['enum'])}"
+        remedy = f"add `{key}:` with {listed(_words_of(wanted_here))}"
     if "const" not in wanted_here and value:
         remedy = f"add `{key}:`, such as `{value}`"
     return Diagnostic("FLOE-C202", message, span, path=dotted((*path, key)), remedy=remedy)
@@ -199,7 +199,7 @@ def _bad_leaf(node: Scalar, path: Path, schema: Any, keyword: str) -> Diagnostic
         wanted = schema["const"]
         return found("FLOE-C204", f"{where} is {shown}", f"write `{wanted}`", f"did you mean `{wanted}`?")
     if keyword == "enum":
-        words = [str(word) for word in schema["enum"]]
+        words = _words_of(schema)
         message = f"{shown} is not one of the values of {where}"
         return found("FLOE-C204", message, f"use {listed(words)}", _meant(str(value), words))
     if keyword in ("minimum", "maximum"):
@@ -222,6 +222,11 @@ def _bad_leaf(node: Scalar, path: Path, schema: Any, keyword: str) -> Diagnostic
     if types == ["array"]:
         return found("FLOE-C203", f"{where} must be a list", f"write `[{value}]`")
     return found("FLOE-C203", f"{where} must be {_kinds(types)}, not {shown}", _expected(schema, "write"))
+
+
+def _words_of(schema: Any) -> list[str]:
+    """The values to choose from as they are written; what YAML makes of `null` without quotes is none of its own."""
+    return [str(word) for word in schema["enum"] if word is not None]
 
 
 def _key_of(value: Any, schema: Any) -> str | None:
@@ -290,7 +295,7 @@ def _expected(schema: Any, verb: str) -> str:
     if "const" in schema:
         return f"{verb} `{schema['const']}`"
     if "enum" in schema:
-        return f"{verb} {listed(str(word) for word in schema['enum'])}"
+        return f"{verb} {listed(_words_of(schema))}"
     types = _types(schema)
     examples = schema.get("examples") or ([schema["default"]] if "default" in schema else [])
     if examples:

@@ -97,7 +97,7 @@ def _value(schema: Any) -> str:
     if "const" in schema:
         return f"`{schema['const']}`"
     if "enum" in schema:
-        return ", ".join(f"`{word}`" for word in schema["enum"])
+        return ", ".join(f"`{word}`" for word in schema["enum"] if word is not None)
     if schema.get("x-floe-kind") in _KINDS and schema.get("type") != ["object", "string"]:
         return _KINDS[schema["x-floe-kind"]]
     types = schema.get("type", [])

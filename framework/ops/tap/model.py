@@ -140,6 +140,8 @@ class Tap:
             yield from (Change(table, "append", row) for row in rows_of(rows, self._schema(table)))
         for table, changes in result.keyed.items():
             yield from (Change(table, "upsert", row) for row in rows_of(changes.upserts, self._schema(table)))
+            if (partial := changes.partial) is not None:
+                yield from (Change(table, "update", row) for row in rows_of(partial.rows, self._schema(table)))
             yield from (Change(table, "delete", row) for row in rows_of(changes.deletes, self._schema(table)))
 
     def _schema(self, table: str) -> Any:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import Any
 
-from framework.config.spec import PartitionFieldSpec, SortFieldSpec, TablePolicy, WriteMode
+from framework.config.spec import PartitionFieldSpec, SortFieldSpec, TablePolicy, WriteMode, WritePolicy
 from framework.config.units import partition_text, sort_text
 from framework.plan.canonical import plain
 from framework.plan.diff.breaking_changes import BreakingChange, breaking_changes, renamed_from
@@ -188,6 +188,8 @@ def _write_facts(write: Mapping[str, Any], place: str, is_default: bool) -> Iter
         yield (f"{place}.delete_when", ""), delete_text(write["delete_when"])
     yield (f"{place}.deletes", ""), str(write["deletes"])
     yield (f"{place}.key_index", ""), str(write["key_index"])
+    yield (f"{place}.unavailable", ""), str(write.get("unavailable", WritePolicy.unavailable.value))
+    yield (f"{place}.updates", ""), str(write.get("updates", WritePolicy.updates.value))
     if write["history"] is not None:
         yield (f"{place}.history", ""), str(write["history"])
 

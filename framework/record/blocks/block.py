@@ -18,6 +18,7 @@ from framework.record.arrays import Ints
 from framework.record.blocks.bisect_failures import contained, joined
 from framework.record.blocks.column_limit import set_aside_wide, within_bounds
 from framework.record.blocks.landed_needs import shaped_by_landing
+from framework.record.blocks.placeholders import may_lack_values, take_placeholders_out, without_typed_placeholders
 from framework.record.blocks.unwrap_envelope import read_json
 from framework.record.failure import RecordFailure
 from framework.record.formats.decode import decode_rows
@@ -138,8 +139,9 @@ def _block(block: RecordBlock, tables: BlockTables, schemas: Schemas, encode: bo
     for position, failure in decoded.failures.items():
         state.fail(position, failure)
     state.drop(decoded.dropped)
+    may_lack = tables.keyed is not None and may_lack_values(state)
     for rows in decoded.parts:
-        route_and_convert(state, rows)
+        route_and_convert(state, without_typed_placeholders(state, rows) if may_lack else rows)
     return state.result()
 
 
@@ -155,6 +157,9 @@ def _json_block(block: RecordBlock, tables: BlockTables, schemas: Schemas, encod
     state = BlockState(block, tables, encode, scatter)
     read = read_json(block, tables.plan.decode, schemas, tables.takes_tombstones)
     state.values = read.values
+    may_lack = tables.keyed is not None and may_lack_values(state)
+    if may_lack:
+        take_placeholders_out(state)
     positions = _taken(state)
     for position, failure in read.failures.items():
         state.fail(position, failure)
@@ -164,7 +169,8 @@ def _json_block(block: RecordBlock, tables: BlockTables, schemas: Schemas, encod
     if read.parts:
         typed = np.concatenate([part.places for part in read.parts])
         for part in read.parts:
-            route_and_convert(state, part.at(np.intersect1d(part.places, positions)))
+            rows = part.at(np.intersect1d(part.places, positions))
+            route_and_convert(state, without_typed_placeholders(state, rows) if may_lack else rows)
         positions = np.setdiff1d(positions, typed)
     process_json(state, positions)
     return state.result()

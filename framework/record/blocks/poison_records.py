@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from framework.plan.model import Plan
 from framework.record.blocks.bisect_failures import records_at
 from framework.record.failure import RecordFailure
-from framework.record.model import BlockResult, RecordBlock, TableTarget, UnreadRecord
+from framework.record.model import BlockResult, RecordBlock, RefusedUpdate, TableTarget, UnreadRecord
 from framework.record.state.block_state import BlockState
 from framework.record.state.block_tables import BlockTables
 
@@ -42,12 +42,21 @@ NO_ISOLATION = Isolation()
 
 
 def set_aside(
-    block: RecordBlock, poison: Sequence[PoisonRecord], plan: Plan, tables: Mapping[str, TableTarget]
+    block: RecordBlock,
+    poison: Sequence[PoisonRecord],
+    plan: Plan,
+    tables: Mapping[str, TableTarget],
+    refused: Sequence[RefusedUpdate] = (),
 ) -> tuple[RecordBlock, BlockResult]:
-    """The block without poison and unread records, and what became of these."""
+    """The block without poison and unread records, and without updates whose row is not there, and what became of these."""
     failures = {
         record.offset: RecordFailure("decode", "FLOE-D120", f"the record is not read: {record.reason}")
         for record in poison
+        if (record.topic, record.partition) == (block.topic, block.partition)
+    }
+    failures |= {
+        record.offset: _without_row(record)
+        for record in refused
         if (record.topic, record.partition) == (block.topic, block.partition)
     }
     failures |= {offset: _unread(why) for offset, why in block.unread.items()}
@@ -72,4 +81,14 @@ def _unread(why: UnreadRecord) -> RecordFailure:
         f"the record has {why.size:,} bytes with its key and headers, and is not read",
         expected=f"{why.most:,} bytes at most",
         actual=f"{why.size:,} bytes",
+    )
+
+
+def _without_row(record: RefusedUpdate) -> RecordFailure:
+    message = (
+        f"{record.column}: {record.table} requires a value, the record has none, and the table has no row of its key to "
+        "take it from"
+    )
+    return RecordFailure(
+        "convert", "FLOE-D315", message, field_path=record.column, expected="a value", actual="nothing"
     )

@@ -8,6 +8,8 @@ zeros.
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -47,6 +49,18 @@ _FIRST_DAY, _PAST_LAST_DAY = -719_162, 2_932_897
 _KNOWN_ZONE_DAYS = (0, 24_472)
 
 
+# PostgreSQL's infinities: as text, as Debezium counts them (its driver's own numbers of milliseconds, as microseconds), and
+# as it writes these as text.
+INFINITE_TEXTS = (
+    "infinity", "+infinity", "-infinity", "+294247-01-10t04:00:25.200z", "+294247-01-10t04:00:25.200000z",
+    "-290308-12-21t19:59:27.600z", "-290308-12-21t19:59:27.600000z",
+)  # fmt: skip
+_INFINITE_US = (9_223_372_036_825_200_000, -9_223_372_036_832_400_000)
+INFINITE_COUNTS = {"us": _INFINITE_US, "ms": tuple(count // 1_000 for count in _INFINITE_US)}
+_INFINITE_NUMBERS = {unit: tuple(map(str, counts)) for unit, counts in INFINITE_COUNTS.items()}
+_BEYOND_NANOSECONDS = re.compile(r"([.,]\d{9})\d+")
+
+
 def number_parse_type() -> pa.DataType:
     """Numbers with a unit are parsed to decimals: whole or with a fraction, they stay exact."""
     return decimal_parse_type(38 - _NUMBER_SCALE, _NUMBER_SCALE)
@@ -54,12 +68,59 @@ def number_parse_type() -> pa.DataType:
 
 @dataclass(frozen=True)
 class TemporalConverter(Converter):
-    """Common to all: the hint's format, zone and unit, and whether text may be a number of that unit."""
+    """Common to all: the hint's format, zone and unit, and whether text may be a number of that unit; whether digits beyond
+    the column's are cut off, and whether PostgreSQL's infinity is null."""
 
     format: str | None
     zone: str | None
     unit: str | None
     reads_text: bool
+    truncates: bool
+    infinity_is_null: bool
+
+    def _prepared(self, values: pa.Array, digits: int) -> pa.Array:
+        """Texts or numbers without infinities, and without the digits of a second that are cut off."""
+        if pa.types.is_decimal(values.type):
+            infinite = [Decimal(each) for each in INFINITE_COUNTS.get(self.unit or "", ())]
+            if self.infinity_is_null and infinite:
+                values = _without(values, pc.is_in(values, pa.array(infinite, values.type)))
+            return values
+        if self.infinity_is_null:
+            values = _without(values, pc.is_in(pc.utf8_lower(values), pa.array(INFINITE_TEXTS)))
+        if self.truncates:
+            values = pc.replace_substring_regex(values, rf"([.,]\d{{{digits}}})\d+", r"\1")
+        return values
+
+    def prepared_times(self, values: pa.Array) -> pa.Array:
+        """Times without infinities, and without the digits that are cut off."""
+        kind = values.type
+        if self.infinity_is_null and pa.types.is_timestamp(kind) and kind.unit in INFINITE_COUNTS:
+            infinite = pa.array(INFINITE_COUNTS[kind.unit], pa.int64())
+            values = _without(values, pc.is_in(values.cast(pa.int64()), infinite))
+        is_ns = (pa.types.is_timestamp(kind) or pa.types.is_time(kind)) and kind.unit == "ns"
+        if not self.truncates or not is_ns or getattr(self.target, "unit", "us") == "ns":
+            return values
+        counts = values.cast(pa.int64())
+        units = pc.divide(counts, 1_000)
+        units = _floor(units, pc.greater(pc.multiply(units, 1_000), counts))
+        return units.cast(pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) else pa.time64("us"))
+
+    def _is_infinite(self, value: JsonValue) -> bool:
+        if not self.infinity_is_null or not isinstance(value, str):
+            return False
+        if isinstance(value, NumberText):
+            return value in _INFINITE_NUMBERS.get(self.unit or "", ())
+        return value.lower() in INFINITE_TEXTS
+
+    def _cut(self, text: str) -> str:
+        """A text with the digits of a second that can be read at all, where others are cut off."""
+        return _BEYOND_NANOSECONDS.sub(r"\1", text) if self.truncates else text
+
+    def _whole_units(self, value: JsonValue, path: str, nanoseconds: int, step: int) -> int:
+        """Nanoseconds as units of so many."""
+        if nanoseconds % step and not self.truncates:
+            raise self.inexact(value, path)
+        return nanoseconds // step
 
     def _distinct(self, values: pa.Array) -> pa.Array:
         """Each distinct text once, in the declared format; raises when one of them is no value of the column."""
@@ -106,6 +167,8 @@ class TemporalConverter(Converter):
         if number and number.adjusted() > 40:
             raise self.out_of_range(value, path)
         nanoseconds = times(number, NANOSECONDS[self.unit])
+        if nanoseconds is None and self.truncates:
+            return math.floor(number * NANOSECONDS[self.unit])
         if nanoseconds is None:
             raise self.inexact(value, path)
         return nanoseconds
@@ -117,11 +180,17 @@ class TemporalConverter(Converter):
             digits = len(str(int(factor))) - 1
             if int(factor) != 10**digits or digits > _NUMBER_SCALE:
                 raise pa.ArrowInvalid("not a decimal step")
+            if self.truncates:
+                values = pc.round(values, digits, "down")
             # x * 10^digits, exactly: drop the digits behind, then read the unscaled number as a whole one.
             return _unscaled(cast_decimals(values, pa.decimal128(38, digits)))
         digits = len(str(int(1 / factor))) - 1
+        if self.truncates:
+            values = pc.round(values, 0, "down")
         whole = cast_decimals(values, pa.decimal128(38, 0)).cast(pa.int64(), safe=True)
         divided = pc.divide(whole, 10**digits)
+        if self.truncates:
+            return _floor(divided, pc.greater(pc.multiply(divided, 10**digits), whole))
         if not pc.all(pc.equal(pc.multiply(divided, 10**digits), whole)).as_py() and whole.null_count < len(whole):
             raise pa.ArrowInvalid("digits would be lost")
         return divided
@@ -155,6 +224,7 @@ class TimestampConverter(TemporalConverter):
         return within_calendar(self._array(values))
 
     def _array(self, values: pa.Array) -> pa.Array:
+        values = self._prepared(values, 9 if self.resolution == "ns" else 6)
         if pa.types.is_decimal(values.type):
             return self._units_from_numbers(values, self.resolution).cast(self.target)
         if self.format is not None and not is_iso_format(self.format):
@@ -226,21 +296,18 @@ class TimestampConverter(TemporalConverter):
         return pc.match_substring_regex(values, f"^{_DAY}([ T]{_CLOCK})?{zone}$")
 
     def value(self, value: JsonValue, path: str) -> object:
+        if self._is_infinite(value):
+            return None
         if isinstance(value, NumberText):
             nanoseconds = self._unit_nanoseconds(value, path)
         elif isinstance(value, str):
-            nanoseconds = self._from_text(value, path)
+            nanoseconds = self._from_text(self._cut(value), path)
         else:
             raise self.wrong_kind(value, path)
-        step = NANOSECONDS[self.resolution]
-        if nanoseconds % step:
-            raise self.inexact(value, path)
-        if (
-            abs(nanoseconds // step) > _MAX_LONG
-            or not _FIRST_DAY <= nanoseconds // NANOSECONDS_PER_DAY < _PAST_LAST_DAY
-        ):
+        units = self._whole_units(value, path, nanoseconds, NANOSECONDS[self.resolution])
+        if abs(units) > _MAX_LONG or not _FIRST_DAY <= nanoseconds // NANOSECONDS_PER_DAY < _PAST_LAST_DAY:
             raise self.out_of_range(value, path)
-        return nanoseconds // step
+        return units
 
     def _from_text(self, text: str, path: str) -> int:
         if self.unit is not None and self.reads_text and plain_number(text):
@@ -278,6 +345,7 @@ class DateConverter(TemporalConverter):
     """date: text without a time of day, or a number in the hint's unit (`d` for days) that is a whole day."""
 
     def array(self, values: pa.Array) -> pa.Array:
+        values = self._prepared(values, 9)
         if pa.types.is_decimal(values.type):
             raise pa.ArrowInvalid("read one by one")
         if self.format is not None and self.format not in ("%Y-%m-%d", "%F"):
@@ -290,16 +358,15 @@ class DateConverter(TemporalConverter):
         return pc.match_substring_regex(values, f"^{_DAY}$")
 
     def value(self, value: JsonValue, path: str) -> object:
+        if self._is_infinite(value):
+            return None
         if isinstance(value, NumberText):
-            nanoseconds = self._unit_nanoseconds(value, path)
-            if nanoseconds % NANOSECONDS_PER_DAY:
-                raise self.inexact(value, path)
-            days = nanoseconds // NANOSECONDS_PER_DAY
+            days = self._whole_units(value, path, self._unit_nanoseconds(value, path), NANOSECONDS_PER_DAY)
         elif isinstance(value, str):
-            moment = parse_moment(value, self.format)
+            moment = parse_moment(self._cut(value), self.format)
             if moment is None:
                 raise self.unparsable(value, path)
-            if moment.has_time:
+            if moment.has_time and not self.truncates:
                 raise self.inexact(value, path)
             days = moment.days
         else:
@@ -318,6 +385,7 @@ class TimeConverter(TemporalConverter):
             raise pa.ArrowInvalid("read one by one")
         if self.format is not None:
             return self._distinct(values)
+        values = self._prepared(values, 6)
         # Arrow reads no times of day, but timestamps: the same text behind a date.
         if not pc.all(pc.match_substring_regex(values, r"^\d\d:")).as_py() and values.null_count < len(values):
             raise pa.ArrowInvalid("not a time of day")
@@ -332,15 +400,13 @@ class TimeConverter(TemporalConverter):
             if not 0 <= nanoseconds < NANOSECONDS_PER_DAY:
                 raise self.out_of_range(value, path)
         elif isinstance(value, str):
-            parsed = parse_time(value, self.format)
+            parsed = parse_time(self._cut(value), self.format)
             if parsed is None:
                 raise self.unparsable(value, path)
             nanoseconds = parsed
         else:
             raise self.wrong_kind(value, path)
-        if nanoseconds % 1_000:
-            raise self.inexact(value, path)
-        return nanoseconds // 1_000
+        return self._whole_units(value, path, nanoseconds, 1_000)
 
 
 def _unscaled(values: pa.Array) -> pa.Array:
@@ -349,3 +415,13 @@ def _unscaled(values: pa.Array) -> pa.Array:
     buffers = values.buffers()
     whole = pa.Array.from_buffers(pa.decimal128(38, 0), len(values), buffers, values.null_count, values.offset)
     return whole.cast(pa.int64(), safe=True)
+
+
+def _without(values: pa.Array, gone: pa.Array) -> pa.Array:
+    """Null in place of some values."""
+    return pc.if_else(gone, pa.scalar(None, values.type), values) if gone.true_count else values
+
+
+def _floor(quotients: pa.Array, are_above: pa.Array) -> pa.Array:
+    """Quotients, which Arrow cuts off towards zero, as those below them where they are above the exact ones."""
+    return pc.if_else(are_above, pc.subtract(quotients, 1), quotients)

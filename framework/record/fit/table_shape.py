@@ -38,7 +38,18 @@ from pyiceberg.types import (
 
 from framework.config.names.column_names import TOP, prefixes_inside, prefixes_of
 from framework.config.names.metadata import metadata_column
-from framework.config.spec import BASE64, DIGITS, HEX, Envelope, FieldHint, NameCase, TablePolicy, TextAsNumber
+from framework.config.spec import (
+    BASE64,
+    DIGITS,
+    HEX,
+    Envelope,
+    ExtraPrecision,
+    FieldHint,
+    InfiniteTimes,
+    NameCase,
+    TablePolicy,
+    TextAsNumber,
+)
 from framework.config.values.type_text import fields_inside, innermost
 from framework.record.convert.converter import Converter
 from framework.record.convert.nested import ChildField, ListConverter, MapConverter, StructConverter, fold
@@ -62,6 +73,7 @@ from framework.record.convert.times import (
 from framework.record.fit.infer_types import missing_fields
 from framework.record.json.maps import is_map
 from framework.record.model import ObservedType, TableTarget
+from framework.record.upsert.lacking import ColumnNames
 from framework.table.partitions import partition_fields
 from framework.table.policy.names import NOTHING, ColumnCandidates, named, other_spellings, renames
 from framework.table.schema.arrow import always_required, arrow_schema, arrow_type, parse_schema
@@ -113,6 +125,12 @@ class TableShape:
     def relaxed(self) -> StructConverter:
         """The converter of a table like this one in which no value is required."""
         return relaxed(self.own)
+
+    @cached_property
+    def fields_of_columns(self) -> tuple[ColumnNames, ...]:
+        """Of each column that a record fills the fields of a record that it takes."""
+        ids = {field.name: field.field_id for field in self.columns.fields}
+        return tuple(ColumnNames(ids[child.name], (child.name, *child.other_names)) for child in self.own.children)
 
     def is_own(self, name: str) -> bool:
         """Whether a record's field of this name is none of the columns that floe fills itself."""
@@ -298,17 +316,20 @@ def converter_for(
         children = tuple(
             ChildField(
                 child.name,
+                _never_null(converter, child.required),
+                child.required,
+                names,
+            )
+            for child in kind.fields
+            for names in (tuple(name for name, column in others.items() if column == child.name),)
+            for converter in (
                 converter_for(
                     child.field_type,
                     _hinted(path, (*names, child.name), hints, insensitive),
                     *below,
                     prefixes_of(prefixes, child.name),
                 ),
-                child.required,
-                names,
             )
-            for child in kind.fields
-            for names in (tuple(name for name, column in others.items() if column == child.name),)
         )
         kinds = [(name, child.converter.parse_type) for child in children for name in (child.name, *child.other_names)]
         parsed = [pa.field(name, parse_type) for name, parse_type in kinds if parse_type and not is_map(parse_type)]
@@ -321,6 +342,7 @@ def converter_for(
         )
         readable = element.parse_type is not None and not is_map(element.parse_type)
         parse_type = pa.list_(element.parse_type) if readable else None
+        element = _never_null(element, kind.element_required)
         return ListConverter(target, parse_type, "list", element, kind.element_required)
     if isinstance(kind, MapType):
         # The keys of a JSON object are text, whatever they say.
@@ -330,8 +352,16 @@ def converter_for(
         )
         readable = isinstance(kind.key_type, StringType) and item.parse_type is not None
         parse_type = pa.map_(pa.string(), item.parse_type) if readable else None
+        item = _never_null(item, kind.value_required)
         return MapConverter(target, parse_type, "map", key, item, kind.value_required)
     return _primitive(kind, target, name, hint, text)
+
+
+def _never_null(converter: Converter, required: bool) -> Converter:
+    """The converter of values that are required: none of them becomes null."""
+    if required and isinstance(converter, TemporalConverter):
+        return replace(converter, infinity_is_null=False)
+    return converter
 
 
 def _hinted(above: str, names: tuple[str, ...], hints: Mapping[str, FieldHint], insensitive: bool) -> str:
@@ -371,7 +401,10 @@ def _primitive(
     if isinstance(kind, (BinaryType, FixedType)):
         encoding = HEX if hint and hint.format == HEX else BASE64
         return BytesConverter(target, pa.string(), name, encoding, len(kind) if isinstance(kind, FixedType) else None)
-    reading = (hint.format, hint.zone, hint.unit, reads_text) if hint else (None, None, None, reads_text)
+    reading: tuple[str | None, str | None, str | None, bool, bool, bool] = (None, None, None, reads_text, False, False)
+    if hint:
+        cuts, knows = hint.on_extra_precision is ExtraPrecision.TRUNCATE, hint.infinity is InfiniteTimes.NULL
+        reading = (hint.format, hint.zone, hint.unit, reads_text, cuts, knows)
     parse_type = number_parse_type() if hint and hint.unit else pa.string()
     if isinstance(kind, DateType):
         return DateConverter(target, parse_type, name, *reading)

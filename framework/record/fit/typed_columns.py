@@ -118,13 +118,14 @@ def plain_value(scalar: pa.Scalar) -> object:
     return f"{count} {unit} since 1970"
 
 
-def typed_failure(path: str, converter: Converter, scalar: pa.Scalar) -> RecordFailure:
-    """Why one value in a typed column is no value of the table's."""
+def typed_failure(path: str, converter: Converter, scalar: pa.Scalar, of_sql: bool = True) -> RecordFailure:
+    """Why one value in a typed column, of SQL or of a schema, is no value of the table's."""
     value, kind = plain_value(scalar), scalar.type
+    whose = "SQL's type" if of_sql else "type"
     return RecordFailure(
         "convert",
         "FLOE-D301",
-        f"{path}: {shown(value)!r} of SQL's type {kind} is no exact {converter.type_name}",
+        f"{path}: {shown(value)!r} of {whose} {kind} is no exact {converter.type_name}",
         field_path=path,
         expected=converter.type_name,
         actual=f"{kind} {shown(value)}",
@@ -133,8 +134,9 @@ def typed_failure(path: str, converter: Converter, scalar: pa.Scalar) -> RecordF
 
 def _typed(values: pa.Array, converter: Converter, empty_is_null: bool) -> pa.Array:
     """At whatever depth: what is of the right type already may still hold a day that is none."""
-    converted = _converted(values, converter, empty_is_null)
-    return within_calendar(converted) if isinstance(converter, TemporalConverter) else converted
+    if not isinstance(converter, TemporalConverter):
+        return _converted(values, converter, empty_is_null)
+    return within_calendar(_converted(converter.prepared_times(values), converter, empty_is_null))
 
 
 def _converted(values: pa.Array, converter: Converter, empty_is_null: bool) -> pa.Array:

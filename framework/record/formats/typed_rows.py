@@ -83,7 +83,10 @@ def route_and_convert(state: BlockState, typed: TypedRows) -> None:
         same = [n for n in routing.column_names if fold(n, tables.insensitive) == fold(name, tables.insensitive)]
         routing = routing.drop_columns(same).append_column(name, column)
     tombstones = state.tombstones[places] if tables.takes_tombstones else None
-    routed = route_columns(routing, state.block.topic, plan.route, tables.insensitive, tables.keyed, tombstones)
+    lacking = state.lacking.masks(places) if state.lacking else None
+    routed = route_columns(
+        routing, state.block.topic, plan.route, tables.insensitive, tables.keyed, tombstones, lacking
+    )
     state.unrouted(places[routed.unrouted].tolist())
     state.drop(routed.elsewhere)
     for row in routed.refused.tolist():
@@ -92,7 +95,8 @@ def route_and_convert(state: BlockState, typed: TypedRows) -> None:
             route = widened(plan.route, tables.keyed)
             found = route_record(record, state.block.topic, route, tables.insensitive, tables.keyed)
             is_tombstone = tombstones is not None and bool(tombstones[row])
-            record_with_deletes(asked_for(found, route), record, tables.keyed, is_tombstone, tables.insensitive)
+            lacks = state.lacking.by_place.get(int(places[row])) if state.lacking else None
+            record_with_deletes(asked_for(found, route), record, tables.keyed, is_tombstone, tables.insensitive, lacks)
         except RecordFailure as failure:
             state.fail(int(places[row]), failure)
     failures: dict[int, RecordFailure] = {}
@@ -211,7 +215,7 @@ def _table_rows(
                 left_out = lacking & source.is_valid().to_numpy(zero_copy_only=False)
                 answer = _at_the_top(rules.unfit_value(can_widen=False, can_move=False))
                 for at in np.flatnonzero(left_out).tolist():
-                    reason = refused(typed_failure(child.name, child.converter, source[at]), answer)
+                    reason = refused(typed_failure(child.name, child.converter, source[at], not typed.by_schema), answer)
                     failures.setdefault(int(mine[at]), reason)
                 lacking &= ~left_out
         arrays.append(array)
@@ -271,7 +275,7 @@ def _unfit_values(column: _Column, bad: Mask, failures: dict[int, RecordFailure]
             int(column.mine[row]),
             no_value(".".join(columns_of(missing[0])), said)
             if missing
-            else refused(typed_failure(child.name, child.converter, value), said),
+            else refused(typed_failure(child.name, child.converter, value, not column.typed.by_schema), said),
         )
 
 

@@ -167,7 +167,8 @@ def _route(state: BlockState, part: ParsedRows) -> RoutedRows:
         same = [n for n in table.column_names if fold(n, tables.insensitive) == fold(name, tables.insensitive)]
         table = table.drop_columns(same).append_column(name, column)
     tombstones = state.tombstones[part.positions] if tables.takes_tombstones else None
-    routed = route_columns(table, state.block.topic, plan.route, tables.insensitive, tables.keyed, tombstones)
+    lacking = state.lacking.masks(part.positions) if state.lacking else None
+    routed = route_columns(table, state.block.topic, plan.route, tables.insensitive, tables.keyed, tombstones, lacking)
     if not routed.all_in_order:
         state.unrouted(part.positions[routed.unrouted].tolist())
         state.judge_alone(part.positions[routed.refused].tolist())

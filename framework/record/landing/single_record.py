@@ -48,7 +48,8 @@ def judge(state: BlockState) -> None:
                 continue
             found = asked_for(found, route)
             is_tombstone = tables.takes_tombstones and bool(state.tombstones[position])
-            found = record_with_deletes(found, with_metadata, tables.keyed, is_tombstone, tables.insensitive)
+            lacking = state.lacking.by_place.get(position) if state.lacking else None
+            found = record_with_deletes(found, with_metadata, tables.keyed, is_tombstone, tables.insensitive, lacking)
             found = asked_for(found, state.plan.route)
             if not found:
                 state.drop(1)

@@ -29,6 +29,7 @@ from framework.record.routing.conditions import FieldColumns, Scalar, matches, t
 from framework.record.routing.refusal import not_now, of_another_pipeline
 from framework.record.routing.upsert import RoutedRows, upsert_columns, widened
 from framework.record.strict_json import JsonValue
+from framework.record.upsert.lacking import LackingRows
 from framework.record.upsert.tables import UpsertTables
 
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
@@ -187,8 +188,10 @@ def route_columns(
     insensitive: bool,
     keyed: UpsertTables | None = None,
     tombstones: Mask | None = None,
+    lacking: LackingRows | None = None,
 ) -> RoutedRows:
-    """The tables of many records at once; `tombstones` are rows of records without a value, given with `keyed`."""
+    """The tables of many records at once; `tombstones` are rows of records without a value, given with `keyed`, `lacking`
+    those that lack values."""
     columns = FieldColumns(table, insensitive)
     route = of_topic(route, topic, insensitive)
     if keyed is None:
@@ -197,7 +200,7 @@ def route_columns(
         columns.coded(path)
     routed = _routed(columns, topic, widened(route, keyed), insensitive)
     tombstones = np.zeros(len(columns), bool) if tombstones is None else tombstones
-    return upsert_columns(routed, columns, keyed, tombstones, route)
+    return upsert_columns(routed, columns, keyed, tombstones, route, lacking)
 
 
 def _routed(columns: FieldColumns, topic: str, route: Route, lower: bool) -> RoutedRows:

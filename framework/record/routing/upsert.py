@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from framework.config.spec import RouteCondition
+from framework.config.spec import RouteCondition, UnavailableValues, Updates
 from framework.plan.model import Route
 from framework.record.arrays import Ints, Mask, Numbers
-from framework.record.destination import Destination, deletes_of
+from framework.record.destination import Destination, RecordOperation, deletes_of, partial_rows_of
 from framework.record.routing.conditions import FieldColumns, is_of_another_kind, matches, value_at
 from framework.record.routing.refusal import never_equal, not_now
 from framework.record.strict_json import JsonValue
+from framework.record.upsert.lacking import Lacking, LackingRows, is_partial, unavailable
 from framework.record.upsert.tables import UpsertTables
 
 
@@ -45,10 +46,16 @@ def widened(route: Route, keyed: UpsertTables | None) -> Route:
 
 
 def upsert_columns(
-    routed: RoutedRows, columns: FieldColumns, keyed: UpsertTables, tombstones: Mask, route: Route
+    routed: RoutedRows,
+    columns: FieldColumns,
+    keyed: UpsertTables,
+    tombstones: Mask,
+    route: Route,
+    lacking: LackingRows | None = None,
 ) -> RoutedRows:
-    """The pairs with deletes apart from rows, and with those of histories."""
-    found = _with_histories(_with_deletes(routed, columns, keyed, tombstones), keyed)
+    """The pairs with deletes and partial rows apart from rows, and with those of histories."""
+    found = _with_deletes(routed, columns, keyed, tombstones)
+    found = _with_histories(found if lacking is None else _with_partial_rows(found, keyed, lacking), keyed)
     if not route.only_tables:
         return found
     wanted = np.array([to.table in route.only_tables for to in found.destinations], dtype=bool)
@@ -141,12 +148,46 @@ def _with_deletes(routed: RoutedRows, columns: FieldColumns, keyed: UpsertTables
     )
 
 
+def _with_partial_rows(routed: RoutedRows, keyed: UpsertTables, lacking: LackingRows) -> RoutedRows:
+    """The pairs whose rows keep values of the old row apart from the others; a row with a placeholder goes nowhere where that
+    is an error, and is refused by itself."""
+    rows, labels, refused = routed.rows, routed.labels.astype(np.int64), routed.refused
+    found = list(routed.destinations)
+    kept: Mask = np.ones(len(rows), dtype=bool)
+    for label, to in enumerate(routed.destinations):
+        write = keyed.write(to.table)
+        if to.operation is not RecordOperation.WRITE or not write.is_upsert:
+            continue
+        mine = labels == label
+        without = mine & lacking.unavailable[rows]
+        if write.unavailable is UnavailableValues.DEAD_LETTER and without.any():
+            refused = np.union1d(refused, rows[without])
+            kept &= ~np.isin(rows, rows[without])
+        partial = without if write.unavailable is UnavailableValues.KEEP else np.zeros(len(rows), dtype=bool)
+        if write.updates is Updates.PARTIAL:
+            partial = partial | (mine & lacking.partial[rows])
+        if partial.any():
+            labels[partial] = len(found)
+            found.append(partial_rows_of(to.table))
+    if len(found) == len(routed.destinations) and kept.all():
+        return routed
+    return replace(
+        routed,
+        rows=rows[kept],
+        labels=labels[kept].astype(np.min_scalar_type(-len(found) - 1)),
+        destinations=found,
+        refused=refused,
+        all_in_order=routed.all_in_order and bool(kept.all()),
+    )
+
+
 def record_with_deletes(
     destinations: list[Destination],
     record: dict[str, JsonValue],
     keyed: UpsertTables | None,
     is_tombstone: bool,
     insensitive: bool,
+    lacking: Lacking | None = None,
 ) -> list[Destination]:
     """Where one record goes in its tables and in their histories; a record without a value goes only where it deletes.
     Raises RecordFailure."""
@@ -163,9 +204,18 @@ def record_with_deletes(
                 raise never_equal(condition, value)
             deletes = condition is not None and matches(condition, value)
         if deletes or not is_tombstone:
-            found.append(deletes_of(to.table) if deletes else to)
+            found.append(deletes_of(to.table) if deletes else _row_or_partial(to, keyed, lacking))
     histories = [history for to in found if (history := keyed.history_of(to)) is not None]
     for history in histories:
         if history.table in keyed.refused:
             raise not_now(history.table, keyed.refused[history.table])
     return found + histories
+
+
+def _row_or_partial(to: Destination, keyed: UpsertTables, lacking: Lacking | None) -> Destination:
+    write = keyed.write(to.table)
+    if lacking is None or not write.is_upsert:
+        return to
+    if lacking.unavailable and write.unavailable is UnavailableValues.DEAD_LETTER:
+        raise unavailable(lacking, to.table)
+    return partial_rows_of(to.table) if is_partial(lacking, write) else to

@@ -79,7 +79,7 @@ class BlockNeeds:
     def add_shown(self, to: Destination, positions: Iterable[int]) -> None:
         """The table must gain what these records show and it has not, or be created with it. A record that is judged
         alone asks for itself, or is refused and then asks for nothing."""
-        self._showing.setdefault(to.in_table, []).extend(positions)
+        self._showing.setdefault(to if to.is_delete else rows_of(to.table), []).extend(positions)
 
     def relax(self, to: Destination, columns: Iterable[tuple[str, ...]]) -> None:
         """These columns of the table must become optional."""

@@ -16,14 +16,16 @@ from framework.config.names.metadata import OPERATION, metadata_column
 from framework.config.spec import ErrorPolicy, RouteMode
 from framework.errors import AccountingError
 from framework.record.arrays import Ints, Mask
-from framework.record.destination import Destination, deletes_of, rows_of
+from framework.record.destination import Destination, RecordOperation, deletes_of, partial_rows_of, rows_of
 from framework.record.failure import RecordFailure
 from framework.record.gaps import REMEDY
-from framework.record.model import BlockResult, RecordBlock, UpsertRows
+from framework.record.model import BlockResult, PartialRows, RecordBlock, UpsertRows
+from framework.record.rows.dictionary_text import plain_table
 from framework.record.state.block_needs import BlockNeeds
 from framework.record.state.block_rows import BlockRows
 from framework.record.state.block_tables import BlockTables
 from framework.record.state.metadata_values import MetadataValues
+from framework.record.upsert.lacking import LackingRecords, kept_ids
 from framework.record.upsert.rows import Placed, as_changes, no_value
 from framework.record.upsert.tables import absent_columns
 from framework.record.value_buffer import with_value
@@ -56,6 +58,7 @@ class BlockState:
         self.needs = BlockNeeds(self.tables)
         self.rows = BlockRows(self.tables)
         self.alone: set[int] = set()
+        self.lacking: LackingRecords | None = None  # where records of the block may lack values
         self._failed: list[int] = []
         self._result = BlockResult()
         self._metadata = MetadataValues(block, self.tables.all_metadata)
@@ -147,11 +150,11 @@ class BlockState:
             result.alike = [alike]
             places.append(positions)
         else:
-            changes: dict[str, dict[bool, Placed]] = {}
+            changes: dict[str, dict[RecordOperation, Placed]] = {}
             for to, positions, rows in self.rows.by_table(self.needs):
                 self._check_once(positions, f"in {to.table}")
                 if self.tables.is_upsert(to):
-                    changes.setdefault(to.table, {})[to.is_delete] = positions, rows
+                    changes.setdefault(to.table, {})[to.operation] = positions, rows
                 else:
                     result.rows[to.table] = rows
                 places.append(positions)
@@ -187,13 +190,30 @@ class BlockState:
         if failures:
             self.rows.refuse(failures)
 
-    def _changes(self, table: str, found: Mapping[bool, Placed]) -> UpsertRows:
-        """`found` are a table's upserts (False) and deletes (True)."""
+    def _changes(self, table: str, found: Mapping[RecordOperation, Placed]) -> UpsertRows:
+        """`found` are a table's upserts, partial ones and deletes."""
         shapes = self.tables.shapes
-        upserts = found.get(False) or (_NONE, shapes[rows_of(table)].schema.empty_table())
-        deletes = found.get(True) or (_NONE, shapes[deletes_of(table)].schema.empty_table())
-        self._check_once(np.sort(np.concatenate([upserts[0], deletes[0]])), f"among the changes of {table}")
-        return as_changes(upserts, deletes, np.asarray(self.block.offsets, np.int64))
+        upserts = found.get(RecordOperation.WRITE) or (_NONE, shapes[rows_of(table)].schema.empty_table())
+        deletes = found.get(RecordOperation.DELETE) or (_NONE, shapes[deletes_of(table)].schema.empty_table())
+        partial = found.get(RecordOperation.WRITE_PARTIAL)
+        places = [upserts[0], deletes[0]] if partial is None else [upserts[0], deletes[0], partial[0]]
+        self._check_once(np.sort(np.concatenate(places)), f"among the changes of {table}")
+        offsets = np.asarray(self.block.offsets, np.int64)
+        return as_changes(upserts, deletes, offsets, partial and self._partial(table, partial, offsets))
+
+    def _partial(self, table: str, placed: Placed, offsets: Ints) -> PartialRows:
+        places, rows = placed
+        to = partial_rows_of(table)
+        columns, policy = self.tables.shapes[to].fields_of_columns, self.tables.policy(to)
+        known: dict[object, str] = {}
+        kept = []
+        assert self.lacking is not None, "a row is partial for what its record lacks"
+        for place in places.tolist():
+            lacking = self.lacking.by_place[place]
+            if lacking not in known:
+                known[lacking] = ",".join(map(str, kept_ids(lacking, columns, policy)))
+            kept.append(known[lacking])
+        return PartialRows(plain_table(rows).combine_chunks(), offsets[places], pa.array(kept, pa.string()))
 
     def _check_once(self, positions: Ints, where: str) -> None:
         """Invariant 8: one record that is lost and one that comes twice are no sound sum."""

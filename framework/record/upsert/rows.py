@@ -15,12 +15,13 @@ from framework.config.spec import NameCase, TablePolicy
 from framework.record.arrays import Ints, Mask
 from framework.record.convert.nested import fold
 from framework.record.failure import RecordFailure
-from framework.record.model import UpsertRows
+from framework.record.model import PartialRows, UpsertRows
 from framework.record.rows.dictionary_text import plain_table
 from framework.record.upsert.tables import absent_columns, needed_columns
 
 Placed = tuple[Ints, pa.Table]
 NO_KEY, NO_ORDER = "FLOE-D311", "FLOE-D312"
+_KEPT = "kept"  # found by its place: a table may have a column of this name
 
 
 def no_value(column: str, table: str, policy: TablePolicy) -> RecordFailure:
@@ -49,13 +50,14 @@ def without_value(rows: pa.Table, policy: TablePolicy) -> Iterator[tuple[str, Ma
             yield column, values.is_null().to_numpy()
 
 
-def as_changes(upserts: Placed, deletes: Placed, offsets: Ints) -> UpsertRows:
+def as_changes(upserts: Placed, deletes: Placed, offsets: Ints, partial: PartialRows | None = None) -> UpsertRows:
     """Changes of one table, each in order; `offsets` are those of the block's records."""
     return UpsertRows(
         plain_table(upserts[1]).combine_chunks(),
         offsets[upserts[0]],
         plain_table(deletes[1]).combine_chunks(),
         offsets[deletes[0]],
+        partial,
     )
 
 
@@ -65,7 +67,15 @@ def joined_changes(parts: Sequence[UpsertRows]) -> UpsertRows:
         return parts[0]
     upserts, upsert_offsets = _in_order([(part.upsert_offsets, part.upserts) for part in parts])
     deletes, delete_offsets = _in_order([(part.delete_offsets, part.deletes) for part in parts])
-    return UpsertRows(upserts, upsert_offsets, deletes, delete_offsets)
+    partial = [each.partial for each in parts if each.partial is not None]
+    return UpsertRows(upserts, upsert_offsets, deletes, delete_offsets, _joined_partial(partial) if partial else None)
+
+
+def _joined_partial(parts: Sequence[PartialRows]) -> PartialRows:
+    rows = [(each.offsets, each.rows.append_column(_KEPT, each.kept)) for each in parts]
+    joined, offsets = _in_order(rows)
+    last = joined.num_columns - 1
+    return PartialRows(joined.remove_column(last), offsets, joined.column(last).combine_chunks())
 
 
 def _in_order(parts: Sequence[Placed]) -> tuple[pa.Table, Ints]:

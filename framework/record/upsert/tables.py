@@ -21,11 +21,12 @@ from framework.config.spec import (
     RouteCondition,
     TablePolicy,
     TablesSpec,
+    Updates,
     WritePolicy,
 )
 from framework.plan.model import Plan
 from framework.record.convert.nested import fold
-from framework.record.destination import Destination, RecordOperation, deletes_of
+from framework.record.destination import Destination, RecordOperation, deletes_of, partial_rows_of
 from framework.table.model import TableTarget
 from framework.table.policy.delete_policy import delete_policy
 from framework.table.schema.arrow import parse_schema
@@ -47,6 +48,7 @@ class UpsertTables:
         targets: the second targets.
         fields: the paths that tell whether a record deletes.
         takes_tombstones: whether a record without a value may delete.
+        are_partial: whether updates of some table have the changed columns alone.
         histories: by table that of its changes.
         refused: histories that cannot be written now, and why.
     """
@@ -58,11 +60,14 @@ class UpsertTables:
     takes_tombstones: bool
     histories: Mapping[str, str] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
+    are_partial: bool = False
+
+    def write(self, table: str) -> WritePolicy:
+        known = self.targets.get(deletes_of(table))
+        return (known.policy if known is not None else self.tables.policy_for(table)).write
 
     def delete_when(self, table: str) -> DeleteWhen | None:
-        known = self.targets.get(deletes_of(table))
-        policy = known.policy if known is not None else self.tables.policy_for(table)
-        return delete_when(policy.write, self.envelope)
+        return delete_when(self.write(table), self.envelope)
 
     def condition(self, table: str) -> RouteCondition | None:
         """What a record's field must be for the record to delete; None where no field says it."""
@@ -93,6 +98,11 @@ def upsert_tables(plan: Plan, tables: Mapping[str, TableTarget]) -> UpsertTables
         for name, target in tables.items()
         if target.policy.write.is_upsert and name != plan.write.dead_letter_table
     }
+    targets |= {
+        partial_rows_of(name): partial_target(target)
+        for name, target in tables.items()
+        if deletes_of(name) in targets and target.policy.write.keeps_old_values
+    }
     histories = {spec.full_name(each.of): spec.full_name(each.table) for each in spec.histories}
     for history in histories.values():
         if history in tables:
@@ -103,7 +113,8 @@ def upsert_tables(plan: Plan, tables: Mapping[str, TableTarget]) -> UpsertTables
     said = [when for write in writes if (when := delete_when(write, envelope)) is not None]
     fields = frozenset(when.field for when in said if when.field is not None)
     takes_tombstones = any(when.field is None for when in said)
-    return UpsertTables(spec, envelope, targets, fields, takes_tombstones, histories, refused)
+    are_partial = any(write.updates is Updates.PARTIAL for write in writes)
+    return UpsertTables(spec, envelope, targets, fields, takes_tombstones, histories, refused, are_partial)
 
 
 def key_columns(names: Iterable[str], policy: TablePolicy) -> tuple[str, ...]:
@@ -152,3 +163,23 @@ def _schema_of_deletes(schema_json: str, columns: tuple[str, ...], case: NameCas
     policy = TablePolicy(case=case, write=WritePolicy(key=columns))
     by_name = {field.name: field for field in schema.fields}
     return Schema(*(by_name[name] for name in key_columns(by_name, policy))).model_dump_json()
+
+
+def partial_target(target: TableTarget) -> TableTarget:
+    """The third target of a table: all of its columns, of which the key's alone are required, and what orders records."""
+    return replace(
+        target, schema_json=_schema_of_partial_rows(target.schema_json, target.policy.write.needed, target.policy.case)
+    )
+
+
+@lru_cache(maxsize=1024)
+def _schema_of_partial_rows(schema_json: str, needed: tuple[str, ...], case: NameCase) -> str:
+    schema = parse_schema(schema_json)
+    names = set(_spelled((field.name for field in schema.fields), needed, TablePolicy(case=case)))
+    fields = (
+        field
+        if field.name in names or field.field_id in schema.identifier_field_ids
+        else field.model_copy(update={"required": False})
+        for field in schema.fields
+    )
+    return Schema(*fields, identifier_field_ids=schema.identifier_field_ids).model_dump_json()

@@ -37,7 +37,8 @@ def run_stage(
 
     Returns:
         The reports of the tasks that are done; the work of those that must be done again once the tables are changed,
-        which is all of it where tables are upserted; and what the tables need.
+        which is all of it where tables are upserted; and what the tables need. Updates whose row is not there are found
+        when all of the batch was read: then it is done again without them.
     """
     plan = context.plan
     numbers = session.range(0, len(work), 1, max(1, len(work)))
@@ -53,10 +54,13 @@ def run_stage(
         rows = numbers.mapInArrow(reporting(make_task(context, work)), REPORT_SCHEMA).collect()
     reports: list[TaskReport] = [pickle.loads(bytes(row[0])) for row in rows]
     failed = [report for report in reports if report.failure is not None]
-    again = [report for report in reports if report.needs]
+    again = [report for report in reports if report.needs or report.refused]
     if plan.is_upserted and (failed or again):
         # The newest change of a key is found among all that the batch has of it, so no part of it may be done already.
         remove_files(context, reports)
+        refused = [record for report in again for record in report.refused]
+        if refused and not failed and not any(report.needs for report in again):
+            return run_stage(session, work, replace(context, refused=(*context.refused, *refused)))
         return failed, [] if failed else work, [] if failed else merged_needs(report.needs for report in again)
     if failed:
         return failed, [], []

@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -26,10 +26,12 @@ import pyarrow.compute as pc
 from framework.adapters.host.failpoints import meet_rows
 from framework.adapters.waiting_pieces import Piece, WaitingPieces
 from framework.record.arrays import Ints
-from framework.record.model import TableTarget, UpsertPart
+from framework.record.model import RefusedUpdate, TableNeed, TableTarget, UpsertPart
 from framework.table.upsert import key_index
 from framework.task.context import TaskContext
-from framework.task.upsert.newest import Flags, Positions, count, newest_by_hash, order_of, row_ids
+from framework.task.upsert.changes import DELETE, PARTIAL, TableChanges, behind, head_of, positions_of
+from framework.task.upsert.newest import Flags, count, newest_by_hash, order_of, row_ids
+from framework.task.upsert.partial_updates import PartialUpdates
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -41,31 +43,8 @@ if TYPE_CHECKING:
     from framework.table.upsert.key_index import KeyRun
 
 _LOG = logging.getLogger(__name__)
-UPSERT, DELETE = "upsert", "delete"
-# Where a row stood travels behind the columns of its table. These are found by their place, never by their names: a
-# record may have fields of any name.
-_POSITIONS = ("topic", "partition", "offset")
 # The number of a row's key among the winners, while it is on its way into a file.
 _WINNER = "winner"
-
-
-def with_positions(rows: pa.Table, source: tuple[int, int], offsets: Ints) -> pa.Table:
-    """The rows with where they stood: the topic's number, its partition and each row's offset."""
-    topic, partition = source
-    numbers = (pa.array(np.full(len(rows), number, np.int32)) for number in (topic, partition))
-    for name, column in zip(_POSITIONS, (*numbers, pa.array(offsets, pa.int64())), strict=True):
-        rows = rows.append_column(name, column)
-    return rows
-
-
-@dataclass
-class _Changes:
-    """Of one table: pieces as they were sent, and of all of them the keys and positions, in the same order."""
-
-    pieces: list[tuple[Piece, bool]] = field(default_factory=list)
-    keys: list[pa.Table] = field(default_factory=list)
-    order: list[pa.ChunkedArray] = field(default_factory=list)
-    positions: list[pa.Table] = field(default_factory=list)
 
 
 class _IndexRun:
@@ -109,23 +88,32 @@ class UpsertWriter:
     def __init__(self, context: TaskContext, writer: TableWriter) -> None:
         self._context = context
         self._writer = writer
-        self._changes: dict[str, _Changes] = {}
+        self._changes: dict[str, TableChanges] = {}
         self._waiting = WaitingPieces()
         self._runs: dict[str, _IndexRun] = {}
+        self.needs: dict[str, TableNeed] = {}
+        """What tables must be changed for updates that have no row to take values from."""
+        self.refused: list[RefusedUpdate] = []
+        """Such updates that tables are not changed for."""
 
     def add(self, table: str, change: str, rows: pa.Buffer) -> int:
-        """Take a piece of changes: an Arrow stream of rows, or of keys to delete, with their positions. Gives how many."""
-        changes = self._changes.setdefault(table, _Changes())
+        """Take a piece of changes: an Arrow stream of rows, of partial ones, or of keys to delete, with their positions. Gives
+        how many."""
+        changes = self._changes.setdefault(table, TableChanges())
         base = self._context.keyed[table]
         names = _key_names(self._context.tables[table], base.key_ids)
         ordered = [] if base.order is None else _key_names(self._context.tables[table], (base.order.field_id,))
-        head, positions = _columns(rows, [*names, *ordered])
+        head, positions, kept = head_of(rows, change, [*names, *ordered])
         piece = self._waiting.put(rows)
         if piece.held is None:  # columns that lie in the piece would hold it
-            head = [column.take(pa.array(np.arange(len(column)))) for column in head]
-            positions = positions.take(pa.array(np.arange(len(positions))))
+            every = pa.array(np.arange(len(positions)))
+            head, positions = [column.take(every) for column in head], positions.take(every)
+            kept = kept and kept.take(every)
         changes.order += head[len(names) :]
-        changes.pieces.append((piece, change == DELETE))
+        changes.pieces.append((piece, change))
+        if kept is not None:
+            changes.kept[changes.count] = kept
+        changes.count += len(positions)
         changes.keys.append(pa.Table.from_arrays(head[: len(names)], names))
         changes.positions.append(positions)
         return len(positions)
@@ -153,7 +141,7 @@ class UpsertWriter:
             for table, part in parts.items()
         }
 
-    def _finish(self, table: str, changes: _Changes) -> UpsertPart:
+    def _finish(self, table: str, changes: TableChanges) -> UpsertPart:
         from framework.adapters.file_io import file_io
         from framework.adapters.iceberg.upsert.deleted_keys import UnusableDeletedKeys
         from framework.adapters.iceberg.upsert.keys_file import write_keys
@@ -169,7 +157,8 @@ class UpsertWriter:
         hashes = hash_keys(keys.columns)
         values = pa.chunked_array([c for each in changes.order for c in each.chunks]) if changes.order else None
         order = np.argsort(hashes.high)
-        winners = newest_by_hash(hashes.high, hashes.low, _positions(changes.positions), order, values)
+        positions, every, every_value = positions_of(changes.positions), hashes, values
+        winners = newest_by_hash(hashes.high, hashes.low, positions, order, values)
         if len(winners) < len(keys):
             keys, hashes, order = keys.take(pa.array(winners)), hashes.take(winners), order_of(winners, order)
             values = values.take(pa.array(winners)) if values is not None else None
@@ -192,6 +181,12 @@ class UpsertWriter:
         if base.index is not None:
             self._runs[table] = _IndexRun(io, base.index.root, hashes, order, ids)
             self._writer.follow(table, _mark_of(target), self._runs[table].add)
+        if changes.kept:
+            updates = PartialUpdates(target, base, changes, positions, every, every_value, found, hits, winners)
+            for numbers, rows in updates.whole_rows(io, layout.arrow, changes.reader(self._waiting)):
+                self._add(target, base, rows, numbers, ids)
+            self.needs |= updates.needs
+            self.refused += updates.refused(sorted(self._context.topic_ids))
         is_winner, is_delete = self._write_rows(target, base, changes.pieces, winners, ids)
         is_live = np.zeros(len(keys), np.bool_)
         is_live[hits.keys] = True
@@ -220,43 +215,48 @@ class UpsertWriter:
         self,
         target: TableTarget,
         base: UpsertTarget,
-        pieces: list[tuple[Piece, bool]],
+        pieces: list[tuple[Piece, str]],
         winners: Ints,
         ids: pa.Array,
     ) -> tuple[Flags, Flags]:
-        """Winners to the writer, piece by piece; of every change whether it is a winner, and whether it deletes."""
-        from framework.adapters.iceberg.private.row_lineage import VERSION
-        from framework.adapters.iceberg.upsert.target import ROW_ID
-
-        has_ids = base.format_version >= VERSION
-        written = with_row_id_column(target) if has_ids else target
+        """Winners to the writer, piece by piece, but for partial ones; of every change whether it is a winner, and whether it
+        deletes."""
         is_delete: list[Flags] = []
         start = 0
-        for piece, deletes in self._unpacked(pieces):
+        for piece, change in self._unpacked(pieces):
             end = start + len(piece)
-            is_delete.append(np.full(len(piece), deletes, np.bool_))
+            is_delete.append(np.full(len(piece), change == DELETE, np.bool_))
             first, last = np.searchsorted(winners, [start, end])
-            if not deletes and first < last:
-                rows = piece.select(list(range(piece.num_columns - len(_POSITIONS))))
+            if change not in (DELETE, PARTIAL) and first < last:
+                rows = piece.select(list(range(piece.num_columns - behind(change))))
                 if last - first < len(piece):
                     rows = rows.take(pa.array(winners[first:last] - start))
-                if has_ids:
-                    rows = rows.append_column(ROW_ID, ids.slice(first, last - first))
-                if target.name in self._runs:
-                    rows = rows.append_column(_mark_of(target), pa.array(np.arange(first, last)))
-                meet_rows(rows)
-                self._writer.add(written, rows)
+                self._add(target, base, rows, np.arange(first, last), ids)
             start = end
         is_winner = np.zeros(start, np.bool_)
         is_winner[winners] = True
         return is_winner, np.concatenate(is_delete)
 
-    def _unpacked(self, pieces: list[tuple[Piece, bool]]) -> Iterator[tuple[pa.Table, bool]]:
+    def _add(self, target: TableTarget, base: UpsertTarget, rows: pa.Table, numbers: Ints, ids: pa.Array) -> None:
+        """Whole rows of the winners with these numbers."""
+        from framework.adapters.iceberg.private.row_lineage import VERSION
+        from framework.adapters.iceberg.upsert.target import ROW_ID
+
+        written = target
+        if base.format_version >= VERSION:
+            rows = rows.append_column(ROW_ID, ids.take(pa.array(numbers)))
+            written = with_row_id_column(target)
+        if target.name in self._runs:
+            rows = rows.append_column(_mark_of(target), pa.array(numbers))
+        meet_rows(rows)
+        self._writer.add(written, rows)
+
+    def _unpacked(self, pieces: list[tuple[Piece, str]]) -> Iterator[tuple[pa.Table, str]]:
         """Each piece, in order; none is held any longer."""
         pieces.reverse()
         while pieces:
-            piece, deletes = pieces.pop()
-            yield pa.ipc.open_stream(self._waiting.take(piece)).read_all(), deletes
+            piece, change = pieces.pop()
+            yield pa.ipc.open_stream(self._waiting.take(piece)).read_all(), change
 
 
 def files_to_search(base: UpsertTarget, target: TableTarget, keys: pa.Table) -> list[LiveFile]:
@@ -314,22 +314,3 @@ def _mark_of(target: TableTarget) -> str:
     from framework.table.schema.arrow import parse_schema, unused_name
 
     return unused_name(parse_schema(target.schema_json), _WINNER)
-
-
-def _columns(stream: pa.Buffer, names: Sequence[str]) -> tuple[list[pa.ChunkedArray], pa.Table]:
-    """Some columns of the rows in an Arrow stream, in this order, and where the rows stood; the others are not
-    unpacked."""
-    found = pa.ipc.open_stream(stream).schema.names
-    own = len(found) - len(_POSITIONS)
-    wanted = [found.index(name, 0, own) for name in names]
-    places = sorted({*wanted, *range(own, len(found))})
-    options = pa.ipc.IpcReadOptions(included_fields=places)
-    held = pa.ipc.open_stream(stream, options=options).read_all()
-    by_place = dict(zip(places, held.columns, strict=True))
-    positions = pa.Table.from_arrays([by_place[place] for place in range(own, len(found))], _POSITIONS)
-    return [by_place[place] for place in wanted], positions
-
-
-def _positions(pieces: Sequence[pa.Table]) -> Positions:
-    held = pa.concat_tables(pieces)
-    return Positions(*(np.asarray(held.column(name), np.int64) for name in _POSITIONS))

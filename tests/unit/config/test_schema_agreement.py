@@ -202,6 +202,8 @@ def test_schema_defaults_are_those_of_the_spec() -> None:
         "order": "source",
         "deletes": write.deletes.value,
         "key_index": write.key_index.value,
+        "unavailable": write.unavailable.value,
+        "updates": write.updates.value,
     }
     assert write.order_field is None
     maintenance = MaintenancePolicy()

@@ -33,6 +33,7 @@ from framework.config.spec import (
 )
 from framework.plan.model import Plan
 from framework.record.blocks.bisect_failures import joined, part_of
+from framework.record.blocks.placeholders import may_lack_values, take_placeholders_out
 from framework.record.blocks.unwrap_envelope import read_json
 from framework.record.formats.wire import NO_SCHEMAS
 from framework.record.json import compiled as compiled_json
@@ -89,6 +90,8 @@ def _alone(records: RecordBlock, made: Plan, tables: Tables) -> BlockResult:
     state = BlockState(records, BlockTables(made, tables))
     read = read_json(records, made.decode, NO_SCHEMAS, state.tables.takes_tombstones)
     state.values = read.values
+    if may_lack_values(state):
+        take_placeholders_out(state)
     for position, failure in read.failures.items():
         state.fail(position, failure)
     gone = state.tombstones if not state.tables.takes_tombstones else [False] * len(records)

@@ -40,7 +40,8 @@ Answer = TypeVar("Answer")
 class UpsertTarget:
     """`snapshot_id` is the head at which live rows are looked for, None where the table has no snapshot; `key_ids` are
     the field ids of its key columns, in the order of the pipeline file. Of `files` only the bounds of key columns are
-    kept. `columns` are those of the key, and what orders records, as data files are read. `index` helps to find rows
+    kept. `columns` are those of the key, and what orders records, as data files are read; all of them where changes keep
+    values of old rows. `index` helps to find rows
     faster, where the table has one. `order` is there where a column says which record is newer."""
 
     snapshot_id: int | None
@@ -83,7 +84,9 @@ def upsert_target_of(loaded: Table, target: TableTarget, known: UpsertTarget | N
             "write the table anew with the key as it is now; or take the source's own order",
         )
     needed = key_ids if order is None else (*key_ids, order.field_id)
-    columns = table_columns(metadata).of(tuple(dict.fromkeys(needed)))
+    columns = table_columns(metadata)
+    if not target.policy.write.keeps_old_values:
+        columns = columns.of(tuple(dict.fromkeys(needed)))
     if known is not None and (known.snapshot_id, known.key_ids, known.format_version, _ordered_by(known.order)) == (
         snapshot_id,
         key_ids,

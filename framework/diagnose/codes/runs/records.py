@@ -452,4 +452,26 @@ ENTRIES = (
             *_again("FLOE-D313"),
         ),
     ),
+    Code(
+        "FLOE-D314",
+        "A value that the database did not log",
+        "A field of the record is Debezium's placeholder (`__debezium_unavailable_value`): the database did not log the value, since it did not change (a TOAST column of PostgreSQL, a LOB of Oracle). `write.unavailable: dead_letter` makes such a record an error. With `keep`, which is the default, the table keeps the value that it has.",
+        transcript=_stopped(
+            "convert",
+            "bio: the record has no value for it, since the database logged none, and shop.orders takes no such record (field bio: expected a value, got Debezium's placeholder)",
+            "# Set `write: {unavailable: keep}`; or in the database:  ALTER TABLE orders REPLICA IDENTITY FULL",
+            *_LETTER,
+        ),
+    ),
+    Code(
+        "FLOE-D315",
+        "An update without its row",
+        "The record lacks values that the old row of its key is to give, and the table has no such row: the topic does not begin with all rows, or the row was deleted. A column that may be null is null then. This one is required (`evolve.nullability` does not relax it), so the record is not written.",
+        transcript=_stopped(
+            "convert",
+            "bio: shop.orders requires a value, the record has none, and the table has no row of its key to take it from (field bio: expected a value, got nothing)",
+            "# Take a snapshot of the source table with Debezium; or let the column be null: `evolve: {nullability: relax}`",
+            *_LETTER,
+        ),
+    ),
 )
