@@ -27,11 +27,12 @@ from framework.config.rules import source as rules_source
 from framework.config.rules import tables as rules_tables
 from framework.config.rules import tests as rules_tests
 from framework.config.rules.across import findings_between
-from framework.config.rules.rules import Document
+from framework.config.rules.rules import Document, DoubtfulDocument, findings_of
 from framework.config.rules.upsert import history as rules_history
 from framework.config.rules.upsert import surroundings as rules_upsert_surroundings
 from framework.config.rules.upsert import table as rules_upsert
 from framework.config.schema.document_schema import check_document
+from framework.config.schema.echoes import refused_paths
 from framework.config.schema_files import with_schemas
 from framework.config.spec import LoadedPipeline, PipelineSpec, TemplateUse
 from framework.config.target import TargetResult, load_target
@@ -145,13 +146,13 @@ class Loading:
             return self._end()
         resolved, found, unresolved = resolve(self._overlaid(tree, scope), scope)
         self.findings += found
-        checked, document, found = check_document(resolved, "pipeline", unresolved)
+        checked, document, violations = check_document(resolved, "pipeline", unresolved)
         if isinstance(resolved, Mapping) and "template" in resolved.keys:
             # The template could not be used, and why is reported; what it would have given is not missing in this file.
-            found = [finding for finding in found if not _template_may_give(finding)]
-        self.findings += found
+            violations = [one for one in violations if not _template_may_give(one.finding)]
+        self.findings += [one.finding for one in violations]
         assert isinstance(checked, Mapping)
-        return self._checked(checked, document, unresolved, frozenset(finding.path for finding in found))
+        return self._checked(checked, document, unresolved, refused_paths(violations))
 
     def _tree(self, head: Head, declared: tuple[Declared, ...]) -> tuple[Scope, Mapping | None]:
         """What references may name, and the file's own tree after rendering."""
@@ -195,9 +196,9 @@ class Loading:
     ) -> LoadResult:
         """The result of a tree that the schema has seen, and of its values as dicts and lists."""
         if "template" not in checked.keys:
-            document = Document(checked, self.target.target, unresolved, refused)
-            for rule in RULES:
-                self.findings += rule(document)
+            kind = DoubtfulDocument if refused else Document
+            document = kind(checked, self.target.target, unresolved, refused)
+            self.findings += findings_of(RULES, document)
         tree, found = with_schemas(checked, self.path, self.world)
         self.findings += found
         broken = any(finding.is_error for finding in self.findings)

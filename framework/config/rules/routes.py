@@ -196,6 +196,8 @@ def may_meet(document: Document, prefix: str, glob: str) -> bool:
 
 def dead_letters_have_a_home(document: Document) -> Iterator[Diagnostic]:
     """Dead letters need a table of their own."""
+    if document.entry("errors") is None and document.entry("routes") is None:
+        return  # without routes nothing is sent anywhere, and that they are missing is said
     home = document.entry("errors", "dead_letter_table")
     wanting = []
     errors_mapping = document.node("errors")
@@ -208,7 +210,8 @@ def dead_letters_have_a_home(document: Document) -> Iterator[Diagnostic]:
         if document.text("errors", "stages", stage.key) == "dead_letter":
             wanting.append((f"errors.stages.{stage.key}", True))
     if home is None and wanting and (errors_mapping is None or isinstance(errors_mapping, Mapping)):
-        place = document.entry("errors") or document.entry("routes") or document.tree
+        place = document.entry("errors") or document.entry("routes")
+        assert place is not None
         said = " and ".join(f"`{name}`{'' if written else ' (by default)'}" for name, written in wanting)
         verb = "send" if len(wanting) > 1 else "sends"
         message = f"{said} {verb} records to the dead-letter table, but none is named"
