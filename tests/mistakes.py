@@ -130,7 +130,12 @@ def _mistyped_word(text: str, places: list[_Place], chance: Random) -> Mistake |
         words = one.schema.get("enum", [one.schema["const"]] if "const" in one.schema else [])
         listed = isinstance(value, Scalar) and value.value in words
         typed = isinstance(value, Scalar) and one.schema.get("x-floe-kind") == "iceberg-type"
-        if isinstance(value, Scalar) and isinstance(value.value, str) and value.value.isidentifier() and (listed or typed):
+        if (
+            isinstance(value, Scalar)
+            and isinstance(value.value, str)
+            and value.value.isidentifier()
+            and (listed or typed)
+        ):
             found.append((value, value.value, tuple(words)))
     found = [one for one in found if len(one[1]) >= SHORTEST_WORD and _written(text, one[0].span) == one[1]]
     if not found:
@@ -150,7 +155,7 @@ def _mistyped_reference(text: str, places: list[_Place], chance: Random) -> Mist
     found = [
         (number, one)
         for number, line in enumerate(lines, 1)
-        if not line.lstrip().startswith("#") and ("${" in line or "{{" in line)
+        if not line.lstrip().startswith("#") and re.search(r"(?<!\$)\$\{|\{\{", line)
         for one in re.finditer(pattern, line)
     ]
     if not found:
@@ -183,7 +188,9 @@ def _another_kind(text: str, places: list[_Place], chance: Random) -> Mistake | 
     span = place.entry.value.span
     columns = (place.entry.key_span.column, span.column + len(new))
     old = _written(text, span)
-    return Mistake("another kind", f"{place.entry.key}: {old} -> {new}", _replaced(text, span, new), (span.line,), columns)
+    return Mistake(
+        "another kind", f"{place.entry.key}: {old} -> {new}", _replaced(text, span, new), (span.line,), columns
+    )
 
 
 def _other_kinds(value: Node, types: list[str], written: str) -> list[str]:
@@ -191,10 +198,13 @@ def _other_kinds(value: Node, types: list[str], written: str) -> list[str]:
         return ["true", "[a, b]", "some"] if types == ["object"] else []
     if isinstance(value, Sequence):
         first = plain(value)[0] if value.items else None
-        return [f"{{a: {written}}}", *([str(first)] if isinstance(first, str) and re.fullmatch("[a-z_-]+", first) else [])]
+        return [
+            f"{{a: {written}}}",
+            *([str(first)] if isinstance(first, str) and re.fullmatch("[a-z_-]+", first) else []),
+        ]
     new = [f"[{written}]"] if "array" not in types and written else []
     new += [f"{{value: {written}}}"] if "object" not in types and written else []
-    if "integer" in types or "number" in types:
+    if {"integer", "number"} & set(types) and "string" not in types:
         new += ["many", "-x"]
     if types == ["boolean"]:
         new += ["yes", "3"]
@@ -277,7 +287,9 @@ def _moved_line(text: str, places: list[_Place], chance: Random) -> Mistake | No
     to = before - 1 if before > number else before
     lines.insert(to - 1, line)
     changed = "\n".join(lines)
-    return Mistake("moved line", f"line {number} to {to}", changed, _near(changed, to, min(number, len(lines))), certain=False)
+    return Mistake(
+        "moved line", f"line {number} to {to}", changed, _near(changed, to, min(number, len(lines))), certain=False
+    )
 
 
 def _swapped_lines(text: str, places: list[_Place], chance: Random) -> Mistake | None:
@@ -287,7 +299,9 @@ def _swapped_lines(text: str, places: list[_Place], chance: Random) -> Mistake |
         return None
     lines[number - 1 : number + 1] = lines[number], lines[number - 1]
     changed = "\n".join(lines)
-    return Mistake("swapped lines", f"lines {number}, {number + 1}", changed, _near(changed, number, number + 1), certain=False)
+    return Mistake(
+        "swapped lines", f"lines {number}, {number + 1}", changed, _near(changed, number, number + 1), certain=False
+    )
 
 
 def _doubled_line(text: str, places: list[_Place], chance: Random) -> Mistake | None:
@@ -310,7 +324,9 @@ def _punctuation(text: str, places: list[_Place], chance: Random) -> Mistake | N
         return None
     lines[number - 1] = new
     changed = "\n".join(lines)
-    return Mistake("punctuation", f"`{line.strip()}` -> `{new.strip()}`", changed, _near(changed, number), certain=False)
+    return Mistake(
+        "punctuation", f"`{line.strip()}` -> `{new.strip()}`", changed, _near(changed, number), certain=False
+    )
 
 
 def _without(mark: str) -> Callable[[str, Random], str]:

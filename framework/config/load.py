@@ -31,7 +31,7 @@ from framework.config.rules.rules import Document, DoubtfulDocument, findings_of
 from framework.config.rules.upsert import history as rules_history
 from framework.config.rules.upsert import surroundings as rules_upsert_surroundings
 from framework.config.rules.upsert import table as rules_upsert
-from framework.config.schema.document_schema import check_document
+from framework.config.schema.document_schema import check_document, published
 from framework.config.schema.echoes import refused_paths
 from framework.config.schema_files import with_schemas
 from framework.config.spec import LoadedPipeline, PipelineSpec, TemplateUse
@@ -41,6 +41,7 @@ from framework.config.tree import Mapping, Node, Scalar, plain
 from framework.config.tree import Path as TreePath
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic
+from framework.diagnose.suggest import nearest
 
 __all__ = ["LoadResult", "World", "load_pipeline", "load_pipelines", "load_target"]
 
@@ -139,7 +140,7 @@ class Loading:
         other = _other_kind(head.tree) if head.tree else None
         if head.tree is None or other:
             return self._end([*head.findings, *([other] if other else [])])
-        declared = declarations(head.tree.get("variables"))
+        declared = declarations(_variables(head.tree))
         self.known = (*(one.name for one in declared), *(self.target.variables.keys if self.target.variables else ()))
         scope, tree = self._tree(head, declared)
         if tree is None:
@@ -240,6 +241,12 @@ def head_first(tree: Node) -> Node:
     head = ("apiVersion", "kind", "metadata", "variables")
     first = tuple(entry for key in head if (entry := tree.entry(key)) is not None)
     return Mapping((*first, *without(tree, *head).entries), tree.span)
+
+
+def _variables(tree: Mapping) -> Node | None:
+    """What is under `variables`, or under the key that was meant to be it: then only the key is wrong."""
+    others = [key for key in tree.keys if key not in published("pipeline")["properties"]]
+    return tree.get("variables") or tree.get(nearest("variables", others) or "")
 
 
 def _other_kind(tree: Mapping) -> Diagnostic | None:

@@ -60,7 +60,10 @@ def _follows(one: Violation, meant: set[str], homes: set[str], found: list[Viola
     return one.moved and any(
         other.moved
         and other.finding.order < one.finding.order
-        and ((other.place != one.place and one.place in map(_above, other.meant)) or not _homes(one).isdisjoint(other.meant))
+        and (
+            (other.place != one.place and one.place in map(_above, other.meant))
+            or not _homes(one).isdisjoint(other.meant)
+        )
         for other in found
     )
 

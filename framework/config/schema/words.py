@@ -55,7 +55,7 @@ def explain(error: ValidationError, tree: Node, root: Any) -> Iterator[Violation
     node = find(tree, path) or tree
     keyword = str(error.validator)
     if "propertyNames" in error.schema_path:
-        yield Violation(_bad_key(error, tree, path))
+        yield _bad_key(error, tree, path)
     elif keyword == "additionalProperties" and isinstance(node, Mapping):
         yield from _unknown_keys(node, path, error.schema, root)
     elif keyword == "required" and isinstance(node, Mapping):
@@ -106,19 +106,27 @@ def _unknown(
     message = f"unknown key{'s' if len(entries) > 1 else ''} {keys} {where}"
     first, (hint, remedy) = entries[0], said
     place = dotted((*path, first.key))
-    return Violation(Diagnostic("FLOE-C201", message, first.key_span, path=place, hint=hint, remedy=remedy), meant, moved)
+    return Violation(
+        Diagnostic("FLOE-C201", message, first.key_span, path=place, hint=hint, remedy=remedy), meant, moved
+    )
 
 
 def _nearest_key(key: str, free: list[str]) -> str | None:
     """The key that was probably meant: one that is written alike, or another word for the same thing."""
-    word = key.rstrip(":= ").partition(":")[0]  # `kind:: Target`, `kind = Target` and `kind:Target` are keys to YAML
+    word = _first_word(key)
     meant = [name for words in _SAME_KEYS if key.lower() in words for name in free if name in words]
     return word if word in free else nearest(key, free) or (meant[0] if meant else None)
 
 
+def _first_word(key: str) -> str:
+    """`kind` of what YAML takes for the key where a colon is missing or is not the only one: `kind:: Target`, `kind Target`,
+    `kind = Target`, `kind:Target`, `kind {a: b}`."""
+    return re.split(r"[\s:={]", key, maxsplit=1)[0]
+
+
 def _meant_key(entry: Entry, near: str) -> tuple[str, str]:
     hint = f"did you mean `{near}`?"
-    if entry.key.startswith(near) and entry.key[len(near) :].lstrip().startswith((":", "=")):
+    if _first_word(entry.key) == near != entry.key:
         return hint, f"write one `: ` after the key: `{near}: ...`"
     return hint, f"correct the name; {_OWN_KEYS}"
 
@@ -189,13 +197,17 @@ def _missing(error: ValidationError, node: Mapping, path: Path) -> Violation:
     return Violation(Diagnostic("FLOE-C202", message, span, path=dotted((*path, key)), remedy=remedy), missing=(key,))
 
 
-def _bad_key(error: ValidationError, tree: Node, path: Path) -> Diagnostic:
+def _bad_key(error: ValidationError, tree: Node, path: Path) -> Violation:
     key = str(error.instance)
     node = find(tree, path)
     entry = node.entry(key) if isinstance(node, Mapping) else None
     span = entry.key_span if entry else nearest_span(tree, path)
-    remedy = "use letters, digits and `_`, beginning with a letter"
-    return Diagnostic("FLOE-C209", f"`{key}` cannot be a name here", span, path=dotted((*path, key)), remedy=remedy)
+    remedy, hint, meant = "use letters, digits and `_`, beginning with a letter", None, key.rstrip(": =")
+    if meant != key and meant.isidentifier():
+        hint, remedy = f"did you mean `{meant}`?", f"write one `: ` after the key: `{meant}: ...`"
+    place = dotted((*path, key))
+    finding = Diagnostic("FLOE-C209", f"`{key}` cannot be a name here", span, path=place, hint=hint, remedy=remedy)
+    return Violation(finding, (dotted((*path, meant)),) if hint else ())
 
 
 # ---- values --------------------------------------------------------------------------------------------------------

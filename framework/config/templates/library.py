@@ -99,9 +99,9 @@ def _checked(source: SourceText) -> tuple[Mapping | None, tuple[Declared, ...], 
     kind = head.tree.get("kind")
     if not isinstance(kind, Scalar) or kind.value != "Template":
         span = kind.span if kind else head.tree.span
-        findings.append(
-            Diagnostic("FLOE-C211", "this file is not a Template", span, path="kind", remedy="write `kind: Template`")
-        )
+        hint = did_you_mean(str(kind.value), ("Template",)) if isinstance(kind, Scalar) else None
+        message, remedy = "this file is not a Template", "write `kind: Template`"
+        findings.append(Diagnostic("FLOE-C211", message, span, path="kind", hint=hint, remedy=remedy))
         return None, (), tuple(findings)
     body = head.tree.entry("pipeline")
     shown = tuple(entry for entry in head.tree.entries if entry is not body)
@@ -150,6 +150,7 @@ def _parameters(
     declared: tuple[Declared, ...], given: Mapping | None, use: Entry, name: str
 ) -> tuple[dict[str, Value], list[Diagnostic]]:
     findings: list[Diagnostic] = []
+    missing: list[Declared] = []
     values: dict[str, Value] = {}
     names = [parameter.name for parameter in declared]
     for entry in given.entries if given else ():
@@ -178,17 +179,15 @@ def _parameters(
         elif parameter.has_default:
             value = parameter.default
         else:
-            about = f" ({parameter.description.rstrip('.')})" if parameter.description else ""
-            message = f"the template `{name}` needs the parameter `{parameter.name}`{about}"
-            findings.append(
-                Diagnostic(
-                    "FLOE-C611",
-                    message,
-                    use.key_span,
-                    path=f"template.parameters.{parameter.name}",
-                    remedy=f"add `{parameter.name}:` under `template.parameters`",
-                )
-            )
+            missing.append(parameter)
             continue
         values[parameter.name] = value
+    if missing:
+        about = [f" ({one.description.rstrip('.')})" if one.description else "" for one in missing]
+        *others, last = [f"`{one.name}`{said}" for one, said in zip(missing, about, strict=True)]
+        needed = f"{', '.join(others)} and {last}" if others else last
+        message = f"the template `{name}` needs the parameter{'s' if len(missing) > 1 else ''} {needed}"
+        where = dotted(("template", "parameters", missing[0].name))
+        remedy = f"add {listed([f'{one.name}:' for one in missing], 'and')} under `template.parameters`"
+        findings.append(Diagnostic("FLOE-C611", message, use.key_span, path=where, remedy=remedy))
     return values, findings
