@@ -222,11 +222,14 @@ def _content(text: str) -> list[int]:
 
 
 def _near(text: str, *numbers: int) -> tuple[int, ...]:
-    """These lines, and the ones with content before and after them: of two that do not match, either may be wrong."""
-    content = _content(text)
+    """These lines, the ones with content before and after them, since of two that do not match either may be wrong, and the
+    head of the block that they are in, which lacks what was taken out of it."""
+    lines, content = text.split("\n"), _content(text)
     near = set(numbers)
     for number in numbers:
         near |= set([n for n in content if n < number][-1:]) | set([n for n in content if n > number][:1])
+        depth = len(lines[number - 1]) - len(lines[number - 1].lstrip())
+        near |= set([n for n in content if n < number and len(lines[n - 1]) - len(lines[n - 1].lstrip()) < depth][-1:])
     return tuple(sorted(near))
 
 
@@ -287,9 +290,8 @@ def _moved_line(text: str, places: list[_Place], chance: Random) -> Mistake | No
     to = before - 1 if before > number else before
     lines.insert(to - 1, line)
     changed = "\n".join(lines)
-    return Mistake(
-        "moved line", f"line {number} to {to}", changed, _near(changed, to, min(number, len(lines))), certain=False
-    )
+    near = (*_near(text, number), *_near(changed, to, min(number, len(lines))))
+    return Mistake("moved line", f"line {number} to {to}", changed, near, certain=False)
 
 
 def _swapped_lines(text: str, places: list[_Place], chance: Random) -> Mistake | None:
@@ -299,9 +301,8 @@ def _swapped_lines(text: str, places: list[_Place], chance: Random) -> Mistake |
         return None
     lines[number - 1 : number + 1] = lines[number], lines[number - 1]
     changed = "\n".join(lines)
-    return Mistake(
-        "swapped lines", f"lines {number}, {number + 1}", changed, _near(changed, number, number + 1), certain=False
-    )
+    near = (*_near(text, number, number + 1), *_near(changed, number, number + 1))
+    return Mistake("swapped lines", f"lines {number}, {number + 1}", changed, near, certain=False)
 
 
 def _doubled_line(text: str, places: list[_Place], chance: Random) -> Mistake | None:
@@ -317,6 +318,8 @@ def _punctuation(text: str, places: list[_Place], chance: Random) -> Mistake | N
     lines, number = text.split("\n"), chance.choice(_content(text))
     line = lines[number - 1]
     changes = [change for pattern, change in _MARKS if re.search(pattern, line)]
+    if "\nkind: Target" in text:  # half a pair of quotes is a part of the value there, as any other character is
+        changes = [change for pattern, change in _MARKS if re.search(pattern, line) and pattern != _QUOTES]
     if not changes:
         return None
     new = chance.choice(changes)(line, chance)
@@ -345,6 +348,7 @@ def _with(pattern: str, new: str) -> Callable[[str, Random], str]:
     return change
 
 
+_QUOTES = r"['\"]"
 _MARKS: tuple[tuple[str, Callable[[str, Random], str]], ...] = (
     (r"\w:( |$)", _without(":")),
     (r"\w: ", _with(r"(?<=\w): ", ":")),
@@ -352,7 +356,7 @@ _MARKS: tuple[tuple[str, Callable[[str, Random], str]], ...] = (
     (r"\w:( |$)", _with(r"(?<=\w):(?= |$)", " =")),
     (r"[\]}]", _with(r"[\]}]", "")),
     (r"[\[{]", _with(r"[\[{]", "")),
-    (r"['\"]", _with(r"['\"]", "")),
+    (_QUOTES, _with(_QUOTES, "")),
     (r", ", _with(r", ", " ")),
     (r"^ *- ", _with(r"- ", "")),
     (r"^ *- ", _with(r"- ", "-")),

@@ -140,6 +140,8 @@ class Loading:
         other = _other_kind(head.tree) if head.tree else None
         if head.tree is None or other:
             return self._end([*head.findings, *([other] if other else [])])
+        if wrong := _wrong_variables(head):
+            return self._end([*head.findings, *wrong])
         declared = declarations(_variables(head.tree))
         self.known = (*(one.name for one in declared), *(self.target.variables.keys if self.target.variables else ()))
         scope, tree = self._tree(head, declared)
@@ -151,7 +153,8 @@ class Loading:
         if isinstance(resolved, Mapping) and "template" in resolved.keys:
             # The template could not be used, and why is reported; what it would have given is not missing in this file.
             violations = [one for one in violations if not _template_may_give(one.finding)]
-        self.findings += [one.finding for one in violations]
+        found = [one.finding for one in violations]
+        self.findings = [one for one in self.findings if not _is_refused_variable(one, found)] + found
         assert isinstance(checked, Mapping)
         return self._checked(checked, document, unresolved, refused_paths(violations))
 
@@ -247,6 +250,27 @@ def _variables(tree: Mapping) -> Node | None:
     """What is under `variables`, or under the key that was meant to be it: then only the key is wrong."""
     others = [key for key in tree.keys if key not in published("pipeline")["properties"]]
     return tree.get("variables") or tree.get(nearest("variables", others) or "")
+
+
+def _wrong_variables(head: Head) -> list[Diagnostic]:
+    """What is wrong with the variables that a file is rendered with: without them each place that names one is wrong, too."""
+    if not head.templated or head.tree is None:
+        return []
+    known = published("pipeline")["properties"]
+    entries = tuple(entry for entry in head.tree.entries if entry.key == "variables" or entry.key not in known)
+    _, _, found = check_document(Mapping(entries, head.tree.span), "pipeline")
+    return [
+        one.finding
+        for one in found
+        if one.meant == ("variables",)
+        or (one.finding.path == "variables" and one.finding.code == "FLOE-C203")
+        or (one.finding.path.startswith("variables.") and one.meant)
+    ]
+
+
+def _is_refused_variable(finding: Diagnostic, found: list[Diagnostic]) -> bool:
+    """Whether a variable has no value since its declaration is wrong."""
+    return finding.code == "FLOE-C308" and any(one.path.startswith(f"{finding.path}.") for one in found)
 
 
 def _other_kind(tree: Mapping) -> Diagnostic | None:

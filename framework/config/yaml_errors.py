@@ -34,8 +34,11 @@ def syntax_error(source: SourceText, error: yaml.YAMLError) -> Diagnostic:
         return Diagnostic("FLOE-C104", "a tab is used for indentation", span, remedy="indent with spaces")
     if "mapping values are not allowed" in problem:
         return _no_key_here(source, span)
-    if any(words in problem for words in _INDENTATION) and (steps := _steps(source, span)):
-        message = f"this line is indented by {steps}"
+    if "expected '-'" in problem and context_mark is not None:
+        message = f"the list that begins on line {context_mark.line + 1} is not at its end, and this line has no `- `"
+        remedy = "indent the list further than the key that it belongs to, or begin the line with `- `"
+    elif any(words in problem for words in _INDENTATION):
+        message = _steps(source, span) or message
     return Diagnostic("FLOE-C103", message, span, remedy=remedy)
 
 
@@ -64,24 +67,25 @@ def _no_key_here(source: SourceText, span: Span) -> Diagnostic:
 
 
 def _steps(source: SourceText, span: Span) -> str:
-    """By how much a line is indented, and by how much the block is that it stands in; "" where it does not begin there."""
-    line = source.line(span.line)
-    depth = len(line) - len(line.lstrip())
+    """How a line does not fit to the ones above it; "" where its indentation is not what is wrong."""
+    depth = _depth(source, span.line)
     if depth != span.column - 1:
         return ""
-    deeper, number = 0, span.line
-    while number := _content_above(source, number):
-        text = source.line(number)
-        indented = len(text) - len(text.lstrip())
-        if indented <= depth:
-            break
-        deeper = (
-            number if not deeper or indented <= len(source.line(deeper)) - len(source.line(deeper).lstrip()) else deeper
-        )
-    if not deeper or number == 0:
-        return ""
-    beside = len(source.line(deeper)) - len(source.line(deeper).lstrip())
-    return f"{depth}, and what stands beside it on line {deeper} by {beside}"
+    number, deeper = _content_above(source, span.line), 0
+    while number and _depth(source, number) > depth:
+        deeper = number if not deeper or _depth(source, number) <= _depth(source, deeper) else deeper
+        number = _content_above(source, number)
+    if deeper:
+        beside = _depth(source, deeper)
+        return f"this line is indented by {depth}, and what stands beside it on line {deeper} by {beside}"
+    while number and _depth(source, number) >= depth:
+        number = _content_above(source, number)
+    return f"this line does not go on the block that begins on line {number}" if number else ""
+
+
+def _depth(source: SourceText, number: int) -> int:
+    line = source.line(number)
+    return len(line) - len(line.lstrip())
 
 
 def _content_above(source: SourceText, number: int) -> int:

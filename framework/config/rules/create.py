@@ -159,8 +159,8 @@ def column_kind(document: Document, column: str) -> str:
 
 def _metadata(document: Document) -> dict[str, object]:
     """Kafka's fields that the file asks for, by column, with their types."""
-    names = [str(item.value) for _, item in document.items("source", "metadata_columns") if isinstance(item, Scalar)]
-    return {metadata_column(name): metadata_type(name) for name in names if is_metadata(name)}
+    names = document.texts("source", "metadata_columns")
+    return {metadata_column(name): metadata_type(name) for _, name in names if is_metadata(name)}
 
 
 def _plain(kind: object) -> str | None:

@@ -45,6 +45,10 @@ class Document:
         ends = ((path, end) for path in self.refused for end in range(1, len(path)) if path[end] in ".[")
         return self.refused | {path[:end] for path, end in ends}
 
+    def texts(self, *path: str | int) -> tuple[tuple[Path, str], ...]:
+        """The items of a list that are text, each with its path."""
+        return tuple([(where, text) for where, _ in self.items(*path) if (text := self.text(*where)) is not None])
+
     def node(self, *path: str | int) -> Node | None:
         """The node at a path."""
         return self.nodes.get(path)

@@ -15,7 +15,7 @@ from pathlib import Path
 from framework.config.document import Files, read_head, read_tree
 from framework.config.filled.reference import Scope, resolve
 from framework.config.filled.variables import Declared, Value, check_value, declarations, fits_type
-from framework.config.schema.document_schema import check
+from framework.config.schema.document_schema import check, published
 from framework.config.spec import TemplateUse
 from framework.config.templates.find import find_template, not_as_locked
 from framework.config.templates.given import GivenValues
@@ -97,9 +97,8 @@ def _checked(source: SourceText) -> tuple[Mapping | None, tuple[Declared, ...], 
     if head.tree is None or any(finding.is_error for finding in findings):
         return None, (), tuple(findings)
     kind = head.tree.get("kind")
-    if not isinstance(kind, Scalar) or kind.value != "Template":
-        span = kind.span if kind else head.tree.span
-        hint = did_you_mean(str(kind.value), ("Template",)) if isinstance(kind, Scalar) else None
+    if kind is not None and (not isinstance(kind, Scalar) or kind.value != "Template"):
+        span, hint = kind.span, did_you_mean(str(kind.value), ("Template",)) if isinstance(kind, Scalar) else None
         message, remedy = "this file is not a Template", "write `kind: Template`"
         findings.append(Diagnostic("FLOE-C211", message, span, path="kind", hint=hint, remedy=remedy))
         return None, (), tuple(findings)
@@ -111,7 +110,21 @@ def _checked(source: SourceText) -> tuple[Mapping | None, tuple[Declared, ...], 
         ),
         "template",
     )
+    swallowed = _swallowed(body.value) if body else None
+    found = [*found, *([swallowed] if swallowed else [])]
     return head.tree, declarations(head.tree.get("parameters")), (*findings, *found)
+
+
+def _swallowed(body: Node) -> Diagnostic | None:
+    """A parameter that stands below `pipeline:`: every use that gives it would be wrong."""
+    known = {*published("pipeline")["properties"], *published("template")["properties"]}
+    for entry in body.entries if isinstance(body, Mapping) else ():
+        is_declared = isinstance(entry.value, Mapping) and "type" in entry.value.keys
+        if entry.key not in known and is_declared:
+            message, hint = f"unknown key `{entry.key}` in `pipeline`", f"`{entry.key}` belongs in `parameters`"
+            where, remedy = f"pipeline.{entry.key}", "correct its place or its name"
+            return Diagnostic("FLOE-C201", message, entry.key_span, path=where, hint=hint, remedy=remedy)
+    return None
 
 
 def fill(
