@@ -51,7 +51,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "submit": ("framework.cli.run.submit:submit", "Run pipelines on a cluster through spark-submit."),
         "deploy": ("framework.cli.run.deploy:deploy", "Roll out a folder of pipelines, and show what runs."),
         "package": ("framework.cli.run.package:package", "Build the archive of Python packages that `submit` ships."),
-        "local": ("framework.cli.run.local:local", "Start and stop the embedded broker and catalog."),
+        "local": ("framework.cli.run.local:local", "Start, stop and fill the embedded broker and catalog."),
         "demo": ("framework.cli.run.demo:demo", "Run the demonstration."),
     },
     "Watch": {

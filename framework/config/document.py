@@ -148,7 +148,7 @@ def read_head(source: SourceText) -> Head:
         findings.append(not_a_mapping(tree))
         tree = None
     if templated:
-        findings = [_quoted(finding) for finding in findings]
+        findings = [_quoted(finding, source) for finding in findings]
     return Head(source, tree, tuple(findings), templated)
 
 
@@ -192,9 +192,10 @@ def not_a_mapping(tree: Node) -> Diagnostic:
     return Diagnostic("FLOE-C203", "the file must be a mapping", tree.span, remedy="begin with `apiVersion: floe/v1`")
 
 
-def _quoted(finding: Diagnostic) -> Diagnostic:
+def _quoted(finding: Diagnostic, source: SourceText) -> Diagnostic:
     """A template must be YAML before it is rendered; the usual reason why it is not is a missing quote."""
-    if finding.code not in ("FLOE-C103", "FLOE-C106"):
+    line = source.line(finding.span.line) if finding.span else ""
+    if finding.code not in ("FLOE-C103", "FLOE-C106") or ("{{" not in line and "}}" not in line and "#%" not in line):
         return finding
     message = "a template must be YAML before it is rendered, and this line is not"
     return replace(finding, code="FLOE-C607", message=message, remedy='put quotes around expressions: `"{{ ... }}"`')

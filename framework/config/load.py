@@ -27,11 +27,12 @@ from framework.config.rules import source as rules_source
 from framework.config.rules import tables as rules_tables
 from framework.config.rules import tests as rules_tests
 from framework.config.rules.across import findings_between
-from framework.config.rules.rules import Document
+from framework.config.rules.rules import Document, DoubtfulDocument, findings_of
 from framework.config.rules.upsert import history as rules_history
 from framework.config.rules.upsert import surroundings as rules_upsert_surroundings
 from framework.config.rules.upsert import table as rules_upsert
-from framework.config.schema.document_schema import check_document
+from framework.config.schema.document_schema import check_document, published
+from framework.config.schema.echoes import refused_paths
 from framework.config.schema_files import with_schemas
 from framework.config.spec import LoadedPipeline, PipelineSpec, TemplateUse
 from framework.config.target import TargetResult, load_target
@@ -40,6 +41,7 @@ from framework.config.tree import Mapping, Node, Scalar, plain
 from framework.config.tree import Path as TreePath
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic
+from framework.diagnose.suggest import nearest
 
 __all__ = ["LoadResult", "World", "load_pipeline", "load_pipelines", "load_target"]
 
@@ -138,20 +140,23 @@ class Loading:
         other = _other_kind(head.tree) if head.tree else None
         if head.tree is None or other:
             return self._end([*head.findings, *([other] if other else [])])
-        declared = declarations(head.tree.get("variables"))
+        if wrong := _wrong_variables(head):
+            return self._end([*head.findings, *wrong])
+        declared = declarations(_variables(head.tree))
         self.known = (*(one.name for one in declared), *(self.target.variables.keys if self.target.variables else ()))
         scope, tree = self._tree(head, declared)
         if tree is None:
             return self._end()
         resolved, found, unresolved = resolve(self._overlaid(tree, scope), scope)
         self.findings += found
-        checked, document, found = check_document(resolved, "pipeline", unresolved)
+        checked, document, violations = check_document(resolved, "pipeline", unresolved)
         if isinstance(resolved, Mapping) and "template" in resolved.keys:
             # The template could not be used, and why is reported; what it would have given is not missing in this file.
-            found = [finding for finding in found if not _template_may_give(finding)]
-        self.findings += found
+            violations = [one for one in violations if not _template_may_give(one.finding)]
+        found = [one.finding for one in violations]
+        self.findings = [one for one in self.findings if not _is_refused_variable(one, found)] + found
         assert isinstance(checked, Mapping)
-        return self._checked(checked, document, unresolved, frozenset(finding.path for finding in found))
+        return self._checked(checked, document, unresolved, refused_paths(violations))
 
     def _tree(self, head: Head, declared: tuple[Declared, ...]) -> tuple[Scope, Mapping | None]:
         """What references may name, and the file's own tree after rendering."""
@@ -195,9 +200,9 @@ class Loading:
     ) -> LoadResult:
         """The result of a tree that the schema has seen, and of its values as dicts and lists."""
         if "template" not in checked.keys:
-            document = Document(checked, self.target.target, unresolved, refused)
-            for rule in RULES:
-                self.findings += rule(document)
+            kind = DoubtfulDocument if refused else Document
+            document = kind(checked, self.target.target, unresolved, refused)
+            self.findings += findings_of(RULES, document)
         tree, found = with_schemas(checked, self.path, self.world)
         self.findings += found
         broken = any(finding.is_error for finding in self.findings)
@@ -239,6 +244,33 @@ def head_first(tree: Node) -> Node:
     head = ("apiVersion", "kind", "metadata", "variables")
     first = tuple(entry for key in head if (entry := tree.entry(key)) is not None)
     return Mapping((*first, *without(tree, *head).entries), tree.span)
+
+
+def _variables(tree: Mapping) -> Node | None:
+    """What is under `variables`, or under the key that was meant to be it: then only the key is wrong."""
+    others = [key for key in tree.keys if key not in published("pipeline")["properties"]]
+    return tree.get("variables") or tree.get(nearest("variables", others) or "")
+
+
+def _wrong_variables(head: Head) -> list[Diagnostic]:
+    """What is wrong with the variables that a file is rendered with: without them each place that names one is wrong, too."""
+    if not head.templated or head.tree is None:
+        return []
+    known = published("pipeline")["properties"]
+    entries = tuple(entry for entry in head.tree.entries if entry.key == "variables" or entry.key not in known)
+    _, _, found = check_document(Mapping(entries, head.tree.span), "pipeline")
+    return [
+        one.finding
+        for one in found
+        if one.meant == ("variables",)
+        or (one.finding.path == "variables" and one.finding.code == "FLOE-C203")
+        or (one.finding.path.startswith("variables.") and one.meant)
+    ]
+
+
+def _is_refused_variable(finding: Diagnostic, found: list[Diagnostic]) -> bool:
+    """Whether a variable has no value since its declaration is wrong."""
+    return finding.code == "FLOE-C308" and any(one.path.startswith(f"{finding.path}.") for one in found)
 
 
 def _other_kind(tree: Mapping) -> Diagnostic | None:

@@ -94,7 +94,10 @@ def read_target(source: SourceText, world: World) -> TargetResult:
         findings += lineage_rules(resolved)
     if isinstance(resolved, Mapping):
         findings += secrets_from_outside(tree, resolved)
-        findings += known_settings(resolved, unresolved)
+        spoken = {finding.span for finding in findings}  # of a mistyped key, which is no setting of a client either
+        # What a target lets through is not known while its `allow` is wrong.
+        lets_through = not any(finding.path.startswith("allow") for finding in findings)
+        findings += [one for one in known_settings(resolved, unresolved) if lets_through and one.span not in spoken]
         findings += address_rules(resolved, unresolved)
         findings += _named_otherwise(resolved, source.file)
     overrides = resolved.get("overrides") if isinstance(resolved, Mapping) else None

@@ -201,7 +201,9 @@ class _TreeReader:
                     key_node,
                     remedy="keep one of them",
                 )
-                continue
+                held = entries[key].value
+                if not isinstance(held, Scalar) or held.value is not None:
+                    continue  # of a line that stands there twice, the lower one has what is below it
             start, end = key_node.start_mark, key_node.end_mark
             line = start.line + 1
             short = end.line < line

@@ -7,19 +7,19 @@ meant to be up; its values are strings, so that a target file can refer to each 
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from framework.adapters.host.private_files import write_private
+from framework.adapters.project.files import state_dir
 from framework.errors import SetupError
 
 HOME_VARIABLE = "FLOE_HOME"
 
 
 def default_state_dir() -> Path:
-    """`$FLOE_HOME` where it is set, else `.floe` in the current directory."""
-    return Path(os.environ.get(HOME_VARIABLE) or ".floe")
+    """`$FLOE_HOME` where it is set; else `.floe` of the nearest folder upwards where a stack is up, or of this one."""
+    return state_dir()
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class LocalPaths:
     root: Path
 
     @classmethod
-    def of(cls, state_dir: Path) -> LocalPaths:
-        return cls(state_dir.expanduser().absolute() / "local")
+    def of(cls, folder: Path) -> LocalPaths:
+        return cls(folder.expanduser().absolute() / "local")
 
     @property
     def state_file(self) -> Path:
@@ -105,9 +105,9 @@ class LocalPaths:
         return self.root / "warehouse"
 
 
-def read_state(state_dir: Path) -> LocalState | None:
+def read_state(folder: Path) -> LocalState | None:
     """The addresses that `up` wrote, or None when the stack is down. Raises SetupError for a damaged file."""
-    path = LocalPaths.of(state_dir).state_file
+    path = LocalPaths.of(folder).state_file
     try:
         return LocalState(**json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -121,7 +121,7 @@ def read_state(state_dir: Path) -> LocalState | None:
         ) from error
 
 
-def write_state(state_dir: Path, state: LocalState) -> None:
+def write_state(folder: Path, state: LocalState) -> None:
     """Replaces the state file in one step, so that a reader never sees half of it."""
-    path = LocalPaths.of(state_dir).state_file
+    path = LocalPaths.of(folder).state_file
     write_private(path, json.dumps(state.as_mapping(), indent=2) + "\n")

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.log import ControlReader
 from framework.adapters.kafka.control.topic import ControlTopicFacts, ensure_control_topic
+from framework.adapters.project.files import local_state
 from framework.commit.events.event_types import CommitComplete, DataComplete, Heartbeat, OffsetsSet
 from framework.commit.machine.progress.chain import settled_link
 from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset, decode_metadata
@@ -30,7 +31,10 @@ def no_topic_remedy(address: str, missing: Sequence[str]) -> str:
 
 
 def create_command(address: str, topic: str) -> str:
-    """The command of Kafka's own tools; how many partitions it has is the broker's to say."""
+    """The command that makes a topic: floe's own on the embedded stack, elsewhere that of Kafka's tools; how many partitions
+    it has is the broker's to say."""
+    if address == local_state().get("bootstrap_servers"):
+        return f"floe local topic {shlex.quote(topic)}"
     return f"kafka-topics.sh --bootstrap-server {argument(address)} --create --topic {shlex.quote(topic)}"
 
 

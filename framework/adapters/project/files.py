@@ -31,8 +31,25 @@ _MAX_BYTES = 4 * 1024 * 1024
 
 
 def state_dir() -> Path:
-    """Where the local stack keeps its state: `$FLOE_HOME`, or `.floe` in the current folder."""
-    return Path(os.environ.get("FLOE_HOME") or ".floe")
+    """Where the embedded stack keeps its state: `$FLOE_HOME`; or `.floe` in the current folder, or in the nearest one above
+    it where the stack is up."""
+    if home := os.environ.get("FLOE_HOME"):
+        return Path(home)
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if _is_own_stack(folder / ".floe"):
+            return Path(".floe") if folder == here else folder / ".floe"
+    return Path(".floe")
+
+
+def _is_own_stack(folder: Path) -> bool:
+    """Whether a folder holds the state of a stack of this user's. One that a link leads to is not looked into, nor one that
+    somebody else put into a folder above, such as `/tmp`: what stands there says where records go."""
+    levels = (folder, folder / "local", folder / "local" / "state.json")
+    try:
+        return all(not level.is_symlink() and level.stat().st_uid == os.geteuid() for level in levels)
+    except OSError:
+        return False
 
 
 def cache_dir() -> Path:
@@ -101,7 +118,7 @@ def real_world(offline: bool = False) -> World:
     """
     return World(
         dict(os.environ),
-        _local_state(),
+        local_state(),
         read_text,
         offline,
         secret_schemes=SecretSchemes(),
@@ -127,7 +144,8 @@ class _PackagedTemplates(Mapping[str, Path]):
         return len(offered("floe.templates"))
 
 
-def _local_state() -> Mapping[str, str]:
+def local_state() -> Mapping[str, str]:
+    """The addresses of the embedded stack, by the names that `${local:NAME}` has for them; none while it is down."""
     path = state_dir() / "local" / "state.json"
     try:
         state = json.loads(path.read_text(encoding="utf-8"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -14,15 +14,17 @@ import click
 
 from framework.adapters.project.files import raise_findings, real_world
 from framework.cli.shared import complete
+from framework.cli.shared.record_files import read_record_file
 from framework.config.load import DEFAULT_TARGET, load_pipelines
 from framework.config.project import CI, project_files
 from framework.config.writing.scaffold import LOCAL_TARGET, Scaffold, ScaffoldHint, pipeline_text
 from framework.diagnose.counted import counted
 from framework.diagnose.suggest import listed
 from framework.errors import ConfigError
+from framework.record.proposal.record_file import CSV
 
 if TYPE_CHECKING:
-    from framework.record.propose import Proposal
+    from framework.record.proposal.propose import Proposal, UnusableValues
 
 
 @click.command()
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 @click.option(
     "--from-topic", is_flag=True, help="Look at the newest records of the topics, and propose types and partitions."
 )
-@click.option("--from-file", metavar="RECORDS", help="The same, with the records of a file, one JSON value per line.")
+@click.option("--from-file", metavar="RECORDS", help="The same, with the records of a file: JSON, or CSV.")
 @click.option("--records", default=200, show_default=True, help="How many records to look at.")
 @click.option(
     "--target",
@@ -101,9 +103,11 @@ def init(
     what = Scaffold(name, topics, table, connection, interval, split_by=split_by)
     values = _values(topics, target, connection, from_topic, from_file, records)
     if values is not None:
-        from framework.record.propose import propose  # needs Arrow's neighbours; a file without records does not
+        from framework.record.proposal.propose import (
+            propose,  # needs Arrow's neighbours; a file without records does not
+        )
 
-        seen = propose(values)
+        seen = propose(values, split_by)
         _report(seen)
         what = _with_proposal(what, seen)
     text = pipeline_text(what)
@@ -114,11 +118,23 @@ def init(
         each.write_text(content, encoding="utf-8")
         click.echo(f"wrote {each}")
     click.echo("\nTry next:")
-    if (target or DEFAULT_TARGET) == DEFAULT_TARGET:
-        click.echo("  floe local up")
-    for command in ("validate", "plan", "run"):
-        click.echo(f"  floe {command} {path}" + (f" --target {target}" if target else ""))
+    for command in _next(path, topics, target, from_file):
+        click.echo(f"  floe {command}")
     return 0
+
+
+def _next(path: Path, topics: Sequence[str], target: str | None, from_file: str | None) -> Iterator[str]:
+    """Commands that work one after the other: on the embedded stack the topics are there before they are read."""
+    file, of = shlex.quote(str(path)), f" --target {shlex.quote(target)}" if target else ""
+    yield f"validate {file}{of}"
+    if (target or DEFAULT_TARGET) == DEFAULT_TARGET:
+        yield "local up"
+        for topic in topics:
+            records = (
+                f"send {shlex.quote(topic)} {shlex.quote(from_file)}" if from_file else f"topic {shlex.quote(topic)}"
+            )
+            yield f"local {records}"
+    yield f"run {file}{of} --until-caught-up"
 
 
 def _project(folder: Path, ci: str, force: bool) -> int:
@@ -153,16 +169,12 @@ def _values(
 ) -> list[bytes] | None:
     """The records to look at; None when none were asked for."""
     if from_file:
-        try:
-            lines = Path(from_file).read_bytes().splitlines()
-        except OSError as error:
-            raise ConfigError(
-                f"{from_file} cannot be read: {error.strerror}",
-                code="FLOE-R403",
-                place=from_file,
-                remedy="check the path",
-            ) from None
-        return [line for line in lines if line.strip()][:count]
+        found = read_record_file(from_file)
+        if found.form == CSV:
+            click.echo(
+                f"{from_file} is CSV, which floe reads from no topic: its rows as JSON are what `floe local send` sends"
+            )
+        return list(found.values[:count])
     if not from_topic:
         return None
     from framework.adapters.kafka.sample import newest_values
@@ -182,11 +194,28 @@ def _report(seen: Proposal) -> None:
             "of them are not JSON objects and would be dead letters",
         )
         click.echo(f"  {what}")
+    if seen.envelope:
+        types = "with a schema that says their types" if seen.typed else "without a schema"
+        click.echo(f"  they are change events of Debezium, {types}: `envelope: {seen.envelope}`")
+    if seen.wrapped:
+        click.echo("  they have Kafka Connect's `schema` and `payload`, which become two columns")
     for hint in seen.hints:
-        unit = f", whole {hint.unit} since 1970" if hint.unit else ""
+        unit = f", whole {hint.unit} since 1970" if hint.unit else f", written as {hint.format}" if hint.format else ""
         click.echo(f"  {hint.path}: {hint.type}{unit}{', without a zone in its text' if hint.zoneless else ''}")
     for split in seen.splits:
         click.echo(f"  {split.field} has {counted(len(split.values), 'value')}: {_some(split.values)}")
+    for question in seen.questions:
+        click.echo(f"  {question.path}: {question.question}")
+    if seen.unusable:
+        click.echo(f"  {_unusable(seen.unusable)}")
+
+
+def _unusable(found: UnusableValues) -> str:
+    """How many records the split makes dead letters, and why."""
+    names = [f"have a value that no table's name can hold: {_some(found.values)}"] if found.values else []
+    names += [f"have none ({found.absent})" if found.values else "have none"] if found.absent else []
+    would = "it would be a dead letter" if found.records == 1 else "they would be dead letters"
+    return f"{found.field}: {counted(found.records, 'record')} {', or '.join(names)}; {would} (FLOE-D202)"
 
 
 def _some(values: Sequence[tuple[str, int]]) -> str:
@@ -198,8 +227,11 @@ def _with_proposal(what: Scaffold, seen: Proposal) -> Scaffold:
     hints = tuple(
         ScaffoldHint(
             hint.path,
-            (("type", hint.type), *((("unit", hint.unit),) if hint.unit else ())),
-            "no zone in the text; if you know it: {type: timestamptz, zone: ...}" if hint.zoneless else "",
+            (
+                ("type", hint.type),
+                *((key, said) for key, said in (("unit", hint.unit), ("format", hint.format)) if said),
+            ),
+            "no zone in the text; if you know it: type: timestamptz, zone: ..." if hint.zoneless else "",
         )
         for hint in seen.hints
     )
@@ -213,6 +245,8 @@ def _with_proposal(what: Scaffold, seen: Proposal) -> Scaffold:
         what,
         hints=hints,
         splits=splits,
+        questions=tuple((question.answer, question.question) for question in seen.questions),
+        envelope=seen.envelope,
         partition_by=(f"day({seen.time_field})",) if seen.time_field else by_kafka_time,
         metadata_columns=() if seen.time_field or not seen.records else ("timestamp",),
     )

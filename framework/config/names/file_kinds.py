@@ -8,32 +8,49 @@ from __future__ import annotations
 
 import re
 
+from framework.diagnose.suggest import nearest
+
 YAML_ENDINGS = (".yaml", ".yml")
 _KIND = re.compile(r"^kind:[ ]*(Target|Template)[ ]*(#.*)?$", re.MULTILINE)
 _KINDS = frozenset({"Pipeline", "Target", "Template"})
 _SCHEMA = re.compile(r"^#.*\b(?:pipeline|target|template)\.v[0-9]+\.schema\.json", re.MULTILINE)
 _TOP = re.compile(r"^[\"']?([A-Za-z][A-Za-z_]*)[\"']?[ ]*:(?:[ ]+[\"']?([^\s\"'#]*))?", re.MULTILINE)
 # Two keys that no other tool's files have together, for a file whose first lines are wrong or not there.
-_PAIRS = (
-    frozenset({"source", "routes"}),
-    frozenset({"connections", "metadata"}),
-    frozenset({"parameters", "pipeline"}),
-)
+_PAIRS = {
+    "Pipeline": frozenset({"source", "routes"}),
+    "Target": frozenset({"connections", "metadata"}),
+    "Template": frozenset({"parameters", "pipeline"}),
+}
 
 
 def kind_in(text: str) -> str:
-    """`Target` or `Template` where a file says so; everything that is unclear is left to the loader of pipelines."""
+    """`Target` or `Template` where a file says so, or means it; everything that is unclear is left to the loader of
+    pipelines."""
+    if "\nkind: Pipeline\n" in text:
+        return "Pipeline"
     found = _KIND.search(text) if "Target" in text or "Template" in text else None
-    return found[1] if found else "Pipeline"
+    return found[1] if found else _kind_meant(text)
+
+
+def _kind_meant(text: str) -> str:
+    """The kind of a file whose `kind:` is mistyped or not there: by its word, else by what only files of a kind hold."""
+    top = _top(text)
+    word = nearest(top.get("kind", ""), _KINDS) if top.get("kind") not in _KINDS else top["kind"]
+    return word or next((kind for kind, pair in _PAIRS.items() if pair <= top.keys()), "Pipeline")
+
+
+def _top(text: str) -> dict[str, str]:
+    """The keys at the top of a text, each with the first word of its value."""
+    return {found[1]: found[2] or "" for found in _TOP.finditer(text)}
 
 
 def is_floe_file(text: str) -> bool:
     """Whether a text is meant for floe: by `apiVersion: floe/...`, by the schema that its comment names, by its kind
     where no other `apiVersion` is given, or by keys that only floe's files have."""
-    top = {found[1]: found[2] or "" for found in _TOP.finditer(text)}
+    top = _top(text)
     version = top.get("apiVersion", "").lower()
     if version.startswith("floe") or _SCHEMA.search(text):
         return True
     if not version and top.get("kind") in _KINDS:
         return True
-    return any(pair <= top.keys() for pair in _PAIRS)
+    return any(pair <= top.keys() for pair in _PAIRS.values())

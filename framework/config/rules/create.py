@@ -15,7 +15,7 @@ from framework.config.tree import Node, Path, Scalar
 from framework.config.units import COLUMN, partition_field, partition_text, sort_field
 from framework.config.values.transforms import NESTED_TYPES, TRANSFORMS
 from framework.diagnose.diagnostic import Diagnostic
-from framework.diagnose.suggest import did_you_mean, listed
+from framework.diagnose.suggest import did_you_mean, is_one_letter_away, listed
 
 _NANOSECONDS = ("timestamp_ns", "timestamptz_ns")
 _METADATA_TYPES = {metadata_column(name): str(metadata_type(name)) for name in NAMES}
@@ -38,7 +38,6 @@ _FLAGS = (
     "write.metadata.delete-after-commit.enabled",
     "commit.manifest-merge.enabled",
 )
-_SHORTEST_NAME = 2
 _METRICS = ("write.metadata.metrics.default", "write.metadata.metrics.column.")
 
 
@@ -137,18 +136,8 @@ def _mistyped(document: Document, column: str) -> str | None:
     prefix = document.text("source", "key", "prefix") or KeySpec.prefix
     if document.entry("source", "key") is not None and column.lower().startswith(prefix.lower()):
         return None
-    near = [name for name in declared if _is_one_letter_away(column.lower(), name.lower())]
+    near = [name for name in declared if is_one_letter_away(column.lower(), name.lower())]
     return f"did you mean `{near[0]}`?" if near else None
-
-
-def _is_one_letter_away(one: str, other: str) -> bool:
-    """Whether a letter is added, left out, replaced or swapped with the next. Digits tell columns apart (`line1`,
-    `line2`)."""
-    same = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-    a, b = one[same:], other[same:]
-    if min(len(one), len(other)) < _SHORTEST_NAME or any(character.isdigit() for character in f"{a[:1]}{b[:1]}"):
-        return False
-    return a[1:] == b or a == b[1:] or a[1:] == b[1:] or (a[:2] == b[1::-1] and a[2:] == b[2:])
 
 
 def _is_plain_json(document: Document) -> bool:
@@ -170,8 +159,8 @@ def column_kind(document: Document, column: str) -> str:
 
 def _metadata(document: Document) -> dict[str, object]:
     """Kafka's fields that the file asks for, by column, with their types."""
-    names = [str(item.value) for _, item in document.items("source", "metadata_columns") if isinstance(item, Scalar)]
-    return {metadata_column(name): metadata_type(name) for name in names if is_metadata(name)}
+    names = document.texts("source", "metadata_columns")
+    return {metadata_column(name): metadata_type(name) for _, name in names if is_metadata(name)}
 
 
 def _plain(kind: object) -> str | None:

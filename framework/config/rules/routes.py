@@ -140,9 +140,7 @@ def reachable(document: Document) -> Iterator[Diagnostic]:
 def confined(document: Document) -> Iterator[Diagnostic]:
     """Every table lies inside `allow_tables`; a name that a record takes part in needs `allow_tables` at all."""
     allowed_node = document.entry("routes", "allow_tables")
-    globs = [
-        (path, str(item.value)) for path, item in document.items("routes", "allow_tables") if isinstance(item, Scalar)
-    ]
+    globs = document.texts("routes", "allow_tables")
     dynamic = False
     for path, _ in document.items("routes", "rules"):
         where = (*path, "table")
@@ -196,6 +194,8 @@ def may_meet(document: Document, prefix: str, glob: str) -> bool:
 
 def dead_letters_have_a_home(document: Document) -> Iterator[Diagnostic]:
     """Dead letters need a table of their own."""
+    if document.entry("errors") is None and document.entry("routes") is None:
+        return  # without routes nothing is sent anywhere, and that they are missing is said
     home = document.entry("errors", "dead_letter_table")
     wanting = []
     errors_mapping = document.node("errors")
@@ -208,7 +208,8 @@ def dead_letters_have_a_home(document: Document) -> Iterator[Diagnostic]:
         if document.text("errors", "stages", stage.key) == "dead_letter":
             wanting.append((f"errors.stages.{stage.key}", True))
     if home is None and wanting and (errors_mapping is None or isinstance(errors_mapping, Mapping)):
-        place = document.entry("errors") or document.entry("routes") or document.tree
+        place = document.entry("errors") or document.entry("routes")
+        assert place is not None
         said = " and ".join(f"`{name}`{'' if written else ' (by default)'}" for name, written in wanting)
         verb = "send" if len(wanting) > 1 else "sends"
         message = f"{said} {verb} records to the dead-letter table, but none is named"
@@ -246,7 +247,7 @@ def dead_letter_topic_is_apart(document: Document) -> Iterator[Diagnostic]:
             path,
             f"add `dead_letter_table: {_namespace(document)}.dead_letters`: the topic gets what the table gets",
         )
-    topics = [str(item.value) for _, item in document.items("source", "kafka", "topics") if isinstance(item, Scalar)]
+    topics = [topic for _, topic in document.texts("source", "kafka", "topics")]
     pattern = document.text("source", "kafka", "topic_pattern")
     try:
         is_source = topic in topics or (pattern is not None and compiled(pattern).is_within(topic))
@@ -272,7 +273,7 @@ def _namespace(document: Document) -> str:
 
 def topic_can_match(document: Document) -> Iterator[Diagnostic]:
     """A condition on the topic can be met by at least one of the topics that are named."""
-    topics = [str(item.value) for _, item in document.items("source", "kafka", "topics") if isinstance(item, Scalar)]
+    topics = [topic for _, topic in document.texts("source", "kafka", "topics")]
     for path, _ in document.items("routes", "rules"):
         where = (*path, "when", "topic")
         pattern, node = document.text(*where), document.node(*where)

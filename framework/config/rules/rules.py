@@ -6,8 +6,9 @@ whose docstring is its documentation; each looks at what is there and says nothi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from framework.config.names.table_names import matches_glob
@@ -43,6 +44,10 @@ class Document:
         """The refused paths, and those that they are inside of."""
         ends = ((path, end) for path in self.refused for end in range(1, len(path)) if path[end] in ".[")
         return self.refused | {path[:end] for path, end in ends}
+
+    def texts(self, *path: str | int) -> tuple[tuple[Path, str], ...]:
+        """The items of a list that are text, each with its path."""
+        return tuple([(where, text) for where, _ in self.items(*path) if (text := self.text(*where)) is not None])
 
     def node(self, *path: str | int) -> Node | None:
         """The node at a path."""
@@ -87,6 +92,41 @@ class Document:
         return frozenset(entry.key for policy in self.policies for entry in self.mapping(*policy))
 
 
+@dataclass(frozen=True)
+class DoubtfulDocument(Document):
+    """A tree of which the schema has refused parts. What rules ask of those is noted: nobody knows what was meant there,
+    so what a rule concludes from it would be a second finding for one cause.
+
+    Invariant: `doubts` holds each path at or inside a refused one that was asked for since it was last cleared.
+    """
+
+    doubts: list[Path] = field(default_factory=list)
+
+    def text(self, *path: str | int) -> str | None:
+        self._note(path)
+        return super().text(*path)
+
+    def node(self, *path: str | int) -> Node | None:
+        self._note(path)
+        return super().node(*path)
+
+    def entry(self, *path: str | int) -> Entry | None:
+        self._note(path)
+        return super().entry(*path)
+
+    def mapping(self, *path: str | int) -> tuple[Entry, ...]:
+        self._note(path)
+        return super().mapping(*path)
+
+    def items(self, *path: str | int) -> tuple[tuple[Path, Node], ...]:
+        self._note(path)
+        return super().items(*path)
+
+    def _note(self, path: Path) -> None:
+        if any(dotted(path[:end]) in self.refused for end in range(1, len(path) + 1)):
+            self.doubts.append(path)
+
+
 def _add_nodes(node: Node, path: Path, found: dict[Path, Node]) -> None:
     found[path] = node
     inner: Iterable[tuple[PathPart, Node]] = ()
@@ -103,6 +143,27 @@ def _add_nodes(node: Node, path: Path, found: dict[Path, Node]) -> None:
 
 
 Rule = Callable[[Document], Iterator[Diagnostic]]
+
+
+def findings_of(rules: Iterable[Rule], document: Document) -> Iterator[Diagnostic]:
+    """What the rules find, without what follows from something that the schema has refused already."""
+    for rule in rules:
+        if not isinstance(document, DoubtfulDocument):
+            yield from rule(document)
+            continue
+        document.doubts.clear()
+        for finding in rule(document):
+            if all(_of_another_item(doubt, finding.path) for doubt in map(dotted, document.doubts)):
+                yield finding
+
+
+_ITEM = re.compile(r"\[[0-9]+\]|(?<=^source\.schema)\..*$")
+
+
+def _of_another_item(doubt: str, path: str) -> bool:
+    """Whether a doubt is about another item of a list than a path, or about another declared field: each stands for itself."""
+    pairs = zip(_ITEM.finditer(doubt), _ITEM.finditer(path), strict=False)
+    return any(one[0] != other[0] and doubt[: one.start()] == path[: other.start()] for one, other in pairs)
 
 
 def at(

@@ -184,7 +184,7 @@ def tests_are_named_once(document: Document) -> Iterator[Diagnostic]:
     seen: dict[str, int] = {}
     for path, item in document.items("tests"):
         name, node = document.text(*path, "name"), document.node(*path, "name")
-        if name is not None and node is not None and isinstance(item, Mapping):
+        if name is not None and node is not None and isinstance(item, Mapping) and document.sound(*path):
             if name in seen:
                 yield at(
                     "FLOE-C422",

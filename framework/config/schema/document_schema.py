@@ -17,7 +17,8 @@ from typing import Any
 from jsonschema import Draft7Validator, FormatChecker
 
 from framework.config.names.patterns import unfit
-from framework.config.schema.words import explain, without_echoes
+from framework.config.schema.echoes import Violation, without_echoes
+from framework.config.schema.words import explain
 from framework.config.tree import Mapping, Node, Path, Scalar, Sequence, plain
 from framework.diagnose.diagnostic import Diagnostic
 
@@ -80,25 +81,26 @@ def check(
         skip: leaves whose reference could not be resolved; nothing is said about their values.
         below: the one key at the top whose value is asked about, where the rest of the file is not there.
     """
-    checked, _, findings = check_document(tree, name, skip, below)
-    return checked, findings
+    checked, _, found = check_document(tree, name, skip, below)
+    return checked, [one.finding for one in found]
 
 
 def check_document(
     tree: Node, name: str, skip: frozenset[Path] = frozenset(), below: str | None = None
-) -> tuple[Node, Any, list[Diagnostic]]:
-    """As `check`, with the values of the tree that it gives (`tree.plain`) between the two."""
+) -> tuple[Node, Any, list[Violation]]:
+    """As `check`, with the values of the tree that it gives (`tree.plain`) between the two, and what each finding stands
+    for."""
     schema = resolved(name)
     if _may_change(tree):
         tree = _coerce(tree, schema)
     document = plain(tree)
-    findings: list[Diagnostic] = []
+    found: list[Violation] = []
     for error in _validator(name).iter_errors(document):
         if below is not None and (not error.absolute_path or error.absolute_path[0] != below):
             continue
         if tuple(error.absolute_path) not in skip:
-            findings.extend(explain(error, tree, schema))
-    return tree, document, without_echoes(findings)
+            found.extend(explain(error, tree, schema))
+    return tree, document, without_echoes(found)
 
 
 # ---- quoted numbers ------------------------------------------------------------------------------------------------

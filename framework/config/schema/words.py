@@ -13,7 +13,8 @@ from typing import Any
 
 from jsonschema.exceptions import ValidationError
 
-from framework.config.tree import Mapping, Node, Path, Scalar, Sequence, dotted, find, nearest_span, plain
+from framework.config.schema.echoes import Violation
+from framework.config.tree import Entry, Mapping, Node, Path, Scalar, Sequence, dotted, find, nearest_span, plain
 from framework.config.values.value_kinds import EXPLAINERS, show
 from framework.config.versions import CURRENT, unknown_version
 from framework.diagnose.diagnostic import Diagnostic, Span
@@ -28,7 +29,7 @@ _EXPLAINED_TYPES = (
     "integer", "number", "boolean", "duration", "duration-or-auto", "size", "evolution", "write-order", "delete-when",
 )  # fmt: skip
 _TOP = "the top of the file"
-_OTHER_KINDS = tuple(f"`{kind}`" for kind in ("Pipeline", "Target", "Template"))
+_OWN_KEYS = "keys of your own begin with `x-`"
 # What people write who come from other tools, and the word for it here.
 _SYNONYMS = {
     "beginning": "earliest", "oldest": "earliest", "smallest": "earliest", "end": "latest", "newest": "latest",
@@ -44,8 +45,8 @@ _SAME_KEYS = (
 )  # fmt: skip
 
 
-def explain(error: ValidationError, tree: Node, root: Any) -> Iterator[Diagnostic]:
-    """The findings that one violation stands for.
+def explain(error: ValidationError, tree: Node, root: Any) -> Iterator[Violation]:
+    """What to say of one violation.
 
     Args:
         root: the whole schema, to find where a misplaced key belongs.
@@ -60,70 +61,91 @@ def explain(error: ValidationError, tree: Node, root: Any) -> Iterator[Diagnosti
     elif keyword == "required" and isinstance(node, Mapping):
         yield _missing(error, node, path)
     elif isinstance(node, Scalar):
-        yield _bad_leaf(node, path, error.schema, keyword)
+        finding = _bad_leaf(node, path, error.schema, keyword)
+        yield Violation(finding, empty=node.value is None and finding.code == "FLOE-C203")
     else:
-        yield _bad_shape(node, path, error.schema, keyword)
-
-
-def without_echoes(findings: list[Diagnostic]) -> list[Diagnostic]:
-    """Without "has no `table`" where "unknown key `tabel`, did you mean `table`?" has said it, and without what follows
-    from a file's being of another kind than the one asked for."""
-    other = [finding for finding in findings if finding.path == "kind" and finding.message.endswith(_OTHER_KINDS)]
-    if other:
-        return other
-    meant = set()
-    for finding in findings:
-        if finding.code == "FLOE-C201" and finding.hint and finding.hint.startswith("did you mean"):
-            parent = finding.path.rpartition(".")[0]
-            key = finding.hint.split("`")[1]
-            meant.add(f"{parent}.{key}" if parent else key)
-    return [finding for finding in findings if finding.code != "FLOE-C202" or finding.path not in meant]
+        yield Violation(_bad_shape(node, path, error.schema, keyword))
 
 
 # ---- keys ----------------------------------------------------------------------------------------------------------
 
 
-def _unknown_keys(node: Mapping, path: Path, schema: Any, root: Any) -> Iterator[Diagnostic]:
+def _unknown_keys(node: Mapping, path: Path, schema: Any, root: Any) -> Iterator[Violation]:
     known = schema.get("properties", {})
-    place = f"in {_where(path)}" if path else f"at {_TOP}"
     # What a template gives lies below this file, which may give it, too.
     given_in: dict[str, set[str]] = {}
     for entry in node.entries:
         given_in.setdefault(entry.key_span.file, set()).add(entry.key)
+    together: dict[tuple[str, ...], list[Entry]] = {}
     for entry in node.entries:
         if entry.key in known or entry.key.startswith("x-"):
             continue
         given = given_in[entry.key_span.file]
-        free = [key for key in known if key not in given]
-        hint = did_you_mean(entry.key, free) or _same_key(entry.key, free)
-        remedy = "correct the name; keys of your own begin with `x-`"
-        if hint is None:
-            hint = _belongs(entry.key, path, [name for name in known if name in given], root)
-            remedy = f"{'correct its place or its name' if hint else f'use {listed(known)}'}; keys of your own begin with `x-`"
-        where = dotted((*path, entry.key))
-        message = f"unknown key `{entry.key}` {place}"
-        yield Diagnostic("FLOE-C201", message, entry.key_span, path=where, hint=hint, remedy=remedy)
+        near = _nearest_key(entry.key, [key for key in known if key not in given])
+        homes = () if near or (path == ("source", "kafka") and "." in entry.key) else _homes_of(entry.key, path, root)
+        if near:
+            yield _unknown([entry], path, _meant_key(entry, near), (dotted((*path, near)),))
+        elif homes:
+            together.setdefault(homes, []).append(entry)
+        else:
+            yield _unknown([entry], path, _otherwise(entry, path, [name for name in known if name in given], known))
+    for homes, entries in together.items():
+        keys = [entry.key for entry in entries]
+        where = _TOP if _TOP in homes else listed(homes[:3])
+        hint = f"{listed(keys, 'and')} {'belongs' if len(keys) == 1 else 'belong'} {'at' if _TOP in homes else 'in'} {where}"
+        remedy = "correct its place or its name" if len(keys) == 1 else "correct their place or their names"
+        meant = tuple(key if home == _TOP else f"{home}.{key}" for home in homes for key in keys)
+        yield _unknown(entries, path, (hint, f"{remedy}; {_OWN_KEYS}"), meant, moved=True)
 
 
-def _same_key(key: str, free: list[str]) -> str | None:
-    """Another word for the same thing that is a key here."""
+def _unknown(
+    entries: list[Entry], path: Path, said: tuple[str | None, str], meant: tuple[str, ...] = (), moved: bool = False
+) -> Violation:
+    where = f"in {_where(path)}" if path else f"at {_TOP}"
+    keys = listed([entry.key for entry in entries], "and")
+    message = f"unknown key{'s' if len(entries) > 1 else ''} {keys} {where}"
+    first, (hint, remedy) = entries[0], said
+    place = dotted((*path, first.key))
+    return Violation(
+        Diagnostic("FLOE-C201", message, first.key_span, path=place, hint=hint, remedy=remedy), meant, moved
+    )
+
+
+def _nearest_key(key: str, free: list[str]) -> str | None:
+    """The key that was probably meant: one that is written alike, or another word for the same thing."""
+    word = _first_word(key)
     meant = [name for words in _SAME_KEYS if key.lower() in words for name in free if name in words]
-    return f"did you mean `{meant[0]}`?" if meant else None
+    return word if word in free else nearest(key, free) or (meant[0] if meant else None)
 
 
-def _belongs(key: str, path: Path, present: list[str], root: Any) -> str | None:
-    if path == ("source", "kafka") and "." in key:
-        return "settings of the connection belong in the target, under `connections.kafka`"
-    given = nearest(key, present)
-    if given:
-        return f"`{given}` is already given"
+def _first_word(key: str) -> str:
+    """`kind` of what YAML takes for the key where a colon is missing or is not the only one: `kind:: Target`, `kind Target`,
+    `kind = Target`, `kind:Target`, `kind {a: b}`."""
+    return re.split(r"[\s:={]", key, maxsplit=1)[0]
+
+
+def _meant_key(entry: Entry, near: str) -> tuple[str, str]:
+    hint = f"did you mean `{near}`?"
+    if _first_word(entry.key) == near != entry.key:
+        return hint, f"write one `: ` after the key: `{near}: ...`"
+    return hint, f"correct the name; {_OWN_KEYS}"
+
+
+def _otherwise(entry: Entry, path: Path, present: list[str], known: Any) -> tuple[str | None, str]:
+    """What to say of a key that is near no other one and known nowhere else."""
+    if path == ("source", "kafka") and "." in entry.key:
+        hint = "settings of the connection belong in the target, under `connections.kafka`"
+        return hint, f"correct its place or its name; {_OWN_KEYS}"
+    if given := nearest(entry.key, present):
+        return f"`{given}` is already given", f"correct its place or its name; {_OWN_KEYS}"
+    return None, f"use {listed(known)}; {_OWN_KEYS}"
+
+
+def _homes_of(key: str, path: Path, root: Any) -> tuple[str, ...]:
+    """Where a key belongs that is not known in its place."""
     # What tests say of records are common words; they help only those who write tests.
-    homes = [home for home in _homes_in(root).get(key, ()) if path[:1] == ("tests",) or not home.startswith("tests")]
-    if not homes:
-        return None
-    if _TOP in homes:
-        return f"`{key}` belongs at {_TOP}"
-    return f"`{key}` belongs in {listed(homes[:3])}"
+    homes = _homes_in(root).get(key, ())
+    return tuple(home for home in homes if path[:1] == ("tests",) or not home.startswith("tests"))
 
 
 # By the schema's identity, which is kept with it: schemas are read once.
@@ -152,11 +174,18 @@ def _homes(schema: Any, path: str) -> Iterator[tuple[str, str]]:
     yield from _homes(schema.get("items"), f"{path}[]")
 
 
-def _missing(error: ValidationError, node: Mapping, path: Path) -> Diagnostic:
+def _missing(error: ValidationError, node: Mapping, path: Path) -> Violation:
     wanted = error.validator_value if isinstance(error.validator_value, list) else []
     key = next((name for name in wanted if error.message == f"{name!r} is a required property"), str(wanted[:1]))
     schema: Any = error.schema
-    wanted_here = schema.get("properties", {}).get(key, {}) if isinstance(schema, dict) else {}
+    known = schema.get("properties", {}) if isinstance(schema, dict) else {}
+    wanted_here = known.get(key, {})
+    # Where any key may stand, one that is written alike is that one: the settings of a catalog that has no `type`.
+    near = nearest(key, [one for one in node.keys if one not in known]) if "additionalProperties" in schema else None
+    if near is not None and schema["additionalProperties"] is not False:
+        entry = node.entry(near)
+        assert entry is not None
+        return _unknown([entry], path, _meant_key(entry, key), (dotted((*path, key)),))
     span = node.entries[0].key_span if not path and node.entries else _head(node.span)
     message = f"{_where(path) if path else 'the file'} has no `{key}`"
     value = wanted_here.get("const") or next((v for v in wanted_here.get("examples", ()) if isinstance(v, str)), None)
@@ -165,16 +194,20 @@ def _missing(error: ValidationError, node: Mapping, path: Path) -> Diagnostic:
         remedy = f"add `{key}:` with {listed(_words_of(wanted_here))}"
     if "const" not in wanted_here and value:
         remedy = f"add `{key}:`, such as `{value}`"
-    return Diagnostic("FLOE-C202", message, span, path=dotted((*path, key)), remedy=remedy)
+    return Violation(Diagnostic("FLOE-C202", message, span, path=dotted((*path, key)), remedy=remedy), missing=(key,))
 
 
-def _bad_key(error: ValidationError, tree: Node, path: Path) -> Diagnostic:
+def _bad_key(error: ValidationError, tree: Node, path: Path) -> Violation:
     key = str(error.instance)
     node = find(tree, path)
     entry = node.entry(key) if isinstance(node, Mapping) else None
     span = entry.key_span if entry else nearest_span(tree, path)
-    remedy = "use letters, digits and `_`, beginning with a letter"
-    return Diagnostic("FLOE-C209", f"`{key}` cannot be a name here", span, path=dotted((*path, key)), remedy=remedy)
+    remedy, hint, meant = "use letters, digits and `_`, beginning with a letter", None, key.rstrip(": =")
+    if meant != key and meant.isidentifier():
+        hint, remedy = f"did you mean `{meant}`?", f"write one `: ` after the key: `{meant}: ...`"
+    place = dotted((*path, key))
+    finding = Diagnostic("FLOE-C209", f"`{key}` cannot be a name here", span, path=place, hint=hint, remedy=remedy)
+    return Violation(finding, (dotted((*path, meant)),) if hint else ())
 
 
 # ---- values --------------------------------------------------------------------------------------------------------

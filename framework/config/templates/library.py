@@ -15,7 +15,7 @@ from pathlib import Path
 from framework.config.document import Files, read_head, read_tree
 from framework.config.filled.reference import Scope, resolve
 from framework.config.filled.variables import Declared, Value, check_value, declarations, fits_type
-from framework.config.schema.document_schema import check
+from framework.config.schema.document_schema import check, published
 from framework.config.spec import TemplateUse
 from framework.config.templates.find import find_template, not_as_locked
 from framework.config.templates.given import GivenValues
@@ -97,11 +97,10 @@ def _checked(source: SourceText) -> tuple[Mapping | None, tuple[Declared, ...], 
     if head.tree is None or any(finding.is_error for finding in findings):
         return None, (), tuple(findings)
     kind = head.tree.get("kind")
-    if not isinstance(kind, Scalar) or kind.value != "Template":
-        span = kind.span if kind else head.tree.span
-        findings.append(
-            Diagnostic("FLOE-C211", "this file is not a Template", span, path="kind", remedy="write `kind: Template`")
-        )
+    if kind is not None and (not isinstance(kind, Scalar) or kind.value != "Template"):
+        span, hint = kind.span, did_you_mean(str(kind.value), ("Template",)) if isinstance(kind, Scalar) else None
+        message, remedy = "this file is not a Template", "write `kind: Template`"
+        findings.append(Diagnostic("FLOE-C211", message, span, path="kind", hint=hint, remedy=remedy))
         return None, (), tuple(findings)
     body = head.tree.entry("pipeline")
     shown = tuple(entry for entry in head.tree.entries if entry is not body)
@@ -111,7 +110,21 @@ def _checked(source: SourceText) -> tuple[Mapping | None, tuple[Declared, ...], 
         ),
         "template",
     )
+    swallowed = _swallowed(body.value) if body else None
+    found = [*found, *([swallowed] if swallowed else [])]
     return head.tree, declarations(head.tree.get("parameters")), (*findings, *found)
+
+
+def _swallowed(body: Node) -> Diagnostic | None:
+    """A parameter that stands below `pipeline:`: every use that gives it would be wrong."""
+    known = {*published("pipeline")["properties"], *published("template")["properties"]}
+    for entry in body.entries if isinstance(body, Mapping) else ():
+        is_declared = isinstance(entry.value, Mapping) and "type" in entry.value.keys
+        if entry.key not in known and is_declared:
+            message, hint = f"unknown key `{entry.key}` in `pipeline`", f"`{entry.key}` belongs in `parameters`"
+            where, remedy = f"pipeline.{entry.key}", "correct its place or its name"
+            return Diagnostic("FLOE-C201", message, entry.key_span, path=where, hint=hint, remedy=remedy)
+    return None
 
 
 def fill(
@@ -150,6 +163,7 @@ def _parameters(
     declared: tuple[Declared, ...], given: Mapping | None, use: Entry, name: str
 ) -> tuple[dict[str, Value], list[Diagnostic]]:
     findings: list[Diagnostic] = []
+    missing: list[Declared] = []
     values: dict[str, Value] = {}
     names = [parameter.name for parameter in declared]
     for entry in given.entries if given else ():
@@ -178,17 +192,15 @@ def _parameters(
         elif parameter.has_default:
             value = parameter.default
         else:
-            about = f" ({parameter.description.rstrip('.')})" if parameter.description else ""
-            message = f"the template `{name}` needs the parameter `{parameter.name}`{about}"
-            findings.append(
-                Diagnostic(
-                    "FLOE-C611",
-                    message,
-                    use.key_span,
-                    path=f"template.parameters.{parameter.name}",
-                    remedy=f"add `{parameter.name}:` under `template.parameters`",
-                )
-            )
+            missing.append(parameter)
             continue
         values[parameter.name] = value
+    if missing:
+        about = [f" ({one.description.rstrip('.')})" if one.description else "" for one in missing]
+        *others, last = [f"`{one.name}`{said}" for one, said in zip(missing, about, strict=True)]
+        needed = f"{', '.join(others)} and {last}" if others else last
+        message = f"the template `{name}` needs the parameter{'s' if len(missing) > 1 else ''} {needed}"
+        where = dotted(("template", "parameters", missing[0].name))
+        remedy = f"add {listed([f'{one.name}:' for one in missing], 'and')} under `template.parameters`"
+        findings.append(Diagnostic("FLOE-C611", message, use.key_span, path=where, remedy=remedy))
     return values, findings

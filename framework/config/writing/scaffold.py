@@ -41,7 +41,7 @@ class Scaffold:
     """What a new pipeline file says. `split_by` names the field whose value ends each table's name.
 
     `partition_by` is a list of partition fields as the file writes them; `splits` are comments about fields that could
-    part the records, one text each.
+    part the records, one text each; `questions` are lines for the schema that a person must decide on, each with why.
     """
 
     name: str
@@ -54,6 +54,8 @@ class Scaffold:
     metadata_columns: tuple[str, ...] = ()
     split_by: str | None = None
     splits: tuple[str, ...] = ()
+    questions: tuple[tuple[str, str], ...] = ()
+    envelope: str | None = None
 
     @property
     def namespace(self) -> str:
@@ -79,14 +81,19 @@ def _lines(what: Scaffold) -> Iterator[str]:
     yield _commented(f"    connection: {_flow_scalar(what.connection)}", "one of the target's connections")
     yield f"    topics: {_list(what.topics)}"
     yield _commented("    starting_offsets: earliest", "for the very first run only")
-    yield "  format: {type: json}"
+    yield f"  format: {{type: json{f', envelope: {what.envelope}' if what.envelope else ''}}}"
     if what.metadata_columns:
         yield f"  metadata_columns: {_list(what.metadata_columns)}"
+    if what.questions and not what.hints:
+        yield "  # schema:"
     if what.hints:
         yield _commented("  schema:", "what JSON itself cannot say; all other columns come from the records")
         for hint in what.hints:
             keys = ", ".join(f"{key}: {_flow_scalar(value)}" for key, value in hint.keys)
             yield _commented(f"    {_flow_scalar(hint.path)}: {{{keys}}}", hint.comment)
+    for answer, question in what.questions:
+        yield f"    # {question}:"
+        yield f"    # {answer}"
     yield ""
     yield "routes:"
     yield _commented("  rules:", "the first that matches takes the record")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.record.propose import Proposal, ProposedHint, propose
+from framework.record.proposal.propose import Proposal, ProposedHint, propose
 
 
 def of(*documents: object) -> Proposal:

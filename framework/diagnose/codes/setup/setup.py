@@ -97,6 +97,30 @@ ENTRIES = (
         ),
     ),
     Code(
+        "FLOE-E038",
+        "A file of records cannot be read",
+        "`floe init --from-file` and `floe local send` take JSON (one value a line, a list, or values of several lines) and CSV whose first line names the columns.",
+        transcript=Transcript(
+            "init orders --topic orders --table shop.orders --from-file orders.jsonl",
+            "orders.jsonl cannot be read: it holds no record",
+            "orders.jsonl",
+            "give it records: one JSON object a line, a JSON list, or CSV with a head",
+            ("floe init orders --topic orders --table shop.orders --from-file records.jsonl",),
+        ),
+    ),
+    Code(
+        "FLOE-E039",
+        "The embedded stack does not run",
+        "`floe local topic` and `floe local send` need its broker. It is looked for in FLOE_HOME, or in `.floe` in the current folder and the folders above it.",
+        transcript=Transcript(
+            "local send orders orders.jsonl",
+            "the embedded stack does not run",
+            ".floe",
+            "floe local up",
+            ("floe local up", "floe local send orders orders.jsonl"),
+        ),
+    ),
+    Code(
         "FLOE-E301",
         "Spark does not start",
         "Java is missing or the master cannot be reached.",

@@ -1,0 +1,1 @@
+"""What a pipeline for some records might say."""
