@@ -127,8 +127,8 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         "FloeDeadLetterFlood", _TICKET,
-        f'sum by (pipeline) (rate({d.RECORDS.name}{{outcome="dead_lettered"}}[10m])) > '
-        f"0.05 * sum by (pipeline) (rate({d.RECORDS.name}[10m]))", 5,
+        f'sum by (pipeline) (rate({d.RECORDS.name}{{outcome="dead_lettered"}}[2m])) > '
+        f"0.05 * sum by (pipeline) (rate({d.RECORDS.name}[2m]))", 1,
         "More than one in twenty records of pipeline {{ $labels.pipeline }} is a dead letter",
         "`floe_dead_letters_total` says at which stage and with which code.",
         (

@@ -134,9 +134,11 @@ def _first(found: Overview, looked: PageView) -> dict[str, str]:
             pipelines=_urgent(found.pipelines)[:LINES],
             count=len(found.pipelines),
             minute=found.at_ms // 60_000,
+            broker=found.broker,
         ),
         "tables": _render(
             "tables.html",
+            broker=found.broker,
             tables=chosen[(number - 1) * LINES : number * LINES],
             count=len(chosen),
             all=len(found.tables),
