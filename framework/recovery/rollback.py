@@ -61,7 +61,7 @@ def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay
             remedy="name the control topic with --control-topic; a table that floe does not fill is rolled back with the "
             "engine that fills it",
         )
-    if any(each.operation == "overwrite" and each.control_offset is not None for each in facts.ancestry):
+    if facts.is_upserted:
         raise refused_by_upsert_table(RefusedAct.ROLLBACK, table)
     recorded = at.catalog.load_recorded(table, BRANCH, control.topic_id)
     noted = gaps_of(recorded.missing_text if recorded is not None else None)

@@ -143,6 +143,17 @@ def test_a_list_that_others_made_wrong_is_not_read(hand: HandRun) -> None:
     assert rows_of_first(hand) == expected(hand, (0, 30))
 
 
+def test_an_upsert_table_refuses_when_its_changes_have_expired(hand: HandRun) -> None:
+    """Also where no snapshot is left that shows that rows were replaced: the table records how it is written."""
+    first, *_ = three_commits(hand)
+    table = hand.project.catalog().load_table(hand.names[0])
+    owner = json.dumps({"mode": "upsert", "key": ["id"], "pipelines": ["hand"]})
+    table.transaction().set_properties({"floe.owner": owner}).commit_transaction()
+    for to in (first, snapshots(hand)[-1]):
+        options = ("--to", str(to), "--skip", "--control-topic", hand.control_topic)
+        assert "FLOE-R145" in hand.floe("rollback", "--table", hand.names[0], *options, code=6)
+
+
 def test_skip_gives_up_what_was_there(hand: HandRun) -> None:
     """With `--skip` nothing is noted, and nothing is left to replay."""
     first, *_ = three_commits(hand)

@@ -10,18 +10,21 @@ from collections.abc import Collection, Mapping
 
 from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Operation, Snapshot
 
 from framework.adapters.iceberg.views import ancestry, head_of, info_of, is_main_off_line
 from framework.commit.events.event_types import SourceRange
 from framework.commit.machine.progress.recorded import (
     PROGRESS_PROPERTY,
     SUMMARY_CONTROL_TOPIC_ID,
+    SUMMARY_KEY,
     SUMMARY_MAINTENANCE,
     SUMMARY_RECOVERY,
     parse,
 )
 from framework.commit.recovery.rollback import RollbackFacts, SnapshotFacts
+from framework.table.owner import UnreadableOwner, Use, owner_of
 
 EXPIRED = -1  # no snapshot has this id
 POSITION_COLUMNS = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
@@ -43,6 +46,24 @@ def facts_of(name: str, table: Table, branch: str, control_topic_id: str) -> Rol
         whole=not line or _parent_of(line[-1]) is None,
         table_uuid=str(metadata.table_uuid),
         off_line=is_main_off_line(metadata, control_topic_id),
+        is_upserted=_is_upserted(metadata),
+    )
+
+
+def _is_upserted(metadata: TableMetadata) -> bool:
+    """Whether floe replaces rows of the table by their key: by its own word, and by what is left of its commits. A batch that
+    replaced nothing is an append, and expiry lets the others go."""
+    try:
+        owner = owner_of(metadata.properties)
+    except UnreadableOwner:
+        owner = None
+    if owner is not None and owner.use is Use.UPSERT:
+        return True
+    said = [each.summary for each in metadata.snapshots if each.summary is not None]
+    return any(
+        SUMMARY_KEY in each.additional_properties
+        or (each.operation is Operation.OVERWRITE and SUMMARY_CONTROL_TOPIC_ID in each.additional_properties)
+        for each in said
     )
 
 

@@ -45,7 +45,8 @@ class SnapshotFacts:
 class RollbackFacts:
     """`table_uuid`: what announcements know the table by, under whatever name. `ancestry`: the branch's head and what
     it was built on, newest first; `beside`: snapshots on no such line, as an earlier rollback leaves them. `whole`: no
-    ancestor has expired. `off_line`: the head is not built on the snapshot in which the record was made."""
+    ancestor has expired. `off_line`: the head is not built on the snapshot in which the record was made. `is_upserted`: its
+    rows are replaced by their key, as the table or a snapshot that is left says."""
 
     table: str
     control_topic_id: str
@@ -55,6 +56,7 @@ class RollbackFacts:
     whole: bool
     table_uuid: str = ""
     off_line: bool = False
+    is_upserted: bool = False
 
 
 @dataclass(frozen=True)

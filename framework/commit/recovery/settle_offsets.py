@@ -310,15 +310,18 @@ def _check_stays(pipeline: str, p: PartitionPlaces) -> None:
     Raises:
         StateDisagreement: FLOE-R347, tables and the group differ.
     """
-    if p.announced is not None or p.group is None or p.recorded_end in (None, p.group):
+    start, held = p.log_start or 0, p.recorded_end
+    if p.announced is not None or p.group is None or (p.group <= start if held is None else p.group == held):
         return
+    tables = "no table holds any of it" if held is None else f"tables hold it up to {held}"
+    again = f"{start} reads all of it again" if held is None else f"{held} where the tables are"
     raise StateDisagreement(
-        f"{p.name} is not named, and nobody knows where it stays: tables hold it up to {p.recorded_end}, the group's offset "
-        f"is {p.group}, and the control log no longer says how far it was announced",
+        f"{p.name} is not named, and nobody knows where it stays: {tables}, the group's offset is {p.group}, and the control "
+        "log no longer says how far it was announced",
         code="FLOE-R347",
         place=p.name,
         remedy=f"name it, too: `floe offsets set {argument(pipeline)} {argument(p.name)}={p.group} ...` goes on where the group "
-        f"is, {argument(p.name)}={p.recorded_end} where the tables are; nothing was changed",
+        f"is, {argument(p.name)}={again}; nothing was changed",
     )
 
 

@@ -103,6 +103,20 @@ def test_a_partition_that_is_not_named_does_not_move() -> None:
         )
 
 
+def test_where_only_the_group_knows_a_partition_it_is_to_be_named() -> None:
+    """In a control topic that was made anew nobody knows whether what the group has read came into any table: what was
+    announced in the former one would be lost without a word. Nothing was read in front of a log's start."""
+    named = PartitionPlaces("s", 0, "new", 0, 9, 5, "old")
+    only_read = PartitionPlaces("t", 0, "id", 0, 9, 3, "id")
+    with pytest.raises(StateDisagreement, match="no table holds any of it, the group's offset is 3") as refused:
+        settle(places(named, only_read), OffsetsOrigin.GIVEN, {("s", 0): 0}, allow_loss=True)
+    assert refused.value.code == "FLOE-R347"
+    assert "t:0=3 ..." in refused.value.remedy
+    assert "t:0=0 reads all of it again" in refused.value.remedy
+    for unread in (replace(only_read, group=0), replace(only_read, group=4, log_start=4)):
+        assert len(settle(places(named, unread), OffsetsOrigin.GIVEN, {("s", 0): 0}, allow_loss=True).moves) == 2
+
+
 def test_what_the_group_has_read_beyond_the_tables_is_counted_as_repeated() -> None:
     """Where the log does not say, what lies between may have been given up, and nobody wants it back in silence."""
     one = PartitionPlaces("t", 0, "id", 0, 9, 4, "id", None, None, {"db.t": 3})
