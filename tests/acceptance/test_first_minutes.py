@@ -3,6 +3,7 @@ in an empty folder, all as they stand."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import resource
@@ -160,10 +161,12 @@ RECORDS = """\
 @pytest.mark.timeout(900)
 def test_from_own_records_to_rows_in_a_table(tmp_path: Path) -> None:
     """Who has a file of records types `floe init` and what it says to try next, word for word, and has each record as a row
-    with the types that were proposed: at most five commands, all of them floe's."""
+    with the types that were proposed: at most five commands, all of them floe's. With a log of JSON the run prints nothing
+    else."""
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     environment["PYSPARK_PYTHON"] = sys.executable
     environment.pop("FLOE_HOME", None)
+    environment["FLOE_LOG_FORMAT"] = "json"
     (tmp_path / "records.json").write_text(RECORDS)
     watch = Watch()
     try:
@@ -181,6 +184,7 @@ def test_from_own_records_to_rows_in_a_table(tmp_path: Path) -> None:
         stack.down(tmp_path / ".floe", wipe=True)
 
     assert len(watch.said) <= MOST_COMMANDS_WITH_RECORDS
+    assert all(isinstance(json.loads(line), dict) for line in watch.said[following[-1]].splitlines())
     assert (types["placed"], types["total"]) == ("timestamp", "decimal(18, 2)")
     assert [(row["order"], row["placed"], row["total"]) for row in rows] == [
         ("A-1", datetime(2026, 10, 27, 2, 30), Decimal("12.50")),
