@@ -12,6 +12,7 @@ import importlib
 import os
 import signal
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -83,9 +84,23 @@ def show_error(error: FloeError) -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs one verb and ends the process with its exit code."""
-    code = run_main(arguments)
+    with _log_of(sys.argv[1:] if arguments is None else arguments):
+        code = run_main(arguments)
     gc.freeze()  # the process ends, and Python would look through all that it holds for cycles once more
     sys.exit(code)
+
+
+def _log_of(arguments: list[str]) -> AbstractContextManager[None]:
+    """Where lines of a log are to be JSON, all of standard error is."""
+    if arguments[:1] not in (["run"], ["coordinator"]):
+        return nullcontext()
+    from framework.cli.shared.json_errors import asks_for_json_log
+
+    if not asks_for_json_log(arguments, os.environ):
+        return nullcontext()
+    from framework.adapters.telemetry.json_lines import only_json
+
+    return only_json()
 
 
 def run_main(arguments: list[str] | None = None) -> int:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
+from framework.config.names.file_kinds import YAML_ENDINGS
 from framework.config.rules.permitted import inside
 from framework.config.templates.given import GivenValues
 from framework.config.templates.render import Rendered, is_template, render
@@ -23,6 +24,7 @@ from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic, Place, Span
 from framework.diagnose.secrets import masked_line, redacted
 from framework.diagnose.shown import shown
+from framework.diagnose.suggest import nearest
 
 _STEPS_UP = 6
 _HEAD_KEYS = frozenset({"apiVersion", "kind", "metadata", "variables", "parameters", "template", "tests"})
@@ -105,7 +107,9 @@ def read_source(path: Path, world: World) -> tuple[SourceText | None, Unreadable
     try:
         return SourceText(str(path), world.read_file(path)), None
     except (FileNotFoundError, NotADirectoryError):
-        return None, Unreadable(Diagnostic("FLOE-C101", "there is no such file", place, remedy="check the path"), True)
+        hint = _meant_file(path, world)
+        finding = Diagnostic("FLOE-C101", "there is no such file", place, hint=hint, remedy="check the path")
+        return None, Unreadable(finding, True)
     except UnicodeDecodeError as error:
         message = f"the file is not UTF-8 text: byte {error.start + 1} is not"
         return None, Unreadable(Diagnostic("FLOE-C102", message, place, remedy="save it as UTF-8"), False)
@@ -113,6 +117,24 @@ def read_source(path: Path, world: World) -> tuple[SourceText | None, Unreadable
         message = f"the file cannot be read: {error.strerror or error}"
         remedy = "check the path and its permissions"
         return None, Unreadable(Diagnostic("FLOE-C101", message, place, remedy=remedy), False)
+
+
+def _meant_file(path: Path, world: World) -> str | None:
+    """The hint for a path of which a part is mistyped: the first folder that is not there, or the file."""
+    parts = path.parts
+    for end in range(len(parts)):
+        folder, name = Path(*parts[:end]), parts[end]
+        names = world.names_in(folder)
+        if name not in names:
+            near = nearest(name, names)
+            return f"did you mean `{Path(folder, near, *parts[end + 1 :])}`?" if near else None
+    return None
+
+
+def names_above(folder: Path, places: Iterable[str], world: World) -> list[str]:
+    """The names of YAML files in folders of these names, here and above, without their endings."""
+    found = (name for above in upwards(folder) for place in places for name in world.names_in(above / place))
+    return [name.rpartition(".")[0] for name in found if name.endswith(YAML_ENDINGS)]
 
 
 def upwards(folder: Path) -> tuple[Path, ...]:

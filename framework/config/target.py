@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from typing import Any
 
-from framework.config.document import Files, not_a_mapping, read_source, upwards
+from framework.config.document import Files, names_above, not_a_mapping, read_source, upwards
 from framework.config.filled.overlay import without
 from framework.config.filled.reference import Scope, resolve, secret_of
 from framework.config.filled.variables import Value, values_of
@@ -30,7 +30,9 @@ from framework.config.units import setting_text, size_bytes
 from framework.config.values.maintenance import MaintenanceLimits
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic, Severity, Span
+from framework.diagnose.suggest import did_you_mean
 
+_PLACES = ("targets", "pipelines/targets")
 LOCAL = """\
 apiVersion: floe/v1
 kind: Target
@@ -146,7 +148,7 @@ def _resolve(
 
 def _find(name_or_path: str, world: World, search_dir: Path) -> tuple[SourceText | None, Diagnostic | None]:
     is_path = name_or_path.endswith(YAML_ENDINGS) or "/" in name_or_path
-    named = [f"{place}/{name_or_path}{ending}" for place in ("targets", "pipelines/targets") for ending in YAML_ENDINGS]
+    named = [f"{place}/{name_or_path}{ending}" for place in _PLACES for ending in YAML_ENDINGS]
     candidates = (
         [Path(name_or_path)] if is_path else [folder / name for folder in upwards(search_dir) for name in named]
     )
@@ -156,14 +158,13 @@ def _find(name_or_path: str, world: World, search_dir: Path) -> tuple[SourceText
             return source, problem.diagnostic if problem else None
     if name_or_path == "local":
         return SourceText("<built-in target local>", LOCAL), None
-    where = (
-        f"at `{name_or_path}`"
-        if is_path
-        else f"`{name_or_path}`: no `targets/{name_or_path}.yaml` in {search_dir} or above"
-    )
+    message, hint = f"there is no target at `{name_or_path}`", None
+    if not is_path:
+        message = f"there is no target `{name_or_path}`: no `targets/{name_or_path}.yaml` beside the pipeline file or above it"
+        hint = did_you_mean(name_or_path, {"local", *names_above(search_dir, _PLACES, world)})
     span = Span("--target", 1, 1, 1, len(name_or_path) + 1)
     remedy = "write the file, or give its path to `--target`"
-    return None, Diagnostic("FLOE-C701", f"there is no target {where}", span, remedy=remedy, excerpt=name_or_path)
+    return None, Diagnostic("FLOE-C701", message, span, hint=hint, remedy=remedy, excerpt=name_or_path)
 
 
 def _build(document: dict[str, dict[str, dict[str, dict[str, object]]]]) -> TargetSpec:

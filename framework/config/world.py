@@ -20,6 +20,7 @@ class World:
             `${local:NAME}` is left as it is and a missing `${env:NAME}` is a warning.
         secret_schemes: what `${secret:SCHEME:NAME}` may begin with.
         read_bytes: the bytes of a file; raises OSError.
+        names_in: the names of the files and folders in a folder, none where it cannot be read; to guess what was meant.
         real_path: where a path leads once links are followed; it need not exist.
         packaged_templates: the folders of template libraries that installed packages offer, by package name.
         template_cache: the folder of what `floe templates lock` fetched, each library below the hash of its content.
@@ -33,4 +34,5 @@ class World:
     packaged_templates: Mapping[str, Path] | None = None
     template_cache: Path | None = None
     read_bytes: Callable[[Path], bytes] = Path.read_bytes
+    names_in: Callable[[Path], Collection[str]] = lambda folder: ()
     real_path: Callable[[Path], Path] = Path.resolve

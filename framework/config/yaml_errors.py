@@ -32,6 +32,11 @@ def syntax_error(source: SourceText, error: yaml.YAMLError) -> Diagnostic:
     span = source.at(mark.line + 1, mark.column + 1)
     if "\t" in source.line(mark.line + 1)[: mark.column + 1] or "\\t" in problem:
         return Diagnostic("FLOE-C104", "a tab is used for indentation", span, remedy="indent with spaces")
+    if "undefined alias" in problem and (
+        word := re.match(r"\*([^\s,\]}]*)", source.line(mark.line + 1)[mark.column :])
+    ):
+        is_pattern = re.search(r"(?:matches|topic|topic_pattern): $", source.line(mark.line + 1)[: mark.column])
+        remedy = f'put quotes around it: `"{"." if is_pattern else ""}{word[0]}"`'
     if "mapping values are not allowed" in problem:
         return _no_key_here(source, span)
     if "expected '-'" in problem and context_mark is not None:

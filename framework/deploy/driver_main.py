@@ -16,14 +16,17 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 
 from framework.adapters.secrets import resolve
+from framework.adapters.telemetry.json_lines import only_json
 from framework.adapters.telemetry.run_log import RunLog, from_environment
 from framework.adapters.telemetry.safe_output import guarded_streams
 from framework.config.spec import LoadedPipeline, TablesSpec
+from framework.diagnose.log_lines import LogFormat
 from framework.errors import FloeError, SetupError
 from framework.plan.compile import compile_plan
 from framework.plan.deploy.submit import MAINTAIN, is_final, read_submission
@@ -38,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the submission; prints one JSON line with what it did, or the error."""
     signal.signal(signal.SIGTERM, _end_early)  # as the first process of a container it would not be heeded by itself
     options = _parse(arguments)
-    with guarded_streams():
+    with only_json() if from_environment() is LogFormat.JSON else nullcontext(), guarded_streams():
         code = _run(options)
     if options.final_codes_end_well and code and is_final(code):
         print(f"ended with {code}, which is final: it must not be restarted", file=sys.stderr, flush=True)

@@ -1,7 +1,9 @@
-"""A new user's path with a stopwatch: the six commands of the first page, in an empty folder, as they stand."""
+"""A new user's path: the six commands of the first page with a stopwatch, and from records of one's own to rows in a table,
+in an empty folder, all as they stand."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import resource
@@ -10,15 +12,19 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
+from framework.adapters.file_io_guard import open_catalog
 from framework.local import stack
 
 ROOT = Path(__file__).parents[2]
 MOST_COMMANDS = 6
 MOST_S = 120.0
+MOST_COMMANDS_WITH_RECORDS = 5
 COMMAND_TIMEOUT_S = 300.0
 
 
@@ -138,3 +144,49 @@ def test_from_nothing_to_a_running_pipeline(tmp_path: Path) -> None:
     clock_s = sum(watch.taken.values())
     assert clock_s < MOST_S or not was_alone, reported
     print(f"{clock_s:.0f} s by the clock, {used_s:.0f} s of CPU; {watch.taken}")
+
+
+RECORDS = """\
+[
+  {"order": "A-1", "placed": "27.10.2026 02:30:00", "total": "12.50",
+   "lines": [{"sku": 7, "at": "2026-10-27T02:30:00Z"}]},
+  {"order": "A-2", "placed": "28.10.2026 14:05:10", "total": "3.10", "lines": []}
+]
+"""
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_from_own_records_to_rows_in_a_table(tmp_path: Path) -> None:
+    """Who has a file of records types `floe init` and what it says to try next, word for word, and has each record as a row
+    with the types that were proposed: at most five commands, all of them floe's. With a log of JSON the run prints nothing
+    else."""
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    environment["PYSPARK_PYTHON"] = sys.executable
+    environment.pop("FLOE_HOME", None)
+    environment["FLOE_LOG_FORMAT"] = "json"
+    (tmp_path / "records.json").write_text(RECORDS)
+    watch = Watch()
+    try:
+        first = "floe init orders --topic orders --table shop.orders --from-file records.json"
+        watch.run(first, tmp_path, environment)
+        following = re.findall(r"^  (floe .+)$", watch.said[first].partition("Try next:")[2], re.MULTILINE)
+        for command in following:
+            watch.run(command, tmp_path, environment)
+        state = stack.read_state(tmp_path / ".floe")
+        assert state is not None
+        table = open_catalog("default", state.catalog_settings()).load_table("shop.orders")
+        rows = sorted(table.scan().to_arrow().to_pylist(), key=lambda row: str(row["order"]))
+        types = {field.name: str(field.field_type) for field in table.schema().fields}
+    finally:
+        stack.down(tmp_path / ".floe", wipe=True)
+
+    assert len(watch.said) <= MOST_COMMANDS_WITH_RECORDS
+    assert all(isinstance(json.loads(line), dict) for line in watch.said[following[-1]].splitlines())
+    assert (types["placed"], types["total"]) == ("timestamp", "decimal(18, 2)")
+    assert [(row["order"], row["placed"], row["total"]) for row in rows] == [
+        ("A-1", datetime(2026, 10, 27, 2, 30), Decimal("12.50")),
+        ("A-2", datetime(2026, 10, 28, 14, 5, 10), Decimal("3.10")),
+    ]

@@ -122,6 +122,7 @@ def real_world(offline: bool = False) -> World:
         read_text,
         offline,
         secret_schemes=SecretSchemes(),
+        names_in=_names_in,
         packaged_templates=_PackagedTemplates(),
         template_cache=template_cache(),
         read_bytes=read_bytes,
@@ -142,6 +143,13 @@ class _PackagedTemplates(Mapping[str, Path]):
 
     def __len__(self) -> int:
         return len(offered("floe.templates"))
+
+
+def _names_in(folder: Path) -> tuple[str, ...]:
+    try:
+        return tuple(sorted(os.listdir(folder)))
+    except OSError:
+        return ()
 
 
 def local_state() -> Mapping[str, str]:

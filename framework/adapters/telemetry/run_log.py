@@ -55,6 +55,11 @@ class RunLog:
         if not self._quiet:
             self._write(rendered(harmless(text), time.time(), self._format) + "\n")
 
+    def answer(self, text: str) -> None:
+        """What a person would read on standard output, as a line of the log on standard output: whoever collects both has
+        no line of another form."""
+        sys.stdout.write(rendered(harmless(text.strip()), time.time(), self._format) + "\n")
+
     def error(self, error: FloeError) -> None:
         """What ends the process: for people as everywhere, for programs as one line."""
         if self._format is LogFormat.TEXT:

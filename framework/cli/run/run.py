@@ -80,10 +80,11 @@ def run(
             )
         )
         return
+    echo = say.answer if log_format is LogFormat.JSON else click.echo
     for report in result.reports:
         a = report.accounting
-        click.echo(
+        echo(
             f"{report.pipeline}: {report.state}; {a}; {counted(a.rows, 'row')} in {counted(len(report.rows), 'table')}"
         )
         for table, reason in sorted(report.troubles.items()):
-            click.echo(f"  {table} was in trouble: {reason}")
+            echo(f"  {table} was in trouble: {reason}")

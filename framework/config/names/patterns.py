@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 MOST_INSTRUCTIONS = 4_000
 NOT_ONE, NOT_RUN = "FLOE-C207", "FLOE-C220"
 
+_ONE_PATTERN = "make it a part of the pattern; two patterns for one field cannot both be tested in one rule"
 # What Python's expressions may hold and RE2's may not, looked for outside of character classes and escapes.
 _UNSUPPORTED = (
-    (r"\(\?<?[=!]", "it looks ahead or behind", "write what it looks for as part of the pattern, or use two rules"),
+    (r"\(\?<?[=!]", "it looks ahead or behind", _ONE_PATTERN),
     (r"\(\?P=|\\[1-9]", "it refers back to a group", "name the values, or use one rule for each"),
     (r"\(\?\(", "it has a conditional group", "use one rule for each case"),
     (r"\(\?>|[*+?}]\+", "it has an atomic group or a possessive quantifier", "leave it out: RE2 never backtracks"),

@@ -34,7 +34,8 @@ def condition_is_whole(document: Document) -> Iterator[Diagnostic]:
                 "add `equals:` or `matches:`",
             )
         elif len(tests) == 2:
-            yield at("FLOE-C408", "`equals` and `matches` are both given", when, where, "keep one of them")
+            remedy = "keep one of them: they cannot both be tested in one rule"
+            yield at("FLOE-C408", "`equals` and `matches` are both given", when, where, remedy)
         elif tests and "field" not in keys:
             yield at("FLOE-C408", f"`{tests[0]}` needs to know which field", when, where, "add `field:`")
 

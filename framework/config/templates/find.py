@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 
-from framework.config.document import read_source, upwards
+from framework.config.document import names_above, read_source, upwards
 from framework.config.names.file_kinds import YAML_ENDINGS
 from framework.config.rules.permitted import inside
 from framework.config.templates.lock import LOCK_FILE, Library, read_lock, text_hash
@@ -21,8 +21,9 @@ from framework.config.text import SourceText
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic, Span
 from framework.diagnose.shown import argument
-from framework.diagnose.suggest import listed
+from framework.diagnose.suggest import did_you_mean, listed
 
+_PLACES = ("templates", "pipelines/templates")
 _REMEDY = "check the name: a file of `templates/`, a path, `package:name` or `library:name`"
 
 
@@ -63,12 +64,15 @@ def find_template(name: str, span: Span | None, folder: Path, world: World) -> T
     if source is not None:
         return TemplateLookup(source, world)
     message = problem or f"the template `{name}` cannot be read"
-    return TemplateLookup(None, world, Diagnostic("FLOE-C605", message, span, path="template.name", remedy=_REMEDY))
+    is_short = not path and not colon
+    hint = did_you_mean(name, names_above(folder, _PLACES, world)) if is_short else None
+    finding = Diagnostic("FLOE-C605", message, span, path="template.name", hint=hint, remedy=_REMEDY)
+    return TemplateLookup(None, world, finding)
 
 
 def _beside(name: str, folder: Path, world: World) -> tuple[Path | None, str | None]:
     for parent in upwards(folder):
-        for place, ending in product(("templates", "pipelines/templates"), YAML_ENDINGS):
+        for place, ending in product(_PLACES, YAML_ENDINGS):
             path = parent / place / f"{name}{ending}"
             if read_source(path, world)[0] is not None:
                 return path, None

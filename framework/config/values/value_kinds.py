@@ -305,7 +305,9 @@ def _regex(value: ScalarValue) -> RefusedValue:
     if found.code == NOT_ONE and "too large" in found.reason:
         return RefusedValue(found.code, f"{show(value)} is too large for a regular expression", found.remedy)
     what = "is not a regular expression" if found.code == NOT_ONE else "is a regular expression that floe does not run"
-    return RefusedValue(found.code, f"{show(value)} {what}: {found.reason}", found.remedy)
+    meant = f".{value}" if isinstance(value, str) and value[:1] in ("*", "?") and unfit(f".{value}") is None else None
+    hint = f"did you mean `{meant}`?" if meant else None
+    return RefusedValue(found.code, f"{show(value)} {what}: {found.reason}", found.remedy, hint)
 
 
 def _integer(value: ScalarValue) -> RefusedValue:

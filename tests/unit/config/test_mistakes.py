@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -19,7 +20,7 @@ from framework.config.check_files import check_files
 from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.render import text_of
 from tests.mistakes import Mistake, mistake_in
-from tests.unit.config.in_memory import TARGET, world
+from tests.unit.config.in_memory import TARGET, load, world
 from tests.unit.config.test_mutated_files import PROJECTS
 
 MISTAKES = int(os.environ.get("FLOE_MISTAKES", "400"))
@@ -104,3 +105,44 @@ def test_the_word_that_was_meant_is_named(seed: int) -> None:
     ]
 
     assert not unnamed, "\n\n".join(unnamed)
+
+
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        ("    - {when: {field: a, matches: *refund}, table: shop.b}", '`".*refund"`'),
+        ("    - {when: {field: a, equals: *refund}, table: shop.b}", '`"*refund"`'),
+        ("    - {when: {field: a, matches: '*refund'}, table: shop.b}", "`.*refund`"),
+        ("    - {when: {field: a, equals: b, field: c}, table: shop.b}", "cannot both be tested in one rule"),
+        ("    - {when: {field: a, equals: b, matches: c}, table: shop.b}", "cannot both be tested in one rule"),
+        ("    - {when: {field: a, matches: '(?=b)c'}, table: shop.b}", "cannot both be tested in one rule"),
+    ],
+)
+def test_advice_means_what_was_wanted(line: str, remedy: str) -> None:
+    """A `*` without quotes becomes the expression that was meant, and no advice turns AND into OR: two rules would take
+    what either of them matches."""
+    rules = "routes:\n  rules:\n" + line + "\n    - {table: shop.orders}\n"
+    (finding,) = load(rules).diagnostics
+
+    assert remedy in f"{finding.hint} {finding.remedy}"
+
+
+def test_names_that_do_not_exist_have_a_guess() -> None:
+    """A target, a template and a file whose names are slips of ones that are there are named, once for all files."""
+    use = "apiVersion: floe/v1\nkind: Pipeline\nmetadata: {name: %s}\ntemplate: {name: lnading, version: '1'}\n"
+    files = {"a.yaml": use % "a", "sub/b.yaml": use % "b", "targets/prod.yaml": TARGET, "templates/landing.yaml": ""}
+    outside = replace(world(files), names_in=lambda folder: _names_in(folder, files))
+    found = check_files([Path("a.yaml"), Path("sub/b.yaml"), Path("sub/c.yaml")], "prd", outside)
+
+    assert [(one.code, one.hint) for one in found if one.code != "FLOE-C101"] == [
+        ("FLOE-C701", "did you mean `prod`?"),
+        ("FLOE-C605", "did you mean `landing`?"),
+        ("FLOE-C605", "did you mean `landing`?"),
+    ]
+    assert [one.hint for one in found if one.code == "FLOE-C101"] == ["did you mean `sub/b.yaml`?"]
+
+
+def _names_in(folder: Path, files: dict[str, str]) -> list[str]:
+    """What is in a folder of files in memory, the folders among them, from wherever it is looked at."""
+    parts = [part for part in folder.parts if part != ".."]
+    return sorted({Path(name).parts[len(parts)] for name in files if list(Path(name).parts[: len(parts)]) == parts})

@@ -121,6 +121,22 @@ def test_the_state_directory_can_be_named_by_the_environment(monkeypatch: pytest
     assert default_state_dir() == tmp_path
 
 
+def test_the_stack_is_found_from_folders_below(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A stack that is up is found from every folder below its own; a link, and what is not up, is passed over."""
+    monkeypatch.delenv("FLOE_HOME", raising=False)
+    below = tmp_path / "pipelines" / "shop"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+    (tmp_path / ".floe" / "local").mkdir(parents=True)
+    assert default_state_dir() == Path(".floe")
+    (tmp_path / ".floe" / "local" / "state.json").write_text("{}")
+    assert default_state_dir() == tmp_path / ".floe"
+    (below / ".floe").symlink_to(tmp_path / ".floe")
+    assert default_state_dir() == tmp_path / ".floe"
+    monkeypatch.chdir(tmp_path)
+    assert default_state_dir() == Path(".floe")
+
+
 def test_a_process_is_ours_only_if_its_command_line_says_so(tmp_path: Path) -> None:
     """This very test run is alive, and is still not taken for, nor ended as, a broker."""
     pid_file = tmp_path / "pid"

@@ -94,3 +94,76 @@ def test_any_bytes_can_be_looked_at(values: list[bytes]) -> None:
     """Whatever a topic holds, there is a proposal, and it counts every record."""
     seen = propose(values)
     assert seen.records == len(values)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "pattern"),
+    [
+        (["27.10.2026 02:30:00", "01.02.2026 00:00:00"], "timestamp", "%d.%m.%Y %H:%M:%S"),
+        (["27/10/2026", "01/02/2026"], "date", "%d/%m/%Y"),
+        (["10/27/2026 1:05 PM"], "timestamp", "%m/%d/%Y %I:%M %p"),
+        (["27/Oct/2026:13:55:36 +0200"], "timestamptz", "%d/%b/%Y:%H:%M:%S %z"),
+    ],
+)
+def test_times_that_are_not_isos_have_a_format(values: list[str], kind: str, pattern: str) -> None:
+    """Times as people write them are proposed with the one format that reads all of them."""
+    (hint,) = of(*({"at": value} for value in values)).hints
+
+    assert (hint.type, hint.format, hint.zoneless) == (kind, pattern, kind == "timestamp")
+
+
+def test_a_time_with_two_meanings_is_a_question() -> None:
+    """Where day and month cannot be told apart nothing is proposed, and both readings are named."""
+    seen = of({"at": "03/04/2026"}, {"at": "05/06/2026"})
+
+    assert seen.hints == ()
+    (question,) = seen.questions
+    assert all(pattern in question.question for pattern in ("%d/%m/%Y", "%m/%d/%Y"))
+
+
+@pytest.mark.parametrize(
+    ("field", "values", "kind"),
+    [
+        ("total", ["12.50", "-3", "0.125"], "decimal(18, 3)"),
+        ("total", ["1234567890123456789.5"], "decimal(20, 1)"),
+        ("total", ["12", "13"], None),  # may be a number of something
+        ("total", ["12.50", "about 3"], None),
+        ("total", ["012.50"], None),
+        ("version", ["1.10", "1.9"], None),
+    ],
+)
+def test_amounts_as_text_are_decimals(field: str, values: list[str], kind: str | None) -> None:
+    """Text of which all is numbers with fractions keeps its digits as a decimal."""
+    assert [hint.type for hint in of(*({field: value} for value in values)).hints] == ([kind] if kind else [])
+
+
+def test_a_list_of_mappings_is_proposed_whole() -> None:
+    """Only the whole list can be declared, so its type is a question, with every field that was seen."""
+    seen = of({"lines": [{"sku": 7, "at": "2026-10-27T02:30:00Z", "n": "x"}]}, {"lines": []})
+
+    assert [one.answer for one in seen.questions] == ['lines: "list<struct<sku: long, at: timestamptz, n: string>>"']
+
+
+def test_values_that_name_no_table_are_counted() -> None:
+    """Records whose value of the field that parts them can be in no table's name would be dead letters."""
+    values = [
+        json.dumps(one).encode() for one in ({"kind": "a/b"}, {"kind": "a/b"}, {"kind": "ok-1"}, {"kind": None}, {})
+    ]
+    found = propose(values, "kind").unusable
+
+    assert found is not None
+    assert (found.values, found.absent, found.records) == ((("a/b", 2),), 2, 4)
+    assert propose([b'{"kind": "ok"}'], "kind").unusable is None
+
+
+_EVENT = {"before": None, "after": {"id": 1, "at": "2026-10-27T02:30:00Z"}, "source": {"ts_ms": 1}, "op": "c"}
+
+
+def test_change_events_are_recognized() -> None:
+    """Debezium's events become an envelope, and what is proposed is about the rows inside; a schema says the types itself."""
+    plain, typed = of(_EVENT, {**_EVENT, "after": None, "before": {"id": 2}}), of({"schema": {}, "payload": _EVENT})
+
+    assert (plain.envelope, [hint.path for hint in plain.hints]) == ("debezium", ["id", "at"])
+    assert (typed.envelope, typed.typed, typed.hints) == ("debezium", True, ())
+    assert of(_EVENT, {"id": 1}).envelope is None
+    assert of({"schema": {}, "payload": {"id": 1}}).wrapped

@@ -114,8 +114,8 @@ ENTRIES = (
     ),
     Code(
         "FLOE-E027",
-        "The demonstration's topics hold something else",
-        "Somebody else wrote to them. `floe local down --wipe` deletes everything and starts over.",
+        "A topic of the embedded stack is another one",
+        "A demonstration's topics hold what somebody else wrote: `floe local down --wipe` deletes everything and starts over. Or `floe local topic` was asked for a topic that cannot be made, or is there with another number of partitions.",
         transcript=Transcript(
             "demo",
             "topic flights holds 336,800 records, but the demo's holds 336,776",
