@@ -6,6 +6,7 @@ a value came from, and no secret is ever held: a secret stays a `SecretRef` unti
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -248,13 +249,25 @@ class SourceSpec:
 
 @dataclass(frozen=True)
 class RouteCondition:
-    """Either a test of a record's field (dotted path; `equals` or `matches`, a regular expression for the whole value)
-    or a test of the topic's name (`topic`, a regular expression searched in it)."""
+    """Either a test of a record's field (dotted path; `equals`, `one_of`, `exists` or `matches`, a regular expression for the
+    whole value) or a test of the topic's name (`topic`, a regular expression searched in it), or both. All of `all_of` hold
+    as well, and `negated` does not."""
 
     field: str | None = None
     equals: str | int | float | bool | None = None
     matches: str | None = None
     topic: str | None = None
+    one_of: tuple[str | int | float | bool, ...] = ()
+    exists: bool | None = None
+    negated: RouteCondition | None = None
+    all_of: tuple[RouteCondition, ...] = ()
+
+    @property
+    def parts(self) -> Iterator[RouteCondition]:
+        """Itself, and every condition in it."""
+        yield self
+        for inner in (*((self.negated,) if self.negated else ()), *self.all_of):
+            yield from inner.parts
 
 
 @dataclass(frozen=True)

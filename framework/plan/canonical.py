@@ -122,6 +122,10 @@ _UNUSED: dict[str, object] = {
     "updates": WritePolicy.updates.value,
     "on_extra_precision": FieldHint.on_extra_precision.value,
     "infinity": FieldHint.infinity.value,
+    "one_of": [],
+    "exists": None,
+    "negated": None,
+    "all_of": [],
 }
 
 

@@ -153,11 +153,21 @@ def _routes(routes: Values) -> RoutesSpec:
     if "unrouted" in values:
         values["unrouted"] = ErrorPolicy(values["unrouted"])
     values["rules"] = tuple(
-        RouteRule(rule["table"], RouteCondition(**_own(rule["when"])) if "when" in rule else None)
-        for rule in routes["rules"]
+        RouteRule(rule["table"], _condition(rule["when"]) if "when" in rule else None) for rule in routes["rules"]
     )
     values["allow_tables"] = tuple(routes.get("allow_tables", ()))
     return RoutesSpec(**values)
+
+
+def _condition(values: Values) -> RouteCondition:
+    own = _own(values)
+    if "in" in own:
+        own["one_of"] = tuple(own.pop("in"))
+    if "not" in own:
+        own["negated"] = _condition(own.pop("not"))
+    if "and" in own:
+        own["all_of"] = tuple(_condition(each) for each in own.pop("and"))
+    return RouteCondition(**own)
 
 
 def _tables(tables: Values) -> TablesSpec:

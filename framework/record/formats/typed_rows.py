@@ -215,7 +215,9 @@ def _table_rows(
                 left_out = lacking & source.is_valid().to_numpy(zero_copy_only=False)
                 answer = _at_the_top(rules.unfit_value(can_widen=False, can_move=False))
                 for at in np.flatnonzero(left_out).tolist():
-                    reason = refused(typed_failure(child.name, child.converter, source[at], not typed.by_schema), answer)
+                    reason = refused(
+                        typed_failure(child.name, child.converter, source[at], not typed.by_schema), answer
+                    )
                     failures.setdefault(int(mine[at]), reason)
                 lacking &= ~left_out
         arrays.append(array)
