@@ -207,6 +207,14 @@ class Encoding(str, Enum):
 class Envelope(str, Enum):
     NONE = "none"
     DEBEZIUM = "debezium"
+    CONNECT = "connect"
+
+
+class Truncates(str, Enum):
+    """What becomes of events of a table that was truncated."""
+
+    DEAD_LETTER = "dead_letter"
+    IGNORE = "ignore"
 
 
 @dataclass(frozen=True)
@@ -215,7 +223,8 @@ class FormatSpec:
 
     `registry` names a connection of the target: then each value begins with the id of its writer's schema. `schema` is
     the text to read with: Avro's JSON, or a protobuf descriptor set in Base64; `message` the full name of a protobuf
-    message. `column` and `encoding` are for raw bytes, which become one column.
+    message. `column` and `encoding` are for raw bytes, which become one column. `envelope_fields` are further fields of the
+    envelope to keep, dotted below `source`.
     """
 
     type: FormatType = FormatType.JSON
@@ -225,6 +234,8 @@ class FormatSpec:
     envelope: Envelope = Envelope.NONE
     column: str = "value"
     encoding: Encoding = Encoding.BYTES
+    envelope_fields: tuple[str, ...] = ()
+    on_truncate: Truncates = Truncates.DEAD_LETTER
 
 
 @dataclass(frozen=True)
@@ -233,6 +244,11 @@ class KeySpec:
 
     format: FormatSpec
     prefix: str = "key_"
+
+    @property
+    def column(self) -> str:
+        """The column of a key that is no record."""
+        return self.prefix.rstrip("_") if self.format.column == FormatSpec.column else self.format.column
 
 
 @dataclass(frozen=True)

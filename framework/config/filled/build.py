@@ -42,6 +42,7 @@ from framework.config.spec import (
     TablesSpec,
     TestSpec,
     TextAsNumber,
+    Truncates,
     UnavailableValues,
     Updates,
     ValuesPolicy,
@@ -116,9 +117,10 @@ def _source(source: Values) -> SourceSpec:
 def _format(values: Values) -> FormatSpec:
     own = _own(values)
     own.pop("schema_file", None)  # the loader has put its text under `schema`
-    for key, kind in (("type", FormatType), ("envelope", Envelope), ("encoding", Encoding)):
+    for key, kind in (("type", FormatType), ("envelope", Envelope), ("encoding", Encoding), ("on_truncate", Truncates)):
         if key in own:
             own[key] = kind(own[key])
+    own["envelope_fields"] = tuple(own.get("envelope_fields", ()))
     return FormatSpec(**own)
 
 
