@@ -6,6 +6,7 @@ a value came from, and no secret is ever held: a secret stays a `SecretRef` unti
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -206,6 +207,14 @@ class Encoding(str, Enum):
 class Envelope(str, Enum):
     NONE = "none"
     DEBEZIUM = "debezium"
+    CONNECT = "connect"
+
+
+class Truncates(str, Enum):
+    """What becomes of events of a table that was truncated."""
+
+    DEAD_LETTER = "dead_letter"
+    IGNORE = "ignore"
 
 
 @dataclass(frozen=True)
@@ -214,7 +223,8 @@ class FormatSpec:
 
     `registry` names a connection of the target: then each value begins with the id of its writer's schema. `schema` is
     the text to read with: Avro's JSON, or a protobuf descriptor set in Base64; `message` the full name of a protobuf
-    message. `column` and `encoding` are for raw bytes, which become one column.
+    message. `column` and `encoding` are for raw bytes, which become one column. `envelope_fields` are further fields of the
+    envelope to keep, dotted below `source`.
     """
 
     type: FormatType = FormatType.JSON
@@ -224,6 +234,8 @@ class FormatSpec:
     envelope: Envelope = Envelope.NONE
     column: str = "value"
     encoding: Encoding = Encoding.BYTES
+    envelope_fields: tuple[str, ...] = ()
+    on_truncate: Truncates = Truncates.DEAD_LETTER
 
 
 @dataclass(frozen=True)
@@ -232,6 +244,11 @@ class KeySpec:
 
     format: FormatSpec
     prefix: str = "key_"
+
+    @property
+    def column(self) -> str:
+        """The column of a key that is no record."""
+        return self.prefix.rstrip("_") if self.format.column == FormatSpec.column else self.format.column
 
 
 @dataclass(frozen=True)
@@ -248,13 +265,25 @@ class SourceSpec:
 
 @dataclass(frozen=True)
 class RouteCondition:
-    """Either a test of a record's field (dotted path; `equals` or `matches`, a regular expression for the whole value)
-    or a test of the topic's name (`topic`, a regular expression searched in it)."""
+    """Either a test of a record's field (dotted path; `equals`, `one_of`, `exists` or `matches`, a regular expression for the
+    whole value) or a test of the topic's name (`topic`, a regular expression searched in it), or both. All of `all_of` hold
+    as well, and `negated` does not."""
 
     field: str | None = None
     equals: str | int | float | bool | None = None
     matches: str | None = None
     topic: str | None = None
+    one_of: tuple[str | int | float | bool, ...] = ()
+    exists: bool | None = None
+    negated: RouteCondition | None = None
+    all_of: tuple[RouteCondition, ...] = ()
+
+    @property
+    def parts(self) -> Iterator[RouteCondition]:
+        """Itself, and every condition in it."""
+        yield self
+        for inner in (*((self.negated,) if self.negated else ()), *self.all_of):
+            yield from inner.parts
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,15 @@ from enum import Enum
 
 from pydantic import TypeAdapter
 
-from framework.config.spec import MAX_RECORD_BYTES, FieldHint, LoadedPipeline, MonitoringSpec, TargetSpec, WritePolicy
+from framework.config.spec import (
+    MAX_RECORD_BYTES,
+    FieldHint,
+    FormatSpec,
+    LoadedPipeline,
+    MonitoringSpec,
+    TargetSpec,
+    WritePolicy,
+)
 from framework.config.values.maintenance import MaintenancePolicy
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan, Step
@@ -122,6 +130,12 @@ _UNUSED: dict[str, object] = {
     "updates": WritePolicy.updates.value,
     "on_extra_precision": FieldHint.on_extra_precision.value,
     "infinity": FieldHint.infinity.value,
+    "one_of": [],
+    "envelope_fields": [],
+    "on_truncate": FormatSpec.on_truncate.value,
+    "exists": None,
+    "negated": None,
+    "all_of": [],
 }
 
 

@@ -5,8 +5,9 @@ Pure: no colours, no terminal; `framework.cli.check.plan` prints what comes out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import cast
 
 from framework.config.names.metadata import metadata_column
 from framework.config.spec import (
@@ -156,6 +157,14 @@ def condition_text(when: Mapping[str, object] | RouteCondition | None) -> str:
         parts.append(f"{when['field']} matches {when['matches']}")
     if when.get("equals") is not None:
         parts.append(f"{when['field']} = {when['equals']!r}")
+    if one_of := when.get("one_of"):
+        parts.append(f"{when['field']} is one of {', '.join(map(repr, cast('Sequence[object]', one_of)))}")
+    if when.get("exists") is not None:
+        parts.append(f"{when['field']} {'is there' if when['exists'] else 'is not there'}")
+    inner = cast("Sequence[Mapping[str, object]]", when.get("all_of") or ())
+    parts += [condition_text(each) for each in inner]
+    if negated := when.get("negated"):
+        parts.append(f"not ({condition_text(cast('Mapping[str, object]', negated))})")
     if parts:
         return " and ".join(parts)
     # A kind of condition that this version does not know: all that it says.

@@ -42,6 +42,7 @@ from framework.config.spec import (
     TablesSpec,
     TestSpec,
     TextAsNumber,
+    Truncates,
     UnavailableValues,
     Updates,
     ValuesPolicy,
@@ -116,9 +117,10 @@ def _source(source: Values) -> SourceSpec:
 def _format(values: Values) -> FormatSpec:
     own = _own(values)
     own.pop("schema_file", None)  # the loader has put its text under `schema`
-    for key, kind in (("type", FormatType), ("envelope", Envelope), ("encoding", Encoding)):
+    for key, kind in (("type", FormatType), ("envelope", Envelope), ("encoding", Encoding), ("on_truncate", Truncates)):
         if key in own:
             own[key] = kind(own[key])
+    own["envelope_fields"] = tuple(own.get("envelope_fields", ()))
     return FormatSpec(**own)
 
 
@@ -153,11 +155,21 @@ def _routes(routes: Values) -> RoutesSpec:
     if "unrouted" in values:
         values["unrouted"] = ErrorPolicy(values["unrouted"])
     values["rules"] = tuple(
-        RouteRule(rule["table"], RouteCondition(**_own(rule["when"])) if "when" in rule else None)
-        for rule in routes["rules"]
+        RouteRule(rule["table"], _condition(rule["when"]) if "when" in rule else None) for rule in routes["rules"]
     )
     values["allow_tables"] = tuple(routes.get("allow_tables", ()))
     return RoutesSpec(**values)
+
+
+def _condition(values: Values) -> RouteCondition:
+    own = _own(values)
+    if "in" in own:
+        own["one_of"] = tuple(own.pop("in"))
+    if "not" in own:
+        own["negated"] = _condition(own.pop("not"))
+    if "and" in own:
+        own["all_of"] = tuple(_condition(each) for each in own.pop("and"))
+    return RouteCondition(**own)
 
 
 def _tables(tables: Values) -> TablesSpec:

@@ -17,8 +17,8 @@ from framework.diagnose.suggest import did_you_mean, listed
 _SOURCES = (("source", "format"), ("source", "key"))
 # Which keys mean something for a format, beside `type`.
 _KEYS = {
-    "json": ("registry", "envelope"),
-    "avro": ("registry", "schema", "schema_file", "envelope", "column"),
+    "json": ("registry", "envelope", "envelope_fields", "on_truncate"),
+    "avro": ("registry", "schema", "schema_file", "envelope", "envelope_fields", "on_truncate", "column"),
     "protobuf": ("registry", "schema", "schema_file", "message"),
     "raw": ("column", "encoding"),
 }
@@ -109,6 +109,33 @@ def key_fits_value(document: Document) -> Iterator[Diagnostic]:
     elif value == "json" and document.text("source", "format", "envelope") == "debezium":
         remedy = "remove `key`; the row holds the key's fields too"
         yield at("FLOE-C501", "`key` beside Debezium's JSON is not supported", entry, ("source", "key"), remedy)
+    elif value == "json" and document.text("source", "format", "envelope") == "connect":
+        remedy = "use `metadata_columns: [key_text]` for the key as it is"
+        yield at(
+            "FLOE-C501", "`key` beside Connect's JSON with schemas is not supported", entry, ("source", "key"), remedy
+        )
 
 
-RULES: tuple[Rule, ...] = (keys_fit_format, schema_is_known, schema_is_sound, declared_registry, key_fits_value)
+def words_fit_envelope(document: Document) -> Iterator[Diagnostic]:
+    """Debezium's envelope alone has further fields, and truncates; Connect's is one of JSON."""
+    path = ("source", "format")
+    envelope = document.text(*path, "envelope")
+    for word in ("envelope_fields", "on_truncate"):
+        entry = document.entry(*path, word)
+        if entry is not None and envelope != "debezium" and (*path, "envelope") not in document.unresolved:
+            message = f"`{word}` is for Debezium's envelope, and this format has none"
+            yield at("FLOE-C431", message, entry, (*path, word), "add `envelope: debezium`, or remove it")
+    node = document.node(*path, "envelope")
+    if envelope == "connect" and node is not None and _type(document, path) == "avro":
+        message = "`envelope: connect` is for JSON: Avro has its schema in the registry"
+        yield at("FLOE-C431", message, node, (*path, "envelope"), "remove it")
+
+
+RULES: tuple[Rule, ...] = (
+    keys_fit_format,
+    schema_is_known,
+    schema_is_sound,
+    declared_registry,
+    key_fits_value,
+    words_fit_envelope,
+)

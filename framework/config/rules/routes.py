@@ -9,35 +9,40 @@ from collections.abc import Iterator
 from framework.config.names.patterns import compiled, groups
 from framework.config.rules.create import column_kind
 from framework.config.rules.rules import Document, Rule, at, table_policies
-from framework.config.tree import Mapping, Scalar, plain
+from framework.config.tree import Entry, Mapping, Node, Path, Scalar, plain
 from framework.diagnose.diagnostic import Diagnostic, Severity
 from framework.diagnose.suggest import did_you_mean
 from framework.errors import ConfigError
 
+_TESTS = ("equals", "in", "matches", "exists")
+
 
 def condition_is_whole(document: Document) -> Iterator[Diagnostic]:
-    """A condition tests one field, by `equals` or by `matches`, or the topic, or both."""
+    """A condition tests one field, in one way, or the topic, or both; further fields stand in `and` and `not`."""
     for path, rule in document.items("routes", "rules"):
         when = rule.entry("when") if isinstance(rule, Mapping) else None
-        if when is None or not isinstance(when.value, Mapping):
-            continue
-        keys, where = when.value.keys, (*path, "when")
-        if not document.sound(*where):
-            continue
-        tests = [key for key in ("equals", "matches") if key in keys]
-        if "field" in keys and not tests:
-            yield at(
-                "FLOE-C408",
-                "the condition names a field but does not say what it must be",
-                when,
-                where,
-                "add `equals:` or `matches:`",
-            )
-        elif len(tests) == 2:
-            remedy = "keep one of them: they cannot both be tested in one rule"
-            yield at("FLOE-C408", "`equals` and `matches` are both given", when, where, remedy)
-        elif tests and "field" not in keys:
-            yield at("FLOE-C408", f"`{tests[0]}` needs to know which field", when, where, "add `field:`")
+        if when is not None:
+            yield from _whole(document, when, (*path, "when"))
+
+
+def _whole(document: Document, condition: Entry | Node, where: Path) -> Iterator[Diagnostic]:
+    node = condition.value if isinstance(condition, Entry) else condition
+    if not isinstance(node, Mapping) or not document.sound(*where):
+        return
+    keys = node.keys
+    tests = [key for key in _TESTS if key in keys]
+    if "field" in keys and not tests:
+        message, remedy = "the condition names a field but does not say what it must be", "add `equals:` or `matches:`"
+        yield at("FLOE-C408", message, condition, where, remedy)
+    elif len(tests) > 1:
+        remedy = f"keep one of them, and put the other one under `and:` if both must hold: `and: [{{field: ..., {tests[1]}: ...}}]`"
+        yield at("FLOE-C408", f"`{tests[0]}` and `{tests[1]}` are both given", condition, where, remedy)
+    elif tests and "field" not in keys:
+        yield at("FLOE-C408", f"`{tests[0]}` needs to know which field", condition, where, "add `field:`")
+    if (negated := node.entry("not")) is not None:
+        yield from _whole(document, negated, (*where, "not"))
+    for place, item in document.items(*where, "and"):
+        yield from _whole(document, item, place)
 
 
 _NAMESPACE = re.compile(r"(?:[^.{]|\{[^{}]*\})*")
@@ -71,7 +76,11 @@ def values_can_be_equal(document: Document) -> Iterator[Diagnostic]:
     """What a field is compared with is of the field's kind, where that is declared: `"5"` is never 5, nor `"true"` true."""
     if document.entry("transform", "sql"):
         return  # rules look at what it gives
-    places = [((*path, "when", "field"), (*path, "when", "equals")) for path, _ in document.items("routes", "rules")]
+    conditions = [
+        each for path, _ in document.items("routes", "rules") for each in _conditions(document, (*path, "when"))
+    ]
+    places = [((*path, "field"), (*path, "equals")) for path in conditions]
+    places += [((*path, "field"), value) for path in conditions for value, _ in document.items(*path, "in")]
     deletes = [(*policy, "write", "delete_when") for policy in table_policies(document)]
     places += [((*path, "field"), (*path, "equals")) for path in deletes]
     for field_path, path in places:
@@ -90,6 +99,15 @@ def values_can_be_equal(document: Document) -> Iterator[Diagnostic]:
                 path,
                 f"write {wanted}, such as `equals: {meant}`, or declare another type",
             )
+
+
+def _conditions(document: Document, path: Path) -> Iterator[Path]:
+    """The places of a condition and of all in it."""
+    yield path
+    if document.entry(*path, "not") is not None:
+        yield from _conditions(document, (*path, "not"))
+    for item, _ in document.items(*path, "and"):
+        yield from _conditions(document, item)
 
 
 _KINDS = {

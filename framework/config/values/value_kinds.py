@@ -347,6 +347,17 @@ def _metadata(value: ScalarValue) -> RefusedValue:
     )
 
 
+def _envelope_field(value: ScalarValue) -> RefusedValue:
+    names = ("ts_us", "ts_ns", "transaction", "source")
+    guess = nearest(str(value), names)
+    return RefusedValue(
+        "FLOE-C204",
+        f"{show(value)} is not a field of Debezium's envelope that can be kept",
+        f"use {listed(names)}, or `source.NAME` for one field of it; `op` and `ts_ms` are always kept",
+        f"did you mean `{guess}`?" if guess else None,
+    )
+
+
 EXPLAINERS: dict[str, Callable[[ScalarValue], RefusedValue]] = {
     "evolution": _evolution,
     "write-order": _write_order,
@@ -368,4 +379,5 @@ EXPLAINERS: dict[str, Callable[[ScalarValue], RefusedValue]] = {
     "number": _number,
     "boolean": _boolean,
     "metadata": _metadata,
+    "envelope-field": _envelope_field,
 }

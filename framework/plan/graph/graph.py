@@ -73,6 +73,13 @@ def condition_text(when: RouteCondition | None) -> str:
     parts = [] if when.topic is None else [f"topic ~ {when.topic}"]
     if when.matches is not None:
         parts.append(f"{when.field} ~ {when.matches}")
+    elif when.one_of:
+        parts.append(f"{when.field} in {', '.join(map(str, when.one_of))}")
+    elif when.exists is not None:
+        parts.append(f"{when.field} {'exists' if when.exists else 'is not there'}")
     elif when.field is not None:
         parts.append(f"{when.field} = {when.equals}")
+    parts += [condition_text(each) for each in when.all_of]
+    if when.negated is not None:
+        parts.append(f"not ({condition_text(when.negated)})")
     return " and ".join(parts)

@@ -165,6 +165,9 @@ def _json_block(block: RecordBlock, tables: BlockTables, schemas: Schemas, encod
         state.fail(position, failure)
     if read.failures:
         positions = positions[~np.isin(positions, list(read.failures))]
+    if read.dropped:
+        state.drop(len(read.dropped))
+        positions = positions[~np.isin(positions, read.dropped)]
     positions = state.refuse_unreadable_metadata(positions)
     if read.parts:
         typed = np.concatenate([part.places for part in read.parts])

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from framework.config.spec import Envelope, KeySpec
+from framework.config.spec import Envelope, KeySpec, Truncates
 from framework.plan.model import Decode
 from framework.record.convert.text import json_text
 from framework.record.failure import RecordFailure
 from framework.record.formats.connect_json import ConnectRecords
-from framework.record.formats.debezium import SOURCE_FIELDS, flatten_json, flatten_rows
+from framework.record.formats.debezium import EnvelopeFields, flatten_json, flatten_rows, is_truncate, kept_fields
 from framework.record.formats.typed_rows import TypedRows
 from framework.record.formats.wire import KEY_HEADER, VALUE_HEADER, Schemas, schema_of, unframe
 from framework.record.json.member_spans import member_spans, object_spans
@@ -31,11 +31,12 @@ _ROW_OPS = frozenset({'"c"', '"u"', '"d"', '"r"'})
 
 @dataclass
 class JsonRead:
-    """`values` are texts to parse, None for tombstones, failures and records that became typed rows."""
+    """`values` are texts to parse, None for tombstones, failures, records that became typed rows, and `dropped` ones."""
 
     values: Sequence[bytes | None]
     failures: dict[int, RecordFailure] = field(default_factory=dict)
     parts: list[TypedRows] = field(default_factory=list)
+    dropped: list[int] = field(default_factory=list)
 
 
 def read_json(block: RecordBlock, decode: Decode, schemas: Schemas, with_tombstones: bool = False) -> JsonRead:
@@ -53,8 +54,16 @@ def read_json(block: RecordBlock, decode: Decode, schemas: Schemas, with_tombsto
                 framed = unframe(data, block.headers[i] or (), VALUE_HEADER)
                 schema_of(framed.schema, "JSON", schemas)
                 text = framed.payload
-            if text is not None and spec.envelope is Envelope.DEBEZIUM:
-                text = None if connect.take(text, i) else _flat(text)
+            if text is not None and spec.envelope is not Envelope.NONE and connect.take(text, i):
+                text = None
+            elif text is not None and spec.envelope is Envelope.DEBEZIUM:
+                if spec.on_truncate is Truncates.IGNORE and b'"t"' in text and is_truncate(parse_record(text)):
+                    read.dropped.append(i)
+                    text = None
+                else:
+                    text = flat_text(text, kept_fields(spec))
+            elif text is not None and spec.envelope is Envelope.CONNECT:
+                text = _payload(text)
             if data is None and with_tombstones:
                 text = b"{}"
             if text is not None and decode.key is not None:
@@ -65,13 +74,18 @@ def read_json(block: RecordBlock, decode: Decode, schemas: Schemas, with_tombsto
         values.append(text)
     read.values = values
     for envelopes, failures in connect.rows():
-        flat = flatten_rows(envelopes)
+        if spec.envelope is Envelope.CONNECT:
+            read.parts.append(envelopes)
+            read.failures |= failures
+            continue
+        flat = flatten_rows(envelopes, spec)
         read.parts += flat.parts
         read.failures |= failures | flat.failures
+        read.dropped += flat.dropped
     return read
 
 
-def _flat(data: bytes) -> bytes:
+def flat_text(data: bytes, kept: EnvelopeFields) -> bytes:
     """The row of an envelope as JSON. Its own text is taken as it stands, so that it is parsed once, by the columns."""
     found = member_spans(data)
     if found is not None:
@@ -84,11 +98,40 @@ def _flat(data: bytes) -> bytes:
             inner = text[start + 1 : end - 1]
             parts = [inner] if inner.strip(_JSON_SPACE) else []
             parts.append(f'"__op":{op}')
-            if "ts_ms" in places:
-                parts.append(f'"__ts_ms":{text[slice(*places["ts_ms"])]}')
-            parts += [f'"__source_{n}":{text[slice(*at)]}' for n, at in source[0].items() if n in SOURCE_FIELDS]
+            parts += [f'"__{n}":{text[slice(*places[n])]}' for n in kept.top[1:] if n in places]
+            parts += [f'"__source_{n}":{text[slice(*at)]}' for n, at in source[0].items() if n in kept.source]
             return f"{{{','.join(parts)}}}".encode()
-    return json_text(flatten_json(parse_record(data))).encode()
+    return json_text(flatten_json(parse_record(data), kept)).encode()
+
+
+def _payload(data: bytes) -> bytes:
+    """What a record without a schema holds: Connect writes `{"schema": null, "payload": ...}`, or the payload alone."""
+    found = member_spans(data)
+    if found is None or found[1].keys() != {"schema", "payload"}:
+        return data
+    text, places = found
+    if text[slice(*places["schema"])] != "null":
+        return data
+    payload = text[slice(*places["payload"])]
+    if payload == "null":
+        raise RecordFailure("decode", "FLOE-D122", "the record's payload is null, so it holds no row")
+    return payload.encode()
+
+
+def _fields_of_key(key: bytes, spec: KeySpec) -> dict[str, JsonValue]:
+    """The fields of a JSON key under their prefix; one that is no object is a column. Connect may write its schema beside
+    it."""
+    whole = parse_record(b'{"key":' + key + b"}")
+    if whole.keys() != {"key"}:
+        raise RecordFailure("decode", "FLOE-D101", "it is not one JSON value")
+    value = whole["key"]
+    if isinstance(value, dict) and value.keys() == {"schema", "payload"} and isinstance(value["schema"], dict | None):
+        value = value["payload"]
+    if isinstance(value, list):
+        raise RecordFailure("decode", "FLOE-D102", "it is a list, which is no column", expected="object or one value")
+    if isinstance(value, dict):
+        return {spec.prefix + name: each for name, each in value.items()}
+    return {spec.column: value}
 
 
 def _with_key(
@@ -102,7 +145,7 @@ def _with_key(
         schema_of(framed.schema, "JSON", schemas)
         key = framed.payload
     try:
-        fields: dict[str, JsonValue] = {spec.prefix + name: value for name, value in parse_record(key).items()}
+        fields = _fields_of_key(key, spec)
     except RecordFailure as failure:
         raise RecordFailure("decode", failure.code, f"the key: {failure.message}", expected=failure.expected) from None
     value = text.strip(_SPACE)

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from framework.config.names.metadata import DEBEZIUM_MOMENTS
+from framework.config.spec import FormatSpec, Truncates
 from framework.record.arrays import Mask
 from framework.record.failure import RecordFailure
 from framework.record.formats.typed_rows import TypedRows
@@ -28,13 +30,30 @@ SOURCE_FIELDS = (
     "gtid", "file", "pos", "row", "scn", "commit_scn", "change_lsn", "commit_lsn", "event_serial_no", "ord",
 )  # fmt: skip
 _ROW_OPS = ("c", "u", "d", "r")
+_TRUNCATE = "t"
+_PLAIN = FormatSpec()
 
 
 @dataclass
 class Flat:
     parts: list[TypedRows] = field(default_factory=list)
     failures: dict[int, RecordFailure] = field(default_factory=dict)
-    dropped: int = 0
+    dropped: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class EnvelopeFields:
+    """What is kept of an envelope beside the row, by the fields' names: at its top, and of `source`."""
+
+    top: tuple[str, ...]
+    source: frozenset[str]
+
+
+@lru_cache(maxsize=64)
+def kept_fields(spec: FormatSpec) -> EnvelopeFields:
+    asked = spec.envelope_fields
+    below = frozenset(name.removeprefix("source.") for name in asked if name.startswith("source."))
+    return EnvelopeFields(("op", "ts_ms", *(name for name in asked if "." not in name)), below | set(SOURCE_FIELDS))
 
 
 def no_change(names: frozenset[str]) -> RecordFailure:
@@ -60,7 +79,7 @@ def no_row(op: object) -> RecordFailure:
     return RecordFailure("decode", "FLOE-D122", f"the record is {reason}", field_path="op", expected="a row")
 
 
-def flatten_rows(envelopes: TypedRows) -> Flat:
+def flatten_rows(envelopes: TypedRows, spec: FormatSpec = _PLAIN) -> Flat:
     """The rows of envelopes that came in columns."""
     names = envelopes.columns.column_names
     places = envelopes.places
@@ -68,7 +87,7 @@ def flatten_rows(envelopes: TypedRows) -> Flat:
         return Flat(failures=dict.fromkeys(places.tolist(), no_change(frozenset(names))))
     flat = Flat()
     ops = envelopes.columns.column("op").combine_chunks()
-    beside = _beside(envelopes)
+    beside = _beside(envelopes, kept_fields(spec))
     taken = np.zeros(len(places), dtype=bool)
     for image, wanted in (("after", [op for op in _ROW_OPS if op != "d"]), ("before", ["d"])):
         if image not in names or not pa.types.is_struct(envelopes.columns.column(image).type):
@@ -80,7 +99,11 @@ def flatten_rows(envelopes: TypedRows) -> Flat:
             flat.parts.append(_image(envelopes, image, rows, beside, mask))
             taken |= mask
     for at in np.flatnonzero(~taken).tolist():
-        flat.failures[int(places[at])] = no_row(ops[at].as_py())
+        op = ops[at].as_py()
+        if op == _TRUNCATE and spec.on_truncate is Truncates.IGNORE:
+            flat.dropped.append(int(places[at]))
+        else:
+            flat.failures[int(places[at])] = no_row(op)
     return flat
 
 
@@ -102,11 +125,11 @@ def _image(
     return TypedRows(envelopes.places[mask], pa.table(columns), kinds, details)
 
 
-def _beside(envelopes: TypedRows) -> dict[str, tuple[ObservedType, pa.Array]]:
+def _beside(envelopes: TypedRows, kept: EnvelopeFields) -> dict[str, tuple[ObservedType, pa.Array]]:
     """The columns that tell of the change, with their types."""
     columns = envelopes.columns
     found: dict[str, tuple[ObservedType, pa.Array]] = {}
-    for name in ("op", "ts_ms"):
+    for name in kept.top:
         if name in columns.column_names:
             found[f"__{name}"] = _reported(f"__{name}", envelopes.kinds[name], columns.column(name).combine_chunks())
     kind = envelopes.kinds.get("source")
@@ -114,7 +137,7 @@ def _beside(envelopes: TypedRows) -> dict[str, tuple[ObservedType, pa.Array]]:
         source = columns.column("source").combine_chunks()
         children = dict(zip((child.name for child in source.type), source.flatten(), strict=True))
         for name, inner in kind[1]:
-            if name in SOURCE_FIELDS:
+            if name in kept.source:
                 found[f"__source_{name}"] = _reported(f"__source_{name}", inner, children[name])
     return found
 
@@ -125,7 +148,7 @@ def _reported(name: str, kind: ObservedType, column: pa.Array) -> tuple[Observed
     return kind, column
 
 
-def flatten_json(envelope: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+def flatten_json(envelope: Mapping[str, JsonValue], kept: EnvelopeFields) -> dict[str, JsonValue]:
     """The row of one envelope without a schema, as JSON values.
 
     Raises:
@@ -139,9 +162,13 @@ def flatten_json(envelope: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         raise no_row(op)
     row = dict(image)
     row["__op"] = op
-    if "ts_ms" in envelope:
-        row["__ts_ms"] = envelope["ts_ms"]
+    row |= {f"__{name}": envelope[name] for name in kept.top[1:] if name in envelope}
     source = envelope.get("source")
     if isinstance(source, dict):
-        row |= {f"__source_{name}": value for name, value in source.items() if name in SOURCE_FIELDS}
+        row |= {f"__source_{name}": value for name, value in source.items() if name in kept.source}
     return row
+
+
+def is_truncate(envelope: Mapping[str, JsonValue]) -> bool:
+    """Whether an envelope says that all rows of the table went."""
+    return envelope.get("op") == _TRUNCATE

@@ -94,10 +94,10 @@ def _decode_rows(
     if decode.format.envelope is Envelope.DEBEZIUM:
         parts, decoded.parts = decoded.parts, []
         for part in parts:
-            flat = flatten_rows(part)
+            flat = flatten_rows(part, decode.format)
             decoded.parts += flat.parts
             decoded.failures |= flat.failures
-            decoded.dropped += flat.dropped
+            decoded.dropped += len(flat.dropped)
     if tombstones is not None and len(tombstones):
         columns = pa.table({_NO_VALUE: pa.nulls(len(tombstones))})
         decoded.parts.append(TypedRows(tombstones, columns, {_NO_VALUE: "null"}))
@@ -208,8 +208,7 @@ def _add_key(decoded: Decoded, block: RecordBlock, key: KeySpec, schemas: Schema
     places = np.array(sorted(place for part in decoded.parts for place in part.places.tolist()), dtype=np.int64)
     found = [(block.key(i), i) for i in places.tolist()]
     with_key = np.array([i for data, i in found if data is not None], dtype=np.int64)
-    single = key.prefix.rstrip("_")
-    column = single if key.format.column == FormatSpec.column else key.format.column
+    column = key.column
     items = Items([data for data, _ in found if data is not None], with_key, block, KEY_HEADER)
     keys = _decode(items, key.format, column, schemas)
     decoded.failures |= keys.failures

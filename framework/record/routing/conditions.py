@@ -46,7 +46,10 @@ def matches(condition: RouteCondition, value: Scalar) -> bool:
     if condition.matches is not None:
         text = text_of(value)
         return text is not None and compiled(condition.matches).is_all_of(text)
-    expected = condition.equals
+    return any(_equal(expected, value) for expected in condition.one_of or (condition.equals,))
+
+
+def _equal(expected: Scalar, value: Scalar) -> bool:
     if isinstance(expected, bool) or isinstance(value, bool):
         return expected is value
     if isinstance(expected, str) or isinstance(value, str):
@@ -67,8 +70,8 @@ def _kind(value: Scalar) -> type:
     return bool if isinstance(value, bool) else str if isinstance(value, str) else float
 
 
-def value_at(record: JsonValue, path: str, insensitive: bool) -> Scalar:
-    """One record's value. Raises RecordFailure where two spellings of the path both have one."""
+def _at(record: JsonValue, path: str, insensitive: bool) -> list[JsonValue]:
+    """What is there that is not null, of each spelling of the path."""
     found: list[JsonValue] = [record]
     for step in path.split("."):
         wanted = fold(step, insensitive)
@@ -79,7 +82,17 @@ def value_at(record: JsonValue, path: str, insensitive: bool) -> Scalar:
             for name, value in outer.items()
             if value is not None and fold(name, insensitive) == wanted
         ]
-    scalars = [value for value in found if isinstance(value, (bool, str))]
+    return found
+
+
+def is_there(record: JsonValue, path: str, insensitive: bool) -> bool:
+    """Whether one record has a value, of any kind."""
+    return bool(_at(record, path, insensitive))
+
+
+def value_at(record: JsonValue, path: str, insensitive: bool) -> Scalar:
+    """One record's value. Raises RecordFailure where two spellings of the path both have one."""
+    scalars = [value for value in _at(record, path, insensitive) if isinstance(value, (bool, str))]
     if len(scalars) > 1:
         raise RecordFailure(
             "route", "FLOE-D306", f"{path}: the record has two keys that differ only in case", field_path=path
@@ -117,8 +130,8 @@ class FieldColumns:
             self._coded[path] = self._encode(path)
         return self._coded[path]
 
-    def _encode(self, path: str) -> Coded:
-        rows = self._table.num_rows
+    def _columns(self, path: str) -> list[pa.ChunkedArray]:
+        """The columns of each spelling of a path."""
         steps = path.split(".")
         found = [
             self._table.column(i)
@@ -133,9 +146,20 @@ class FieldColumns:
                 for i, child in enumerate(column.type)
                 if fold(child.name, self._insensitive) == fold(step, self._insensitive)
             ]
+        return found
+
+    def are_there(self, path: str) -> Mask:
+        """Which rows have a value, of any kind."""
+        found: Mask = np.zeros(len(self), dtype=bool)
+        for column in self._columns(path):
+            found |= one_array(column.is_valid()).to_numpy(zero_copy_only=False)
+        return found
+
+    def _encode(self, path: str) -> Coded:
+        rows = self._table.num_rows
         codes: Numbers | None = None
         values: list[Scalar] = []
-        for column in found:
+        for column in self._columns(path):
             if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
                 continue
             encoded = one_array(column).dictionary_encode()

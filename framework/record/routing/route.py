@@ -10,6 +10,7 @@ for characters that no name has. Values are lower-cased where the tables' defaul
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -20,12 +21,12 @@ import pyarrow as pa
 
 from framework.config.names.patterns import captured, compiled, groups
 from framework.config.names.table_names import placed
-from framework.config.spec import RouteMode, RouteRule
+from framework.config.spec import RouteCondition, RouteMode, RouteRule
 from framework.plan.model import Route
 from framework.record.arrays import Ints, Mask, Numbers
 from framework.record.destination import Destination, rows_of
 from framework.record.failure import RecordFailure, shown
-from framework.record.routing.conditions import FieldColumns, Scalar, matches, text_of, value_at
+from framework.record.routing.conditions import FieldColumns, Scalar, is_there, matches, text_of, value_at
 from framework.record.routing.refusal import not_now, of_another_pipeline
 from framework.record.routing.upsert import RoutedRows, upsert_columns, widened
 from framework.record.strict_json import JsonValue
@@ -39,7 +40,7 @@ _NAME_VALUE = re.compile(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
 
 def routing_fields(route: Route) -> frozenset[str]:
     """The dotted paths that rules look at."""
-    paths = {rule.when.field for rule in route.rules if rule.when and rule.when.field}
+    paths = {part.field for rule in route.rules if rule.when for part in rule.when.parts if part.field}
     for rule in route.rules:
         own = _topic_parts(rule)
         paths.update(path for path in _PLACEHOLDER.findall(rule.table) if path not in own)
@@ -161,10 +162,7 @@ def route_record(
     fields = {path: value_at(record, path, insensitive) for path in sorted(paths)}
     tables: list[Destination] = []
     for rule in route.rules:
-        when = rule.when
-        if when is not None and when.topic is not None and not compiled(when.topic).is_within(topic):
-            continue
-        if when is not None and when.field is not None and not matches(when, fields[when.field]):
+        if rule.when is not None and not _meets(rule.when, record, fields, topic, insensitive):
             continue
         values = tuple(fields[path] for path in _PLACEHOLDER.findall(rule.table))
         name = render(rule, values, route, insensitive)
@@ -176,6 +174,22 @@ def route_record(
         if to not in tables:
             tables.append(to)
     return tables
+
+
+def _meets(
+    when: RouteCondition, record: dict[str, JsonValue], fields: Mapping[str, Scalar], topic: str, insensitive: bool
+) -> bool:
+    """Whether one record meets a condition; `fields` are the values that rules look at, by path."""
+    if when.topic is not None and not compiled(when.topic).is_within(topic):
+        return False
+    if when.field is not None and when.exists is not None:
+        if is_there(record, when.field, insensitive) is not when.exists:
+            return False
+    elif when.field is not None and not matches(when, fields[when.field]):
+        return False
+    if when.negated is not None and _meets(when.negated, record, fields, topic, insensitive):
+        return False
+    return all(_meets(each, record, fields, topic, insensitive) for each in when.all_of)
 
 
 # ---- many records -----------------------------------------------------------------------------------------------
@@ -254,14 +268,22 @@ def _routed(columns: FieldColumns, topic: str, route: Route, lower: bool) -> Rou
 
 
 def _candidates(rule: RouteRule, columns: FieldColumns, topic: str, pending: Mask) -> Mask:
-    when = rule.when
-    if when is None:
-        return pending.copy()
+    return pending.copy() if rule.when is None else _chosen(rule.when, columns, topic, pending)
+
+
+def _chosen(when: RouteCondition, columns: FieldColumns, topic: str, pending: Mask) -> Mask:
+    """Which of the pending rows meet a condition."""
     if when.topic is not None and not compiled(when.topic).is_within(topic):
         return np.zeros_like(pending)
-    if when.field is None:
-        return pending.copy()
-    chosen: Mask = pending & columns.meets(when)
+    chosen: Mask = pending.copy()
+    if when.field is not None and when.exists is not None:
+        chosen &= columns.are_there(when.field) == when.exists
+    elif when.field is not None:
+        chosen &= columns.meets(when)
+    if when.negated is not None:
+        chosen &= ~_chosen(when.negated, columns, topic, pending)
+    for each in when.all_of:
+        chosen &= _chosen(each, columns, topic, pending)
     return chosen
 
 

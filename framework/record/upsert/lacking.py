@@ -19,7 +19,7 @@ from framework.record.failure import RecordFailure
 
 UNAVAILABLE = "FLOE-D314"
 # Fields that tell of the change, and are none of the row's.
-OF_THE_CHANGE = ("__op", "__ts_ms", "__source_")
+OF_THE_CHANGE = ("__op", "__ts_", "__source", "__transaction")
 
 
 @dataclass(frozen=True)

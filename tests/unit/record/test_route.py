@@ -132,6 +132,47 @@ def test_a_rule_may_test_the_topic_and_a_field() -> None:
     assert counts(run(pipeline, values, tables, "orders")) == {"ns.rest": 2}
 
 
+@pytest.mark.parametrize(
+    ("when", "taken"),
+    [
+        (RouteCondition(field="kind", one_of=("a", "b")), [0, 1, 4]),
+        (RouteCondition(field="n", one_of=(1, 2)), [0]),
+        (RouteCondition(field="kind", exists=True), [0, 1, 2, 4]),
+        (RouteCondition(field="kind", exists=False), [3, 5]),
+        (RouteCondition(field="deep", exists=True), [4]),
+        (RouteCondition(field="deep.a", exists=True), []),
+        (RouteCondition(negated=RouteCondition(field="kind", equals="a")), [1, 2, 3, 5]),
+        (RouteCondition(field="kind", one_of=("a", "b"), negated=RouteCondition(field="n", equals=5)), [0, 4]),
+        (
+            RouteCondition(all_of=(RouteCondition(field="kind", equals="a"), RouteCondition(field="n", exists=True))),
+            [0],
+        ),
+        (
+            RouteCondition(topic="ev", all_of=(RouteCondition(negated=RouteCondition(field="n", exists=True)),)),
+            [2, 3, 4],
+        ),
+        (RouteCondition(negated=RouteCondition(topic="ev")), []),
+    ],
+)
+def test_conditions_of_several_fields(when: RouteCondition, taken: list[int]) -> None:
+    """One of several values, whether there is a value at all, what must not be, and all of several: in columns and one by
+    one."""
+    values: list[object] = [{"kind": "a", "n": 1}, {"kind": "b", "n": 5}, {"kind": "c"}, {"kind": None}]
+    values += [{"kind": "a", "deep": {"b": 1}}, {"n": "1"}]
+    values = [{**value, "at": at} for at, value in enumerate(values) if isinstance(value, dict)]
+    rules = [RouteRule("ns.taken", when), RouteRule("ns.rest")]
+    made = plan(rules)
+    columns: dict[str, str] = {"at": "long", "kind": "string", "n": "string"}
+    tables = {
+        name: target(name, columns, table_policy=policy(EvolveMode.DISCARD_VALUE)) for name in ("ns.taken", "ns.rest")
+    }
+    for way in (processed, alone):
+        result = way(block(values), made, tables)
+        rows = {name: found.column("at").to_pylist() for name, found in result.rows.items()}
+        assert rows.get("ns.taken", []) == taken
+        assert sorted(rows.get("ns.taken", []) + rows.get("ns.rest", [])) == list(range(6))
+
+
 def test_a_group_that_no_name_holds_changes_nothing() -> None:
     """A literal table of a rule whose pattern names parts of the topic needs no allowed tables."""
     pipeline = plan([RouteRule("other.t", RouteCondition(topic="(?P<part>events)"))], allow=[])
@@ -241,10 +282,25 @@ CONDITIONS = st.none() | st.sampled_from(
         RouteCondition(field="kind", equals=True),
         RouteCondition(topic="ev"),
         RouteCondition(topic="nothing"),
+        RouteCondition(field="kind", one_of=("a", 7, True)),
+        RouteCondition(field="n", exists=True),
+        RouteCondition(field="kind", exists=False),
+        RouteCondition(field="n.z", exists=True),
     ]
 )
+INNER = CONDITIONS.filter(bool) | st.builds(RouteCondition, negated=CONDITIONS.filter(bool))
+COMPOSITE = st.builds(
+    lambda own, negated, all_of: replace(own or RouteCondition(), negated=negated, all_of=tuple(all_of)),
+    CONDITIONS,
+    CONDITIONS,
+    st.lists(INNER, max_size=2),
+)
 RULES = st.lists(
-    st.builds(RouteRule, st.sampled_from(["ns.a", "ns.b", "ns.t_{kind}", "ns.t_{n}_{kind}", "no.t_{n}"]), CONDITIONS),
+    st.builds(
+        RouteRule,
+        st.sampled_from(["ns.a", "ns.b", "ns.t_{kind}", "ns.t_{n}_{kind}", "no.t_{n}"]),
+        CONDITIONS | COMPOSITE,
+    ),
     min_size=1,
     max_size=4,
 )
