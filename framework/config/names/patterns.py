@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MOST_INSTRUCTIONS = 4_000
 NOT_ONE, NOT_RUN = "FLOE-C207", "FLOE-C220"
 
-_ONE_PATTERN = "make it a part of the pattern; two patterns for one field cannot both be tested in one rule"
+_ONE_PATTERN = "make it a part of the pattern, or test the field again under `and:`"
 # What Python's expressions may hold and RE2's may not, looked for outside of character classes and escapes.
 _UNSUPPORTED = (
     (r"\(\?<?[=!]", "it looks ahead or behind", _ONE_PATTERN),

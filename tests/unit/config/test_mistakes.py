@@ -113,9 +113,9 @@ def test_the_word_that_was_meant_is_named(seed: int) -> None:
         ("    - {when: {field: a, matches: *refund}, table: shop.b}", '`".*refund"`'),
         ("    - {when: {field: a, equals: *refund}, table: shop.b}", '`"*refund"`'),
         ("    - {when: {field: a, matches: '*refund'}, table: shop.b}", "`.*refund`"),
-        ("    - {when: {field: a, equals: b, field: c}, table: shop.b}", "cannot both be tested in one rule"),
-        ("    - {when: {field: a, equals: b, matches: c}, table: shop.b}", "cannot both be tested in one rule"),
-        ("    - {when: {field: a, matches: '(?=b)c'}, table: shop.b}", "cannot both be tested in one rule"),
+        ("    - {when: {field: a, equals: b, field: c}, table: shop.b}", "under `and:`"),
+        ("    - {when: {field: a, equals: b, matches: c}, table: shop.b}", "under `and:`"),
+        ("    - {when: {field: a, matches: '(?=b)c'}, table: shop.b}", "under `and:`"),
     ],
 )
 def test_advice_means_what_was_wanted(line: str, remedy: str) -> None:
