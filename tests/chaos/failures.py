@@ -553,4 +553,14 @@ FAILURES: dict[str, Failure] = {
         "groups of a rule's pattern for topics are parts of the table's name, inside of `allow_tables`",
         ("tests/unit/record/test_route.py::test_parts_of_the_topic_become_part_of_names",),
     ),
+    "F69": Failure(
+        "readers look for a UUID and find no row: Iceberg's Java library orders UUIDs as signed numbers, files and manifests "
+        "say their bounds in another order (apache/iceberg#14216, trinodb/trino#12834)",
+        "bounds are written only of UUIDs that all readers order alike, as those of a clock; row groups have none, and "
+        "partitions in two orders stand in manifests of their own",
+        (
+            "tests/iceberg/test_uuid_order.py",
+            "tests/unit/adapters/test_parquet_statistics.py::test_bounds_of_uuids_hold_for_whoever_compares_them",
+        ),
+    ),
 }

@@ -140,7 +140,7 @@ def test_a_merge_changes_nothing_of_an_entry(lake: Lake, partition: PartitionFie
         change(path, filled)
     before = live(lake, name)
     ok(lake.tables.commit(lake.effect(name, (), 4)))
-    assert len(manifests(lake, name)) == 1
+    assert len(manifests(lake, name)) == (2 if by_uuid else 1)  # readers order these UUIDs in two ways
     after = live(lake, name)
     for path, entry in before.items():
         # Inherited until now: the same values, written out.

@@ -28,7 +28,15 @@ from pyiceberg.utils.properties import property_as_int
 import framework.adapters.file_io_guard  # noqa: F401  # tasks load location providers, too
 from framework.adapters.file_io import file_io, location_provider
 from framework.adapters.parquet.encoding import SampledDictionaries, frugal
-from framework.adapters.parquet.metrics import LeafColumn, float_columns, nan_counts, statistics_plan
+from framework.adapters.parquet.metrics import (
+    LeafColumn,
+    RowMetrics,
+    UuidColumn,
+    float_columns,
+    statistics_plan,
+    uuid_columns,
+    with_statistics,
+)
 from framework.adapters.parquet.partition import PartitionRows, partitions
 from framework.adapters.parquet.private import writer_options
 from framework.adapters.parquet.sorting.in_memory import can_sort, sorted_rows
@@ -56,6 +64,7 @@ class _Layout:
     order: SortOrder | None
     collected: tuple[CollectedColumn, ...]
     floats: tuple[LeafColumn, ...]
+    uuids: tuple[UuidColumn, ...]
     writer_options: dict[str, object]
     row_group_rows: int
     row_group_bytes: int
@@ -270,7 +279,9 @@ class TableWriter:
         metadata = writer.writer.metadata
         if reported is not None:
             reported(path, marks)
-        found = file_metrics(metadata, layout.collected)
+        of_rows = RowMetrics(layout.floats, layout.uuids)
+        of_rows.add(rows)
+        found = of_rows.completed(file_metrics(metadata, layout.collected))
         return DataFile(
             path=path,
             record_count=metadata.num_rows,
@@ -280,7 +291,7 @@ class TableWriter:
             column_sizes=found.column_sizes,
             value_counts=found.value_counts,
             null_value_counts=found.null_value_counts,
-            nan_value_counts=nan_counts(rows, layout.floats),
+            nan_value_counts=dict(of_rows.nan_value_counts),
             lower_bounds=found.lower_bounds,
             upper_bounds=found.upper_bounds,
             split_offsets=split_offsets(metadata),
@@ -317,6 +328,8 @@ def _layout(
     file_schema = sanitize_column_names(schema)
     table_properties = dict(properties)
     statistics = statistics_plan(schema, table_properties, order)
+    ids_by_path = parquet_path_to_id_mapping(file_schema)
+    uuids = uuid_columns(schema, statistics)
     row_group_bytes = table_properties.pop(TableProperties.PARQUET_ROW_GROUP_SIZE_BYTES, None)
     target_file_bytes = table_properties.get(TableProperties.WRITE_TARGET_FILE_SIZE_BYTES)
     return _Layout(
@@ -325,9 +338,10 @@ def _layout(
         spec=PartitionSpec.model_validate_json(spec_json),
         arrow=arrow_schema(file_schema),
         locations=location_provider(location, table_properties),
-        collected=collected_columns(statistics, parquet_path_to_id_mapping(file_schema)),
+        collected=collected_columns(statistics, ids_by_path),
         floats=float_columns(schema, statistics),
-        writer_options=writer_options(table_properties),
+        uuids=uuids,
+        writer_options=writer_options(table_properties) | {"write_statistics": with_statistics(ids_by_path, uuids)},
         row_group_rows=property_as_int(
             table_properties, TableProperties.PARQUET_ROW_GROUP_LIMIT, TableProperties.PARQUET_ROW_GROUP_LIMIT_DEFAULT
         )

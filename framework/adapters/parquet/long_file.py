@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import pyarrow as pa
@@ -18,7 +17,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER_ID
 
 from framework.adapters.file_io import file_io
 from framework.adapters.parquet.files import as_column, layout_of
-from framework.adapters.parquet.metrics import nan_counts
+from framework.adapters.parquet.metrics import RowMetrics
 from framework.adapters.parquet.partition import PartitionRows, partitions
 from framework.adapters.parquet.sorting.external import sorted_pieces
 from framework.adapters.parquet.statistics import file_metrics, split_offsets
@@ -55,7 +54,7 @@ def write_long_file(
     key = None if partition.path is None else partition
     path = layout.locations.new_data_location(f"{prefix}-{uuid.uuid4()}.parquet", key)  # type: ignore[arg-type]  # only to_path is asked for
     io = file_io(io_properties, path)
-    nan: Counter[str] = Counter()
+    of_rows = RowMetrics(layout.floats, layout.uuids)
     try:
         with io.new_output(path).create(overwrite=False) as stream:
             with pq.ParquetWriter(
@@ -75,7 +74,7 @@ def write_long_file(
                         as_column(column, field) for column, field in zip(group.columns, layout.arrow, strict=True)
                     ]
                     writer.write_table(pa.Table.from_arrays(columns, schema=layout.arrow), len(group))
-                    nan.update(nan_counts(group, layout.floats))
+                    of_rows.add(group)
                     group = next(groups, None)
             size = stream.tell()
     except BaseException:
@@ -83,7 +82,7 @@ def write_long_file(
             io.delete(path)
         raise
     metadata = writer.writer.metadata
-    found = file_metrics(metadata, layout.collected)
+    found = of_rows.completed(file_metrics(metadata, layout.collected))
     return DataFile(
         path=path,
         record_count=metadata.num_rows,
@@ -93,7 +92,7 @@ def write_long_file(
         column_sizes=found.column_sizes,
         value_counts=found.value_counts,
         null_value_counts=found.null_value_counts,
-        nan_value_counts=dict(nan),
+        nan_value_counts=dict(of_rows.nan_value_counts),
         lower_bounds=found.lower_bounds,
         upper_bounds=found.upper_bounds,
         split_offsets=split_offsets(metadata),

@@ -1,15 +1,19 @@
-"""Which metrics a table's files have, and what Parquet's own statistics lack: counts of NaN.
+"""Which metrics a table's files have, and what Parquet's own statistics lack: counts of NaN, and metrics of UUIDs.
 
 In: a table's schema and properties; rows of a file. Out: PyIceberg's statistics plan with the rules of Iceberg's Java
 writer where PyIceberg's differ (fields of structs have bounds, those of lists and maps have sizes alone, wide tables
-have metrics for their first columns and for those they are sorted by), and NaN counts by field id.
+have metrics for their first columns and for those they are sorted by); NaN counts by field id, and counts and bounds of
+UUIDs, which have no statistics in the Parquet file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.io.pyarrow import (
@@ -22,10 +26,12 @@ from pyiceberg.io.pyarrow import (
 from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties
 from pyiceberg.table.sorting import SortOrder
-from pyiceberg.types import BinaryType, DoubleType, FloatType, StringType
+from pyiceberg.types import BinaryType, DoubleType, FloatType, StringType, UUIDType
 from pyiceberg.utils.properties import property_as_int
 
 from framework.adapters.parquet.partition import column_at, leaves
+from framework.adapters.parquet.statistics import FileMetrics
+from framework.adapters.value_bytes import plain
 
 MAX_INFERRED_COLUMNS = "write.metadata.metrics.max-inferred-column-defaults"
 MAX_INFERRED_COLUMNS_DEFAULT = 100
@@ -82,6 +88,83 @@ def float_columns(schema: Schema, plan: Mapping[int, StatisticsCollector]) -> tu
         if isinstance(field.field_type, (FloatType, DoubleType))
         and plan[field.field_id].mode.type != MetricModeTypes.NONE
     )
+
+
+@dataclass(frozen=True)
+class UuidColumn(LeafColumn):
+    """A column of UUIDs outside lists and maps, and what is collected of it."""
+
+    has_counts: bool
+    has_bounds: bool
+
+
+def uuid_columns(schema: Schema, plan: Mapping[int, StatisticsCollector]) -> tuple[UuidColumn, ...]:
+    """The columns that have no statistics in a Parquet file, whether or not metrics are wanted of them: readers order them in
+    two ways (`framework.adapters.uuid_order`), and skip row groups by them."""
+    modes = {field.field_id: plan[field.field_id].mode.type for _, field in leaves(schema.fields)}
+    return tuple(
+        UuidColumn(
+            field.field_id,
+            path,
+            modes[field.field_id] != MetricModeTypes.NONE,
+            modes[field.field_id] not in (MetricModeTypes.NONE, MetricModeTypes.COUNTS),
+        )
+        for path, field in leaves(schema.fields)
+        if isinstance(field.field_type, UUIDType)
+    )
+
+
+def with_statistics(ids_by_path: Mapping[str, int], uuids: Iterable[UuidColumn]) -> bool | list[str]:
+    """The columns of a file that have statistics in Parquet, as its writer takes them."""
+    without = {column.field_id for column in uuids}
+    return [path for path, field_id in ids_by_path.items() if field_id not in without] if without else True
+
+
+class RowMetrics:
+    """Gathers from a file's rows, piece by piece, what Parquet's statistics do not say of them."""
+
+    def __init__(self, floats: tuple[LeafColumn, ...], uuids: tuple[UuidColumn, ...]) -> None:
+        self.nan_value_counts: Counter[str] = Counter()
+        self._floats = floats
+        self._uuids = tuple(column for column in uuids if column.has_counts)
+        self._nulls: Counter[str] = Counter()
+        self._ends: dict[str, set[bytes]] = {}
+        self._signs: dict[str, set[tuple[int, int]]] = {}
+
+    def add(self, rows: pa.Table) -> None:
+        """The file's next rows."""
+        self.nan_value_counts.update(nan_counts(rows, self._floats))
+        for column in self._uuids:
+            values = column_at(rows, column.path)
+            if values is not None:
+                self._add_uuids(str(column.field_id), plain(values))
+
+    def _add_uuids(self, name: str, values: pa.Array) -> None:
+        self._nulls[name] += values.null_count
+        values = values.drop_null()
+        if not len(values):
+            return
+        data = np.frombuffer(values.buffers()[1], np.uint8)[values.offset * 16 : (values.offset + len(values)) * 16]
+        signs = np.unique(data.reshape(-1, 16)[:, (0, 8)] >> 7, axis=0)
+        self._signs.setdefault(name, set()).update(map(tuple, signs.tolist()))
+        words = data.view(">u8").reshape(-1, 2)
+        first, last = words[:, 0].min(), words[:, 0].max()
+        ends = ((first, words[words[:, 0] == first, 1].min()), (last, words[words[:, 0] == last, 1].max()))
+        self._ends.setdefault(name, set()).update(
+            int(a).to_bytes(8, "big") + int(b).to_bytes(8, "big") for a, b in ends
+        )
+
+    def completed(self, found: FileMetrics) -> FileMetrics:
+        """The metrics of the file, with those of its UUIDs: bounds only where all readers order them alike."""
+        for column in self._uuids:
+            name = str(column.field_id)
+            if name not in self._nulls:
+                continue
+            found.null_value_counts[name] = self._nulls[name]
+            if column.has_bounds and len(self._signs.get(name, ())) == 1:
+                found.lower_bounds[name] = base64.b64encode(min(self._ends[name])).decode("ascii")
+                found.upper_bounds[name] = base64.b64encode(max(self._ends[name])).decode("ascii")
+        return found
 
 
 def nan_counts(rows: pa.Table, columns: tuple[LeafColumn, ...]) -> dict[str, int]:

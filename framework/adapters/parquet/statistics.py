@@ -150,7 +150,9 @@ def _collected(name: str, collector: StatisticsCollector) -> CollectedColumn:
             lambda value: value[:length],
             lambda value: truncate_upper_bound_binary_string(value, length),
         )
-    if isinstance(kind, (UUIDType, FixedType)):
+    if isinstance(kind, UUIDType):  # they have no statistics here: `RowMetrics` has them
+        return CollectedColumn(name, True, has_bounds=False)
+    if isinstance(kind, FixedType):
         return CollectedColumn(name, True, True)
     if isinstance(kind, DecimalType):
         return CollectedColumn(name, True, True, _unscaled, _decimal_bytes, _decimal_bytes)

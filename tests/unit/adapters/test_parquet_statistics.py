@@ -43,7 +43,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from framework.adapters.parquet.metrics import statistics_plan
+from framework.adapters.parquet.metrics import RowMetrics, statistics_plan, uuid_columns
 from framework.adapters.parquet.statistics import (
     FileMetrics,
     collected_columns,
@@ -51,6 +51,8 @@ from framework.adapters.parquet.statistics import (
     split_offsets,
     upper_text,
 )
+from framework.adapters.uuid_order import in_one_order
+from framework.record.fit.parsed_columns import from_python
 from framework.table.schema.arrow import arrow_schema
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -69,7 +71,6 @@ KINDS: list[tuple[IcebergType, st.SearchStrategy[Any]]] = [
     (StringType(), TEXT),
     (BinaryType(), st.binary(max_size=24)),
     (FixedType(4), st.binary(min_size=4, max_size=4)),
-    (UUIDType(), st.binary(min_size=16, max_size=16)),
     (DecimalType(9, 2), st.decimals(-(10**6), 10**6, places=2)),
     (DecimalType(18, 0), st.decimals(-(10**17), 10**17, places=0)),
     (DecimalType(38, 5), st.decimals(-(10**30), 10**30, places=5)),
@@ -110,8 +111,8 @@ def bound(found: dict[str, str], field_id: int = 1) -> bytes | None:
 def test_metrics_are_those_that_pyiceberg_finds(
     case: tuple[PrimitiveType, list[Any]], rows_in_group: int, mode: str
 ) -> None:
-    """Counts, sizes, bounds and offsets of every type are PyIceberg's, for one row group and for many, in every mode;
-    an upper bound that is cut may be a lower one than PyIceberg's, and never below the greatest value."""
+    """Counts, sizes, bounds and offsets of every type but UUIDs are PyIceberg's, for one row group and for many, in every
+    mode; an upper bound that is cut may be a lower one than PyIceberg's, and never below the greatest value."""
     kind, values = case
     if mode.startswith("truncate") and not isinstance(kind, (StringType, BinaryType)):
         mode = "full"  # PyIceberg's plan refuses the others
@@ -134,6 +135,52 @@ def test_metrics_are_those_that_pyiceberg_finds(
         assert upper == greatest.encode("utf-8") or mode.startswith("truncate")
     else:
         assert upper == (collected.max_as_bytes() if collected else None)
+
+
+def signed(value: bytes) -> tuple[int, int]:
+    """A UUID as Java compares it: two signed numbers."""
+    return int.from_bytes(value[:8], "big", signed=True), int.from_bytes(value[8:], "big", signed=True)
+
+
+# Few first and second halves of both signs, so that many share one.
+UUIDS = st.tuples(st.sampled_from(b"\x00\x01\x7f\x80\xff"), st.sampled_from(b"\x00\x7f\x80\xff")).map(
+    lambda ends: bytes([ends[0], *bytes(7), ends[1], *bytes(7)])
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.none() | UUIDS | st.uuids().map(lambda value: value.bytes), min_size=1, max_size=12),
+    st.sampled_from([1, 3, 100]),
+    st.sampled_from(["full", "counts", "none"]),
+    st.booleans(),
+)
+def test_bounds_of_uuids_hold_for_whoever_compares_them(
+    values: list[bytes | None], step: int, mode: str, in_struct: bool
+) -> None:
+    """Of a file's UUIDs, which come in pieces, the bounds are the least and the greatest in both orders that readers use,
+    signed and unsigned, or there are none; nulls are counted as ever."""
+    schema = Schema(NestedField(1, "v", UUIDType(), required=False))
+    if in_struct:
+        schema = Schema(NestedField(2, "s", StructType(*schema.fields), required=False))
+    plan = statistics_plan(schema, {"write.metadata.metrics.default": mode}, UNSORTED_SORT_ORDER)
+    rows = [{"s": {"v": value} if value else None} if in_struct else {"v": value} for value in values]
+    of_rows = RowMetrics((), uuid_columns(schema, plan))
+    for start in range(0, len(rows), step):
+        [column] = arrow_schema(schema)
+        held = from_python([row[column.name] for row in rows[start : start + step]], column.type)
+        of_rows.add(pa.table({column.name: held}))
+    found = of_rows.completed(FileMetrics())
+    assert found.null_value_counts == ({} if mode == "none" else {"1": values.count(None)})
+    known = [value for value in values if value is not None]
+    if mode != "full" or not known:
+        assert not found.lower_bounds
+        assert not found.upper_bounds
+        return
+    lower, upper = bound(found.lower_bounds), bound(found.upper_bounds)
+    assert (lower is not None) == (upper is not None) == in_one_order(known)
+    if lower is not None and upper is not None:
+        assert (lower, upper) == (min(known), max(known)) == (min(known, key=signed), max(known, key=signed))
 
 
 def test_nested_columns_are_found_by_their_place() -> None:

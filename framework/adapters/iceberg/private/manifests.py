@@ -60,7 +60,13 @@ from framework.adapters.iceberg.private.deletes.deletion_vectors import Position
 from framework.adapters.iceberg.private.deletes.manifests import DeleteManifestWriterV2, DeleteManifestWriterV3
 from framework.adapters.iceberg.private.entry_fields import REFERENCED_DATA_FILE_ID
 from framework.adapters.iceberg.private.live_files import LiveFiles, UnsupportedDeletes, live_files
-from framework.adapters.iceberg.private.spec_schemas import UnknownSpec, can_be_rewritten, schema_for_spec
+from framework.adapters.iceberg.private.spec_schemas import (
+    UnknownSpec,
+    can_be_rewritten,
+    schema_for_spec,
+    uuid_places,
+)
+from framework.adapters.uuid_order import signs
 from framework.commit.events.event_types import DataFile
 
 # Tables of format version 1 keep PyIceberg's writer, and have no deletes.
@@ -194,7 +200,7 @@ class SnapshotFiles:
         parent = [manifest for manifest in parent if manifest.has_added_files() or manifest.has_existing_files()]
         changes = self._deletes(parent, added, deletes, live) if deletes else []
         new_deletes = self._delete_files(changes)
-        new = [self._added(spec_id, group) for spec_id, group in sorted(added.items())]
+        new = [each for spec_id, group in sorted(added.items()) for each in self._added(spec_id, group)]
         data = [manifest for manifest in parent if manifest.content == ManifestContent.DATA]
         listed = [manifest for manifest in parent if manifest.content == ManifestContent.DELETES]
         removed: list[IcebergDataFile] = []
@@ -253,7 +259,11 @@ class SnapshotFiles:
         by_spec: dict[int, list[IcebergDataFile]] = defaultdict(list)
         for file in files:
             by_spec[file.spec_id].append(file)
-        return [self._added(spec_id, group, ManifestContent.DELETES) for spec_id, group in sorted(by_spec.items())]
+        return [
+            each
+            for spec_id, group in sorted(by_spec.items())
+            for each in self._added(spec_id, group, ManifestContent.DELETES)
+        ]
 
     def _without(
         self, gone: set[row_deletes.EntryKey], manifests: Sequence[ManifestFile]
@@ -270,14 +280,10 @@ class SnapshotFiles:
         written, removed = self._merged(untouched), []
         for spec_id, entries in sorted(touched.items()):
             self._check_rewritable(spec_id)
-            with self._writer(spec_id, ManifestContent.DELETES) as writer:
-                for entry in entries:
-                    if row_deletes.entry_key(entry.data_file) in gone:
-                        removed.append(entry.data_file)
-                        writer.delete(entry)
-                    else:
-                        writer.existing(entry)
-            written.append(self._finished(writer))
+            going = [row_deletes.entry_key(entry.data_file) in gone for entry in entries]
+            removed += [entry.data_file for entry, goes in zip(entries, going, strict=True) if goes]
+            how = ("delete" if goes else "existing" for goes in going)
+            written += self._manifests(spec_id, zip(how, entries, strict=True), ManifestContent.DELETES)
         if len(removed) != len(gone):  # else a file would have two deletion vectors, or lose one
             raise row_deletes.WrongDeletes(f"{len(gone)} delete entries were to go, and {len(removed)} were found")
         return written, removed
@@ -331,14 +337,45 @@ class SnapshotFiles:
             manifest.min_sequence_number = self._sequence_number
         return manifest
 
+    def _manifests(
+        self,
+        spec_id: int,
+        entries: Iterable[tuple[str, ManifestEntry]],
+        content: ManifestContent = ManifestContent.DATA,
+    ) -> list[ManifestFile]:
+        """One manifest of these entries, each with the name of what the writer does with it; several where partitions are
+        UUIDs that readers do not order alike: the bounds of one manifest would hide some from them."""
+        places = uuid_places(self._metadata, self._metadata.specs()[spec_id])
+        groups: dict[tuple[Any, ...], list[tuple[str, ManifestEntry]]] = defaultdict(list)
+        for how, entry in entries:
+            groups[tuple(signs(entry.data_file.partition[place]) for place in places)].append((how, entry))
+        written = []
+        for group in groups.values():
+            with self._writer(spec_id, content) as writer:
+                for how, entry in group:
+                    getattr(writer, how)(entry)
+            written.append(self._finished(writer))
+        return written
+
     def _added(
         self, spec_id: int, files: list[IcebergDataFile], content: ManifestContent = ManifestContent.DATA
-    ) -> ManifestFile:
-        with self._writer(spec_id, content) as writer:
-            for file in files:
-                # As `add` does, which makes a second entry of each.
-                writer.add_entry(ManifestEntry(ManifestEntryStatus.ADDED, self._snapshot_id, None, None, file))
-        return self._finished(writer)
+    ) -> list[ManifestFile]:
+        # As `add` does, which makes a second entry of each.
+        entries = (ManifestEntry(ManifestEntryStatus.ADDED, self._snapshot_id, None, None, file) for file in files)
+        return self._manifests(spec_id, (("add_entry", entry) for entry in entries), content)
+
+    def _kin(self, manifests: Iterable[ManifestFile]) -> dict[tuple[Any, ...], list[ManifestFile]]:
+        """Manifests that may become one: those of one spec, and of UUIDs in one order."""
+        specs = self._metadata.specs()
+        groups: dict[tuple[Any, ...], list[ManifestFile]] = defaultdict(list)
+        for manifest in manifests:
+            spec = specs[manifest.partition_spec_id]
+            places = uuid_places(self._metadata, spec) if can_be_rewritten(self._metadata, spec) else []
+            summaries = [manifest.partitions[place] for place in places] if manifest.partitions else []
+            bounds = (bound for each in summaries for bound in (each.lower_bound, each.upper_bound))
+            kin = (spec.spec_id, *map(signs, bounds))
+            groups[kin].append(manifest)
+        return groups
 
     def _merged(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
         """Merge where `commit.manifest.min-count-to-merge` manifests of one spec and one order of size have gathered.
@@ -352,11 +389,13 @@ class SnapshotFiles:
             return manifests
         minimum = max(2, _integer(properties, TableProperties.MANIFEST_MIN_MERGE_COUNT, 100))
         specs = self._metadata.specs()
-        groups: dict[tuple[int, int], list[ManifestFile]] = defaultdict(list)
-        for manifest in manifests:
-            groups[(manifest.partition_spec_id, _order_of_size(manifest, minimum))].append(manifest)
+        groups: dict[tuple[Any, ...], list[ManifestFile]] = defaultdict(list)
+        for kin, alike in self._kin(manifests).items():
+            for manifest in alike:
+                key = (*kin, _order_of_size(manifest, minimum))
+                groups[key].append(manifest)
         merged: list[ManifestFile] = []
-        for (spec_id, _), group in groups.items():
+        for (spec_id, *_), group in groups.items():
             if len(group) < minimum or not can_be_rewritten(self._metadata, specs[spec_id]):
                 merged.extend(group)
                 continue
@@ -377,9 +416,9 @@ class SnapshotFiles:
         return merged
 
     def _rewritten(self, spec_id: int, manifests: list[ManifestFile]) -> list[ManifestFile]:
-        """One manifest in place of several. Entries keep their snapshot and their sequence numbers, or delete files
-        that came after them would no longer apply to the right rows; and their row ids, where they have some. A
-        manifest with something that floe does not write stays as it is."""
+        """One manifest in place of several, as `_manifests` says. Entries keep their snapshot and their sequence numbers,
+        or delete files that came after them would no longer apply to the right rows; and their row ids, where they have
+        some. A manifest with something that floe does not write stays as it is."""
         entries: list[ManifestEntry] = []
         kept: list[ManifestFile] = []
         for manifest in manifests:
@@ -389,10 +428,7 @@ class SnapshotFiles:
                 kept.append(manifest)
         if not entries:
             return kept
-        with self._writer(spec_id, manifests[0].content) as writer:
-            for entry in entries:
-                writer.existing(entry)
-        return [self._finished(writer), *kept]
+        return [*self._manifests(spec_id, (("existing", entry) for entry in entries), manifests[0].content), *kept]
 
     def _entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
         """The live entries, to be written again: with every value that they have, in the table's version.

@@ -70,7 +70,7 @@ class ReplacedFiles(SnapshotFiles):
             removed_deletes = []
         if merge_all:
             data, listed = self._all_merged(data), self._all_merged(listed)
-        new = [self._added(spec_id, group) for spec_id, group in sorted(added.items())]
+        new = [each for spec_id, group in sorted(added.items()) for each in self._added(spec_id, group)]
         written = self._list(parent_snapshot_id, new + data + self._added_deletes(new_deletes) + listed)
         return replace(
             written,
@@ -90,27 +90,21 @@ class ReplacedFiles(SnapshotFiles):
                 touched[manifest.partition_spec_id] += entries
             else:
                 untouched.append(manifest)
-        written, removed = [], []
+        written: list[ManifestFile] = []
+        removed: list[IcebergDataFile] = []
         for spec_id, entries in sorted(touched.items()):
             self._check_rewritable(spec_id)
-            with self._writer(spec_id) as writer:
-                for entry in entries:
-                    if entry.data_file.file_path in replaced:
-                        removed.append(entry.data_file)
-                        writer.delete(entry)
-                    else:
-                        writer.existing(entry)
-            written.append(self._finished(writer))
+            going = [entry.data_file.file_path in replaced for entry in entries]
+            removed += [entry.data_file for entry, goes in zip(entries, going, strict=True) if goes]
+            how = ("delete" if goes else "existing" for goes in going)
+            written += self._manifests(spec_id, zip(how, entries, strict=True))
         if len(removed) != len(replaced):
             raise FilesNotLive(f"{len(replaced)} files were to be replaced, and {len(removed)} of them are live")
         return written + self._merged(untouched), removed
 
     def _all_merged(self, manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
-        groups: dict[int, list[ManifestFile]] = defaultdict(list)
-        for manifest in manifests:
-            groups[manifest.partition_spec_id].append(manifest)
         merged: list[ManifestFile] = []
-        for spec_id, group in groups.items():
+        for (spec_id, *_), group in self._kin(manifests).items():
             try:
                 self._check_rewritable(spec_id)
             except UnsupportedDeletes:

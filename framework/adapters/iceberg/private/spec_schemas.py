@@ -10,7 +10,7 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import UnknownTransform
-from pyiceberg.types import IcebergType
+from pyiceberg.types import IcebergType, UUIDType
 
 
 class UnknownSpec(ValueError):
@@ -35,6 +35,12 @@ def schema_for_spec(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
 def partition_types(spec: PartitionSpec, schema: Schema) -> list[IcebergType]:
     """The types of a file's partition values."""
     return [field.field_type for field in spec.partition_type(schema).fields]
+
+
+def uuid_places(metadata: TableMetadata, spec: PartitionSpec) -> list[int]:
+    """Which partition values of a spec are UUIDs."""
+    types = partition_types(spec, schema_for_spec(metadata, spec)) if spec.fields else []
+    return [place for place, kind in enumerate(types) if isinstance(kind, UUIDType)]
 
 
 def can_be_rewritten(metadata: TableMetadata, spec: PartitionSpec) -> bool:
