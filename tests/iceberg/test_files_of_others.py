@@ -3,6 +3,7 @@ says of its columns."""
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Sequence
 from datetime import date
@@ -22,7 +23,7 @@ from framework.config.values.maintenance import CompactionPolicy
 from framework.errors import TableBlocked
 from framework.table.upsert import key_index
 from tests.iceberg.conftest import Lake
-from tests.iceberg.files_of_others import add_as_hive, add_column, add_files
+from tests.iceberg.files_of_others import add_as_hive, add_column, add_files, added_file
 from tests.iceberg.keyed_pipeline import Key, Pipeline
 from tests.iceberg.lineage import upgrade
 from tests.iceberg.spark_server import IcebergSpark
@@ -33,6 +34,7 @@ pytestmark = pytest.mark.iceberg
 WAYS = ("add_files", "hive", "hive in the key", "default")
 BY = {"hive": [PartitionFieldSpec("day", "identity")], "hive in the key": [PartitionFieldSpec("shop", "identity")]}
 KEYS: list[Key] = [(1, "a"), (2, "a"), (3, "a")]
+ROW = {"shop": 9, "code": "z", "day": 1, "name": "x"}
 
 
 @pytest.fixture(autouse=True)
@@ -270,3 +272,68 @@ def test_one_delete_file_of_spark_for_several_data_files(
     (found,) = iceberg_spark.ask(lake.settings, [f"SELECT shop, code, day, name FROM `default`.{name}"])
     held = sorted((row["shop"], row["code"], row["day"], row["name"]) for row in found.to_pylist())
     assert held == sorted((*key, *row) for key, row in pipeline.rows.items())
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("use", [KeyIndexUse.NEVER, KeyIndexUse.ALWAYS])
+def test_files_of_other_formats_hold_an_upsert_table_by_name_until_they_are_written_anew(
+    lake: Lake, iceberg_spark: IcebergSpark, use: KeyIndexUse
+) -> None:
+    """Avro and ORC that Spark wrote, before floe's first batch and between the search and the commit: the message says how
+    many files it is about and what makes them Parquet, nothing is committed, and compaction leaves them as they are. Once
+    they are Parquet, updates and deletes find their rows."""
+    name = filled(lake, "add_files", [])
+    table = f"`default`.{name}"
+    pipeline = Pipeline(lake, name, use)
+    written = pipeline.announce([(0, (1, "a"), (1, "y"))])
+    for_format = [
+        f"ALTER TABLE {table} SET TBLPROPERTIES ('write.format.default' = '{kind}')" for kind in ("avro", "orc")
+    ]
+    add = [f"INSERT INTO {table} (shop, code, day, name) VALUES ({shop}, '{code}', 1, 'x')" for shop, code in KEYS]
+    iceberg_spark.ask(lake.settings, [for_format[0], *add[:2], for_format[1], add[2]])
+
+    said = r"3 data files of it are AVRO and ORC, and floe reads Parquet: .*rewrite_data_files\(table => '" + re.escape(
+        name
+    )
+    with pytest.raises(AssertionError, match="3 data files of it are AVRO and ORC, and floe reads Parquet"):
+        pipeline.commit(written)
+    with pytest.raises(TableBlocked) as blocked:
+        Pipeline(lake, name, use).context()
+    assert re.search(said, str(blocked.value), re.DOTALL)
+    assert blocked.value.code == "FLOE-R144"
+    iceberg_spark.ask(lake.settings, [f"ALTER TABLE {table} SET TBLPROPERTIES ('write.format.default' = 'parquet')"])
+    lake.plain(name).append(pa.Table.from_pylist([ROW, ROW], lake.plain(name).schema().as_arrow()))
+    lake.plain(name).append(pa.Table.from_pylist([ROW], lake.plain(name).schema().as_arrow()))
+    done = TableCare(lake.tables).compact(name, CompactionPolicy(min_input_files=2), dry_run=False)
+    assert done is not None
+    assert (done.files_before, done.files_after) == (2, 1)
+    [formats, rows] = iceberg_spark.ask(
+        lake.settings,
+        [
+            f"SELECT file_format, count(*) AS n FROM {table}.files GROUP BY file_format ORDER BY file_format",
+            f"SELECT shop, code FROM {table} WHERE shop < 9 ORDER BY shop",
+        ],
+    )
+    assert formats.to_pylist() == [{"file_format": f, "n": n} for f, n in (("AVRO", 2), ("ORC", 1), ("PARQUET", 1))]
+    assert rows.to_pylist() == [{"shop": shop, "code": code} for shop, code in KEYS]
+
+    iceberg_spark.ask(lake.settings, [f"INSERT OVERWRITE {table} SELECT * FROM {table} WHERE shop < 9"])
+    again = following(lake, name, KEYS, use, Deletes.AUTO)
+    again.check()
+    again.do([(0, (1, "a"), (2, "new")), (1, (2, "a"), None)])
+    [rows] = iceberg_spark.ask(lake.settings, [f"SELECT shop, code, day, name FROM {table} ORDER BY shop"])
+    assert [tuple(row.values()) for row in rows.to_pylist()] == [(1, "a", 2, "new"), (3, "a", 1, "x")]
+
+
+def test_a_parquet_file_is_compacted_whatever_it_is_called(lake: Lake) -> None:
+    """Hive calls its files `000000_0`: a manifest says what a file is."""
+    name = filled(lake, "add_files", [])
+    for number in range(3):
+        path = Path(added_file(lake.plain(name), {"shop": number, "code": "a", "day": 1, "name": "x"})[7:])
+        renamed = path.with_name(f"00000{number}_0")
+        path.rename(renamed)
+        lake.plain(name).add_files([renamed.as_uri()])
+    done = TableCare(lake.tables).compact(name, CompactionPolicy(min_input_files=2), dry_run=False)
+    assert done is not None
+    assert (done.files_before, done.files_after) == (3, 1)
+    assert sorted(lake.plain(name).scan().to_arrow()["shop"].to_pylist()) == [0, 1, 2]

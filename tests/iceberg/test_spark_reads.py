@@ -25,11 +25,12 @@ from pyiceberg.types import (
 
 from framework.adapters.parquet.files import TableWriter
 from framework.commit.events.event_types import DataFile
-from framework.commit.machine.effects import Committed
+from framework.commit.machine.effects import CommitConflict, Committed
 from framework.config.spec import PartitionFieldSpec, TablePolicy
 from testbed.servers.spark_reader import java_read
 from tests.iceberg.conftest import Lake
 from tests.iceberg.test_compaction import compact
+from tests.iceberg.test_expiry_beside_others import expire_all
 
 pytestmark = [pytest.mark.iceberg, pytest.mark.spark]
 
@@ -144,3 +145,32 @@ def test_spark_sql_reads_a_table_whose_old_partition_column_is_gone(lake: Lake, 
     assert one == [{"id": 21}]
     assert files[0]["n"] == 10
     assert partitions == [{"n": 10}]
+
+
+def test_spark_sql_reads_tables_whose_first_commits_were_special(lake: Lake) -> None:
+    """A new table has no main yet. Of two first commits that know of no other the second is refused
+    (apache/iceberg-python#1366); where the first is to another branch, main is there from then on, without a row
+    (apache/iceberg#8849). Compaction and expiry leave all rows."""
+    name = lake.create("shop.orders", SCHEMA)
+    first = [lake.effect(name, lake.files(name, [row(each)]), 1) for each in (10, 11)]
+    ours, other = (lake.tables.commit(effect) for effect in first)
+    assert isinstance(ours, Committed), ours
+    assert isinstance(other, CommitConflict), other
+    branched = lake.create("shop.branched", SCHEMA)
+    commit(lake, branched, range(3), 1, branch="audit")
+    assert lake.rows(branched) == []
+    for each in (name, branched):
+        for number, ids in enumerate((range(20, 22), range(30, 31)), start=2):
+            commit(lake, each, ids, number)
+        compact(lake, each)
+        expire_all(lake, each)
+    queries = [
+        "SELECT count(*) AS n, sum(id) AS ids FROM `default`.shop.orders",
+        "SELECT count(*) AS n, sum(id) AS ids FROM `default`.shop.branched",
+        "SELECT count(*) AS n, sum(id) AS ids FROM `default`.shop.branched VERSION AS OF 'audit'",
+        "SELECT name, type FROM `default`.shop.branched.refs ORDER BY name",
+    ]
+    orders, main, audit, refs = java_read(lake.settings, queries).rows
+    assert orders == [{"n": 4, "ids": 10 + 20 + 21 + 30}]
+    assert (main, audit) == ([{"n": 3, "ids": 20 + 21 + 30}], [{"n": 3, "ids": 3}])
+    assert refs == [{"name": each, "type": "BRANCH"} for each in ("audit", "main")]

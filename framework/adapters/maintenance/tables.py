@@ -212,7 +212,7 @@ class TableCare:
         found = live_files_of(loaded, branch)
         live = found.by_path
         # Rows of a file that is somebody else's do not become the table's own: whoever named it may not read it.
-        owned = self.tables.owned(table, (path for path in live if path.endswith(".parquet")))
+        owned = self.tables.owned(table, (path for path, file in live.items() if file.is_parquet))
         facts = [facts_of_file(file) for file in live.values() if file.path in owned]
         every, groups = plan_compaction(facts, policy), plan_compaction(facts, policy, max_bytes)
         if dry_run:

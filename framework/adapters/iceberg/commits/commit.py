@@ -49,14 +49,20 @@ from framework.adapters.iceberg.commits.new_snapshot import (
 )
 from framework.adapters.iceberg.files import missing_of, moment
 from framework.adapters.iceberg.private.deletes.deletion_vectors import Positions
-from framework.adapters.iceberg.private.live_files import LiveFiles, UnsupportedDeletes, live_files
+from framework.adapters.iceberg.private.live_files import (
+    LiveFiles,
+    UnreadFiles,
+    UnsupportedDeletes,
+    check_formats,
+    live_files,
+)
 from framework.adapters.iceberg.private.manifests import SnapshotFiles, WrittenSnapshot, to_iceberg
 from framework.adapters.iceberg.private.replaced_files import ReplacedFiles
 from framework.adapters.iceberg.private.snapshot_id import new_snapshot_id
 from framework.adapters.iceberg.supported_tables import unreadable, unwritable
 from framework.adapters.iceberg.upsert.order import mark_at_head
 from framework.adapters.iceberg.upsert.rows_to_delete import rows_to_delete
-from framework.adapters.iceberg.upsert.target import remedy_for_deletes, unread_deletes
+from framework.adapters.iceberg.upsert.target import remedy_for_deletes, remedy_for_files, unread_deletes
 from framework.adapters.iceberg.views import head_of, view_of
 from framework.adapters.secrets import hidden
 from framework.commit.deleted_keys import (
@@ -162,6 +168,10 @@ class TableCommits:
             self.remove(table.io, files.written)
             said = f"{unread_deletes(error)}; {remedy_for_deletes(effect.table)}"
             return CommitFailed(effect.table, effect.commit_id, said, FailureCause.REFUSED)
+        except UnreadFiles as error:  # as well
+            self.remove(table.io, files.written)
+            said = f"{error}; {remedy_for_files(effect.table)}"
+            return CommitFailed(effect.table, effect.commit_id, said, FailureCause.REFUSED)
         except Exception as error:  # the catalog has heard of none of these files: they can go
             self.remove(table.io, files.written)
             if examined is not None and (settled := self._settled_now(effect)) is not None:
@@ -241,6 +251,7 @@ class TableCommits:
             live = live_files(
                 table.io, listed, metadata.format_version, {each for one in effect.keyed for each in one.key_ids}
             )
+            check_formats(live)
             deletes = rows_to_delete(table.io, metadata, effect.view.branch, live, effect.keyed)
         if live is not None and deletes is not None and parent is not None and is_copied(effect):
             assert copies is not None

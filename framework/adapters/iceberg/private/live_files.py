@@ -29,8 +29,17 @@ from framework.adapters.iceberg.private.deletes.position_deletes import (
     UnsupportedDeletes,
     read_position_deletes,
 )
+from framework.diagnose.counted import counted
 
-__all__ = ["LiveFile", "LiveFiles", "UnsupportedDeletes", "deleted_positions", "live_files"]
+__all__ = [
+    "LiveFile",
+    "LiveFiles",
+    "UnreadFiles",
+    "UnsupportedDeletes",
+    "check_formats",
+    "deleted_positions",
+    "live_files",
+]
 
 Bounds = dict[int, bytes]
 # A partition: its spec and its values, of which NaN equals itself.
@@ -56,6 +65,12 @@ class LiveFile:
     upper_bounds: Bounds
     vector: DeletionVector | None
     position_deletes: tuple[PositionDeletes, ...]
+    file_format: str = FileFormat.PARQUET.value
+
+    @property
+    def is_parquet(self) -> bool:
+        """Whether floe reads it: other engines write Avro and ORC into the same table. Names say nothing of it."""
+        return self.file_format == FileFormat.PARQUET.value
 
     @property
     def has_deletes(self) -> bool:
@@ -165,8 +180,24 @@ def live_files(
                 _kept(file.upper_bounds, bounds_of),
                 vector,
                 applied,
+                file.file_format.value,
             )
     return LiveFiles(found, frozenset(manifest.manifest_path for manifest in listed), deletes.of_others(found))
+
+
+class UnreadFiles(ValueError):
+    """A table whose rows are looked for has data files that floe does not read."""
+
+
+def check_formats(live: LiveFiles) -> None:
+    """Raises UnreadFiles: data files are not Parquet, so that no key in them could be found."""
+    others = [file for file in live.by_path.values() if not file.is_parquet]
+    if others:
+        formats = " and ".join(sorted({file.file_format for file in others}))
+        raise UnreadFiles(
+            f"{counted(len(others), 'data file')} of it {'is' if len(others) == 1 else 'are'} {formats}, and floe reads "
+            f"Parquet: {others[0].path}"
+        )
 
 
 def deleted_positions(io: FileIO, live_file: LiveFile) -> Positions:

@@ -17,7 +17,13 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import DateType, NestedField
 
 from framework.adapters.iceberg.private import row_lineage as lineage
-from framework.adapters.iceberg.private.live_files import LiveFiles, UnsupportedDeletes, live_files
+from framework.adapters.iceberg.private.live_files import (
+    LiveFiles,
+    UnreadFiles,
+    UnsupportedDeletes,
+    check_formats,
+    live_files,
+)
 from framework.adapters.iceberg.project_by_id import TableColumns, table_columns
 from framework.adapters.iceberg.upsert.order import RowOrder, row_order_of
 from framework.adapters.iceberg.upsert.search import ROW_ID_FIELD
@@ -108,6 +114,10 @@ def upsert_target_of(loaded: Table, target: TableTarget, known: UpsertTarget | N
     except UnsupportedDeletes as error:
         said = f"{unread_deletes(error)}: a row that they delete would be taken for a live one"
         raise blocked(target.name, said, remedy_for_deletes(target.name)) from error
+    try:
+        check_formats(files)
+    except UnreadFiles as error:
+        raise blocked(target.name, str(error), remedy_for_files(target.name)) from error
     return UpsertTarget(snapshot_id, key_ids, files, metadata.format_version, columns, order=order, is_unique=is_unique)
 
 
@@ -159,6 +169,14 @@ def remedy_for_deletes(table: str) -> str:
     return (
         f"CALL system.rewrite_data_files(table => '{table}', options => map('delete-file-threshold', '1', "
         "'remove-dangling-deletes', 'true')) in Spark applies them; let no other writer make such deletes"
+    )
+
+
+def remedy_for_files(table: str) -> str:
+    """What makes a table with files of other formats one that floe can upsert."""
+    return (
+        f"set the table's property write.format.default to parquet; CALL system.rewrite_data_files(table => '{table}', "
+        "options => map('rewrite-all', 'true')) in Spark writes the others anew; let no other writer make such files"
     )
 
 
