@@ -563,4 +563,39 @@ FAILURES: dict[str, Failure] = {
             "tests/unit/adapters/test_parquet_statistics.py::test_bounds_of_uuids_hold_for_whoever_compares_them",
         ),
     ),
+    "F70": Failure(
+        "tables with data files of another format than Parquet fail where rows are deleted or rewritten, with an error that "
+        "names no table and no remedy (ClickHouse/ClickHouse#88123, #110107)",
+        "what a file is stands in its manifest: an upsert table with Avro or ORC is blocked by name until they are written "
+        "anew, and compaction leaves them",
+        (
+            "tests/iceberg/test_files_of_others.py::"
+            "test_files_of_other_formats_hold_an_upsert_table_by_name_until_they_are_written_anew",
+            "tests/iceberg/test_files_of_others.py::test_a_parquet_file_is_compacted_whatever_it_is_called",
+        ),
+    ),
+    "F71": Failure(
+        "an update without a large value that it did not change (TOAST) puts Debezium's placeholder in its place "
+        "(getindata/kafka-connect-iceberg-sink#17, memiiso/debezium-server-iceberg#196)",
+        "the row keeps its old value, in the same commit, through kills",
+        (
+            "tests/unit/record/test_partial_rows.py::test_a_placeholder_is_known_in_all_its_forms",
+            "tests/iceberg/test_partial_updates.py::test_partial_updates_are_a_fold",
+            "tests/spark/test_partial_updates.py::test_rows_keep_what_updates_lack_through_a_kill",
+        ),
+    ),
+    "F72": Failure(
+        "a null becomes the default that its schema has, without an error (apache/iceberg#17652)",
+        "a default is for who reads with another schema; null is null",
+        ("tests/unit/record/test_formats.py::test_a_null_stays_null_whatever_its_default_is",),
+    ),
+    "F73": Failure(
+        "a new table, which has no main yet: two first commits overwrite each other, and branches cannot be used "
+        "(apache/iceberg-python#1366, apache/iceberg#8849)",
+        "a commit is conditional on there being no main, too; branches and main come in any order",
+        (
+            "tests/iceberg/test_spark_reads.py::test_spark_sql_reads_tables_whose_first_commits_were_special",
+            "tests/iceberg/test_commit.py::test_another_party_that_writes_between_examination_and_commit_wins",
+        ),
+    ),
 }

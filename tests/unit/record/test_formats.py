@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from framework.config.spec import (
     CreatePolicy,
     Encoding,
+    Envelope,
     FieldHint,
     FormatSpec,
     FormatType,
@@ -234,6 +235,41 @@ def test_a_default_that_does_not_fit_its_type_refuses_no_record(kind: Any, defau
     read = land(records(data), spec, {1: avro_schema(unfit), 2: avro_schema(lacking)})
     assert [_plain(row["x"]) for row in read.rows] == [value]
     assert read.codes == [(1, "FLOE-D117")]
+
+
+def test_a_null_stays_null_whatever_its_default_is() -> None:
+    """A default is for who reads with another schema: a value that is null, or that Connect's JSON leaves out, is null, at
+    the top and in structs, and its column may be null."""
+    inner = record_of(field("y", ["string", "null"], default="inner"), name="shop.Inner")
+    avro = record_of(field("id", "int"), field("x", ["long", "null"], default=7), field("s", inner))
+    values: list[dict[str, Any]] = [{"id": 1, "x": None, "s": {"y": None}}, {"id": 2, "x": 7, "s": {"y": "inner"}}]
+    held = [framed(1, avro_bytes(avro, value)) for value in values]
+    optional = {"optional": True}
+    connect = {
+        "type": "struct",
+        "fields": [
+            {"field": "id", "type": "int32"},
+            {"field": "x", "type": "int64", "default": 7, **optional},
+            {
+                "field": "s",
+                "type": "struct",
+                "fields": [{"field": "y", "type": "string", "default": "inner", **optional}],
+            },
+        ],
+    }
+    change = {
+        "type": "struct",
+        "fields": [{"field": "op", "type": "string"}, {**connect, "field": "after", **optional}],
+    }
+    rows = [*values, {"id": 3, "s": {}}]
+    events = [json.dumps({"schema": change, "payload": {"op": "c", "after": row}}).encode() for row in rows]
+    debezium = FormatSpec(envelope=Envelope.DEBEZIUM)
+    for landed in (land(records(held), AVRO, {1: avro_schema(avro)}), land(records(events), debezium)):
+        assert landed.codes == []
+        found = [(row["id"], row["x"], row["s"]) for row in landed.rows]
+        assert found[:2] == [(1, None, {"y": None}), (2, 7, {"y": "inner"})]
+        assert found[2:] in ([], [(3, None, {"y": None})])
+        assert not landed.schema.find_field("x").required
 
 
 def _plain(value: Any) -> Any:

@@ -132,7 +132,7 @@ def test_a_broker_that_is_away_is_the_first_line() -> None:
     away = replace(found, broker=replace(found.broker, trouble="no answer", trouble_since_ms=NOW_MS))
     text = html(away)
     assert "The broker cannot be asked" in text
-    assert text.count(': the broker cannot be asked</span>') == 2  # at the pipelines and at the tables
+    assert text.count(": the broker cannot be asked</span>") == 2  # at the pipelines and at the tables
     assert 'class="lines old"' in text
     assert text.index("no answer") < text.index("a.t")
 
