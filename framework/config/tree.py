@@ -199,7 +199,7 @@ class _TreeReader:
                     "FLOE-C105",
                     f"the key `{key}` is written twice; the first is on line {first.line}",
                     key_node,
-                    remedy=f"keep one of them{'; another field that must hold too stands under `and:`' if key == 'field' else ''}",
+                    remedy=f"keep one of them{'; put a second field under `and:`' if key == 'field' else ''}",
                 )
                 held = entries[key].value
                 if not isinstance(held, Scalar) or held.value is not None:

@@ -35,7 +35,7 @@ def _whole(document: Document, condition: Entry | Node, where: Path) -> Iterator
         message, remedy = "the condition names a field but does not say what it must be", "add `equals:` or `matches:`"
         yield at("FLOE-C408", message, condition, where, remedy)
     elif len(tests) > 1:
-        remedy = f"keep one of them, and put the other one under `and:` if both must hold: `and: [{{field: ..., {tests[1]}: ...}}]`"
+        remedy = f"keep one of them; if both must hold, put the other one under `and:`: `and: [{{field: ..., {tests[1]}: ...}}]`"
         yield at("FLOE-C408", f"`{tests[0]}` and `{tests[1]}` are both given", condition, where, remedy)
     elif tests and "field" not in keys:
         yield at("FLOE-C408", f"`{tests[0]}` needs to know which field", condition, where, "add `field:`")
