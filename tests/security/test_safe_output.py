@@ -227,7 +227,7 @@ def test_a_driver_outlives_whoever_started_it(tmp_path: Path) -> None:
         "pathlib.Path('done').touch()\n"
     )
     code = (
-        "from pathlib import Path; from tests.security.test_sinks import _application\n"
+        "from pathlib import Path; from tests.security.test_safe_output import _application\n"
         "from framework.deploy.launch import Launcher\n"
         f"Launcher([_application(Path({str(tmp_path)!r}), {driver!r})], 0, lambda _: None).run()\n"
     )
