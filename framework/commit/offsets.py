@@ -288,6 +288,17 @@ def check_still_readable(
         _check_position(pipeline, key, SafeOffset(position, ids[key[0]], 0, Accounting()), fact, on_data_loss)
 
 
+def recreated_topics(group: Mapping[PartitionKey, SafeOffset], topic_ids: Mapping[str, str]) -> tuple[str, ...]:
+    """Topics that have another id now than the one that was read: their offsets mean other records (invariant 11).
+
+    Args:
+        topic_ids: of the topics that are there.
+    """
+    return tuple(
+        sorted({key[0] for key, safe in group.items() if topic_ids.get(key[0], safe.topic_id) != safe.topic_id})
+    )
+
+
 def find_gaps(
     positions: Mapping[PartitionKey, int], facts: Mapping[PartitionKey, PartitionFacts]
 ) -> tuple[SourceRange, ...]:

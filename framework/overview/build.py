@@ -116,6 +116,7 @@ def pipeline_view(
             lag=facts.lag,
             broken=found.broken,
             missing_topics=facts.missing_topics,
+            recreated_topics=facts.recreated_topics,
             foreign_offsets=facts.foreign_offsets,
             pause=holding(fold.pauses, Holds.READING, name),
             replay=is_replay(name),

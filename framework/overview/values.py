@@ -42,6 +42,7 @@ class PipelineFactsSeen:
     missing_topics: tuple[str, ...] = ()
     foreign_offsets: str = ""
     live_until_ms: int | None = None
+    recreated_topics: tuple[str, ...] = ()
 
     @property
     def lag(self) -> int:

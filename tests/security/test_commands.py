@@ -114,6 +114,7 @@ def test_names_of_others_are_one_word_of_a_command(name: str) -> None:
             {"broken": name or "x"},
             {"foreign_offsets": name or "x"},
             {"missing_topics": (name,)},
+            {"recreated_topics": (name,)},
             {"pause": paused(name, name)},
             {"live": ()},
         )

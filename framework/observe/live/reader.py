@@ -19,7 +19,7 @@ from framework.adapters.kafka.control.log import ControlReader
 from framework.adapters.kafka.control.record_time import record_time_ms
 from framework.adapters.kafka.control.topic import check_control_topic
 from framework.commit.dead_letter_replay import is_replay, is_replay_topic
-from framework.commit.offsets import PartitionKey, SafeOffset, decode_metadata
+from framework.commit.offsets import PartitionKey, SafeOffset, decode_metadata, recreated_topics
 from framework.commit.risks import nearest_to_retention
 from framework.errors import StateDisagreement
 from framework.observe.liveness import live_members
@@ -213,7 +213,9 @@ class OverviewReader:
         runs = tuple(m.run for m in live_members(self._admin, self._looked.prefix, name) if m.run)
         partitions = self._with_retention(name, partitions)
         missing = tuple(t for t in topics if t not in found)
-        return PipelineFactsSeen(runs, partitions, missing, foreign, None if runs else self._live_until_ms(name))
+        recreated = recreated_topics(group, {topic: facts.topic_id for topic, facts in found.items()})
+        live_until_ms = None if runs else self._live_until_ms(name)
+        return PipelineFactsSeen(runs, partitions, missing, foreign, live_until_ms, recreated)
 
     def _live_until_ms(self, name: str) -> int | None:
         """When the last run of a pipeline that is not alive now can have ended: the group keeps a member that was killed

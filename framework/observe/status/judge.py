@@ -55,6 +55,7 @@ class PipelineSeen:
     missing: tuple[str, ...] = ()
     ends: Mapping[PartitionKey, int] = field(default_factory=dict)
     held: tuple[Held, ...] = ()
+    recreated: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -173,6 +174,7 @@ def _pipeline(name: str, log: ControlLog, seen: PipelineSeen, now_ms: int) -> Pi
             lag=lag,
             broken=(folded.broken if folded else None) or "",
             missing_topics=seen.missing,
+            recreated_topics=seen.recreated,
             foreign_offsets=seen.foreign,
             pause=holding(log.state.pauses, Holds.READING, name),
             replay=is_replay(name),

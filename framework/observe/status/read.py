@@ -17,7 +17,7 @@ from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.record_time import record_time_ms
 from framework.commit.dead_letter_replay import is_replay_topic
 from framework.commit.maintenance.health import TableHealth
-from framework.commit.offsets import PartitionKey, SafeOffset, decode_metadata
+from framework.commit.offsets import PartitionKey, SafeOffset, decode_metadata, recreated_topics
 from framework.commit.risks import Held, nearest_to_retention
 from framework.config.values.maintenance import MaintenancePolicy
 from framework.errors import FloeError, StateDisagreement
@@ -131,6 +131,7 @@ def _pipeline(admin: KafkaAdmin, kafka: dict[str, str], prefix: str, name: str, 
         tuple(topic for topic in topics if topic not in found),
         ends,
         _held(kafka, admin.start_offsets([key for key in keys if key in group]), ends, group),
+        recreated_topics(group, {topic: facts.topic_id for topic, facts in found.items()}),
     )
 
 

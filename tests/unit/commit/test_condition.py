@@ -40,6 +40,8 @@ def stall(code: str) -> StateChanged:
         (replace(LIVE, reports=(report(Health.DEGRADED),), pause=PAUSE), Health.PAUSED, "a migration"),
         (replace(LIVE, broken="a gap", pause=PAUSE), Health.BLOCKED, "a gap"),
         (replace(LIVE, missing_topics=("src",)), Health.BLOCKED, "topic src does not exist"),
+        (replace(LIVE, recreated_topics=("src",)), Health.BLOCKED, "topic src was recreated"),
+        (replace(LIVE, live=(), recreated_topics=("src",)), Health.BLOCKED, "topic src was recreated"),
         (replace(LIVE, foreign_offsets="not written by floe"), Health.BLOCKED, "not written by floe"),
         (replace(LIVE, live=()), Health.STOPPED, "no run is live"),
         (replace(LIVE, live=(), reports=(replace(report(Health.STOPPED), code=""),)), Health.STOPPED, "503"),

@@ -58,6 +58,7 @@ class PipelineFacts:
     unannounced: bool = False  # neither the log nor the group says where it stands: its lag is not known
     last_batch_ms: int | None = None
     heard_ms: int | None = None
+    recreated_topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,13 @@ def pipeline_condition(facts: PipelineFacts) -> Condition:
         reason = f"topic {', '.join(facts.missing_topics)} does not exist"
         remedy = f"restore the topic, or correct the file's source.kafka.topics; `floe offsets show {name}`"
         return Condition(Health.BLOCKED, reason, remedy, "FLOE-R315", since_ms)
+    if facts.recreated_topics:
+        reason = f"topic {', '.join(facts.recreated_topics)} was recreated, and holds other records than those that were read"
+        remedy = (
+            "`floe rebase FILE --begin-at earliest` goes on with it from its start, into the same tables; if each offset "
+            "holds the record that it held, `floe rebase FILE --same-offsets`"
+        )
+        return Condition(Health.BLOCKED, reason, remedy, "FLOE-R316", since_ms)
     if facts.replay:
         return Condition(Health.IDLE)
     if not facts.live:
