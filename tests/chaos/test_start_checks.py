@@ -175,10 +175,14 @@ def test_group_offsets_moved_ahead(settled: Settled) -> None:
 
 @pytest.mark.failure("F11")
 def test_source_topic_recreated(settled: Settled) -> None:
-    """A topic of the same name with another id holds other records: refused with both ids."""
+    """A topic of the same name with another id holds other records: refused with both ids. `floe status` says so, too, while
+    the new topic is empty and nobody has tried to run."""
     topic = settled.topics["recreated"]
     settled.delete_topic(topic)
     settled.create_topic(topic)
+    [seen] = [each for each in settled.project.status()["pipelines"] if each["pipeline"] == "recreated"]
+    assert (seen["state"], seen["code"]) == ("BLOCKED", "FLOE-R316")
+    assert f"topic {topic} was recreated" in seen["reason"]
     for partition in (0, 1):
         settled.broker.produce(topic, records(100), partition=partition)
     assert "recreated" in settled.refused("recreated", 5)
