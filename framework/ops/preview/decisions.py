@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.types import PrimitiveType
+from pyiceberg.types import IcebergType, ListType, MapType, PrimitiveType, StructType
 
 from framework.adapters.iceberg.define import DEFAULT_PROPERTIES
 from framework.commit.events.event_types import DataComplete, Heartbeat
@@ -159,7 +159,7 @@ def _existing(plan: Plan, table: str, found: TableTarget) -> TablePreview:
     columns = []
     for each in change.changes if change is not None else ():
         if isinstance(each, AddColumn):
-            columns.append(f"{'.'.join(each.path)} {each.type}")
+            columns.append(f"{'.'.join(each.path)} {_declared_words(declared, each)}")
         elif isinstance(each, WidenColumn):
             columns.append(f"{'.'.join(each.path)} {each.from_type} -> {each.to_type}")
     notes += _other_types(declared, found, policy.case is NameCase.INSENSITIVE)
@@ -181,9 +181,28 @@ def _columns(change: CreateTable | None) -> tuple[str, ...]:
     if change is None:
         return ()
     return tuple(
-        f"{field.name} {field.field_type}{' required' if field.required else ''}"
+        f"{field.name} {type_words(field.field_type)}{' required' if field.required else ''}"
         for field in parse_schema(change.schema_json).fields
     )
+
+
+def _declared_words(declared: CreateTable, added: AddColumn) -> str:
+    try:
+        return type_words(parse_schema(declared.schema_json).find_type(".".join(added.path), case_sensitive=False))
+    except ValueError:
+        return added.type
+
+
+def type_words(kind: IcebergType) -> str:
+    """A type as a pipeline file declares it: without the ids of fields, which nobody wrote."""
+    if isinstance(kind, StructType):
+        inside = ", ".join(f"{field.name}: {type_words(field.field_type)}" for field in kind.fields)
+        return f"struct<{inside}>"
+    if isinstance(kind, ListType):
+        return f"list<{type_words(kind.element_type)}>"
+    if isinstance(kind, MapType):
+        return f"map<{type_words(kind.key_type)}, {type_words(kind.value_type)}>"
+    return str(kind)
 
 
 def _left_as_it_is(plan: Plan, table: str, found: TableTarget) -> Iterable[str]:
