@@ -125,7 +125,7 @@ def source_topics(connection: Connection) -> Iterator[DoctorFinding]:
 
 
 def grants(connection: Connection) -> Iterator[DoctorFinding]:
-    """The least set, and whether the broker grants it. Of a transactional id only the broker's list of ACLs tells, which not
+    """The least set, and whether the broker grants it. Of a transactional id only the broker's list of ACLs says so, which not
     everybody may read."""
     admin = KafkaAdmin(connection.settings)
     principal = connection.settings.get("sasl.username", "PRINCIPAL")
