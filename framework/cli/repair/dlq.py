@@ -93,7 +93,7 @@ def list_command(dead_letters: DeadLetterSelection, with_replayed: bool, limit: 
     if not chosen:
         click.echo(_nothing(pipeline, len(rows)))
         return
-    columns = dict.fromkeys(("record", "time", "stage", "code", "what is wrong"), "left")
+    columns = {**dict.fromkeys(("record", "time", "stage", "code"), "left"), "what is wrong": "wrap"}
     rows_shown = (
         (
             place_of(row),
@@ -169,8 +169,8 @@ def stats_command(dead_letters: DeadLetterSelection, as_json: bool) -> None:
         **left,
         "waiting": "right",
         "replayed": "right",
-        "first": "left",
-        "last": "left",
+        "first": "wrap",
+        "last": "wrap",
         "newest record": "left",
     }
     show_table(
@@ -189,8 +189,12 @@ def stats_command(dead_letters: DeadLetterSelection, as_json: bool) -> None:
             )
             for group in groups
         ),
+        ("first", "replayed", "stage"),
     )
-    click.echo(f"\n{waiting:,} wait, {len(rows) - waiting:,} were replayed")
+    done = len(rows) - waiting
+    click.echo(
+        f"\n{waiting:,} {'waits' if waiting == 1 else 'wait'}, {done:,} {'was' if done == 1 else 'were'} replayed"
+    )
 
 
 @dlq.command("replay")

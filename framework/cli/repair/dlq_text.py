@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from framework.cli.shared.columns import fitting, left_out, terminal_width
 from framework.cli.shared.fitted_table import FEWEST_COLUMNS
 from framework.diagnose.codes.catalogue import CODES
 from framework.diagnose.counted import counted
@@ -58,20 +59,34 @@ def json_bytes(data: bytes | None) -> dict[str, str] | None:
         return {"base64": base64.b64encode(data).decode("ascii")}
 
 
-def show_table(columns: Mapping[str, str], rows: Iterable[Iterable[str]]) -> None:
+def show_table(columns: Mapping[str, str], rows: Iterable[Iterable[str]], spare: Sequence[str] = ()) -> None:
     """A table on the terminal, wide enough for its words.
 
     Args:
-        columns: which side each is set to, by name.
+        columns: which side each is set to, by name; `wrap` for texts that may go on in the next line.
+        spare: what a narrow terminal can do without, the first first.
     """
+    cells = [[_for_terminal(cell) for cell in row] for row in rows]
+    sides = columns.values()
+    words = [[_longest(c) if side == "wrap" else str(c) for c, side in zip(row, sides, strict=True)] for row in cells]
+    names, width = list(columns), terminal_width()
+    kept = fitting(names, words, spare, width, gap=2)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, side in columns.items():
-        table.add_column(name, justify="right" if side == "right" else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*map(_for_terminal, row))
+    for name in (names[number] for number in kept):
+        side = columns[name]
+        table.add_column(name, justify="right" if side == "right" else "left", overflow="fold", no_wrap=side != "wrap")
+    for row in cells:
+        table.add_row(*(row[number] for number in kept))
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
-    console.width = max(console.width, FEWEST_COLUMNS)
+    console.width = width or max(console.width, FEWEST_COLUMNS)
     console.print(table)
+    if missing := left_out(names, kept):
+        console.print(missing)
+
+
+def _longest(cell: object) -> str:
+    """The longest word of a text that may be wrapped."""
+    return max(str(cell).split(" "), key=len)
 
 
 # ---- one letter -----------------------------------------------------------------------------------------------------

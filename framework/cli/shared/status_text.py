@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from framework.cli.shared.columns import GAP, in_columns
+from framework.cli.shared.columns import GAP, fitting, in_columns, left_out, terminal_width
 from framework.cli.shared.options import use_colour
 from framework.commit.events.event_types import Health
 from framework.commit.maintenance.health import gain_words, maintain_command
@@ -35,6 +35,9 @@ _STYLES = {
     Health.PAUSED: "36",
     Health.STOPPED: "36",
 }
+# What a narrow terminal can do without, the first first: figures of which others say as much, and ids to copy.
+_SPARE_PIPELINES = ("holes\n+", "dropped\n+", "lost", "filtered\n+", "batch", "last\nword", "data\nage", "offsets\n=")
+_SPARE_TABLES = ("data\nage", "waiting\nfiles", "files", "snapshot", "added", "valid\nthrough")
 _LEFT = frozenset({"pipeline", "state", "table"})
 
 
@@ -145,14 +148,18 @@ def pipelines_table(pipelines: Sequence[PipelineStatus], now_ms: int, colour: bo
         counts = (t.offsets, t.written, t.filtered, t.dead_lettered, t.dropped, t.holes, t.lost)
         ages = (_age(p.freshness_ms), _age(now_ms - p.word.timestamp_ms if p.word is not None else None))
         rows.append((p.pipeline, p.state.value, str(p.batch), f"{p.lag:,}", *ages, *(f"{n:,}" for n in counts)))
-    return _table((*names, *sums), rows, colour)
+    return _table((*names, *sums), rows, _SPARE_PIPELINES, colour)
 
 
-def _table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]], colour: bool) -> list[str]:
+def _table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]], spare: Sequence[str], colour: bool) -> list[str]:
     """`rows`: a name, a state, and figures."""
+    kept = fitting(headings, rows, spare, terminal_width()) if rows else list(range(len(headings)))
+    missing = left_out(headings, kept)
+    headings, rows = tuple(headings[n] for n in kept), [tuple(row[n] for n in kept) for row in rows]
     lines = in_columns(headings, rows, _LEFT, bold=colour)
+    more = [missing] if missing else []
     if not colour:
-        return lines
+        return [*lines, *more]
     first = len(lines) - len(rows)
     width = max(cell_len(text) for text in (*(row[0] for row in rows), *headings[0].split("\n")))
     coloured = []
@@ -161,7 +168,7 @@ def _table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]], colour: b
         begin = len(row[0]) + width - cell_len(row[0]) + len(GAP)
         end = begin + len(row[1])
         coloured.append(f"{line[:begin]}\x1b[{_STYLES[Health(row[1])]}m{line[begin:end]}\x1b[0m{line[end:]}")
-    return [*lines[:first], *coloured]
+    return [*lines[:first], *coloured, *more]
 
 
 def _age(milliseconds: int | None) -> str:
@@ -190,7 +197,7 @@ def tables_table(tables: Sequence[TableStatus], now_ms: int, verified: bool = Fa
         waiting = (f"{t.pending.rows:,}", str(t.pending.files))
         rows.append((t.table, t.state.value, *done, *(total if verified else ()), *waiting))
     in_all = ("rows",) if verified else ()
-    return _table((*names, *in_all, "waiting\nrows", "waiting\nfiles"), rows, colour)
+    return _table((*names, *in_all, "waiting\nrows", "waiting\nfiles"), rows, _SPARE_TABLES, colour)
 
 
 def _moment(timestamp_ms: int | None) -> str:

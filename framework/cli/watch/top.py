@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from framework.cli.shared.columns import terminal_width
 from framework.cli.shared.target_options import open_control, target_options
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def top(target: str | None, connection: str | None, control_topic: str, once: bo
 
     def shown(found: Overview) -> RenderableType:
         rows = None if once else max(8, console.height - 1)
-        return screen(found, int(time.time() * 1000), console.width, rows)
+        return screen(found, int(time.time() * 1000), console.width, rows, terminal_width())
 
     try:
         reader.start()

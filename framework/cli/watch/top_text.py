@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from framework.cli.shared.columns import fitting, left_out
 from framework.cli.shared.status_text import age
 from framework.commit.events.event_types import Health
 from framework.commit.maintenance.health import gain_words, maintain_command
@@ -35,8 +36,13 @@ TROUBLES_SHARE = 0.5
 LINES_OF_A_TROUBLE = 3
 
 
-def screen(found: Overview, now_ms: int, width: int, rows: int | None) -> RenderableType:
-    """The screen; with `rows`, at most about so many lines: what is left out is counted."""
+def screen(found: Overview, now_ms: int, width: int, rows: int | None, narrow: int | None = None) -> RenderableType:
+    """The screen; with `rows`, at most about so many lines: what is left out is counted.
+
+    Args:
+        narrow: what tables must fit into, where that is less than `width`.
+    """
+    fit = width if narrow is None else narrow
     parts: list[RenderableType] = [*_head(found, now_ms)]
     troubles = [*found.troubles, *found.held]
     most = len(troubles) if rows is None else max(1, int(rows * TROUBLES_SHARE) // LINES_OF_A_TROUBLE)
@@ -49,8 +55,8 @@ def screen(found: Overview, now_ms: int, width: int, rows: int | None) -> Render
     parts += _decayed(found)
     left = None if rows is None else max(4, rows - len(parts) - ACTS_SHOWN - 6)
     half = None if left is None else max(2, left // 2)
-    parts += [Text(""), *_cut(_pipelines, _urgent(found.pipelines), half, now_ms, "pipeline")]
-    parts += [Text(""), *_cut(_tables, _urgent(found.tables), half, now_ms, "table")]
+    parts += [Text(""), *_cut(_pipelines, _urgent(found.pipelines), half, now_ms, "pipeline", fit)]
+    parts += [Text(""), *_cut(_tables, _urgent(found.tables), half, now_ms, "table", fit)]
     if found.acts:
         parts.append(Text(""))
         for act in found.acts[:ACTS_SHOWN]:
@@ -66,8 +72,8 @@ def screen(found: Overview, now_ms: int, width: int, rows: int | None) -> Render
 def _head(found: Overview, now_ms: int) -> Iterable[Text]:
     who = f"coordinated by {found.broker.owner}" if found.broker.owner else "nobody coordinates"
     yield _line(
-        f"target {found.target}, control topic {found.control_topic}: committed up to offset {found.broker.low_water} of "
-        f"{found.broker.log_end}; {who}",
+        f"target {found.target}, control topic {found.control_topic}: all below {found.broker.low_water} of "
+        f"{found.broker.log_end} is in every table; {who}",
         "bold",
     )
     if found.broker.trouble:
@@ -110,31 +116,42 @@ def _urgent(lines: Sequence[PipelineView] | Sequence[TableView]) -> list[Pipelin
 
 
 def _cut(
-    make: object, lines: list[PipelineView | TableView], most: int | None, now_ms: int, kind: str
+    make: object, lines: list[PipelineView | TableView], most: int | None, now_ms: int, kind: str, fit: int
 ) -> Iterable[RenderableType]:
     chosen = lines if most is None else lines[:most]
-    yield make(chosen, now_ms)  # type: ignore[operator]
+    yield from make(chosen, now_ms, fit)  # type: ignore[operator]
     if len(lines) > len(chosen):
         yield Text(f"  and {counted(len(lines) - len(chosen), f'more {kind}')}", "dim")
 
 
-def _pipelines(lines: Iterable[PipelineView], now_ms: int) -> Table:
-    table = _grid(
-        "pipeline", "state", "batch", "took", "lag", "records/min", "dead letters/h", "waiting rows", "valid through"
+def _pipelines(lines: Iterable[PipelineView], now_ms: int, fit: int) -> Iterable[RenderableType]:
+    names = (
+        "pipeline",
+        "state",
+        "batch",
+        "took",
+        "lag",
+        "records/min",
+        "dead letters/h",
+        "waiting rows",
+        "valid through",
     )
+    rows = []
     for each in lines:
-        table.add_row(
-            _line(each.pipeline),
-            _state(each.condition.state),
-            f"{each.batch:,}",
-            _took(each),
-            f"{each.lag:,}",
-            f"{each.records_a_minute(now_ms // 60_000):,}",
-            share_of(each.hour_dead_letters, each.hour_records),
-            f"{each.waiting.rows:,}",
-            _ago(each.valid_through_ms, now_ms),
+        rows.append(
+            (
+                _line(each.pipeline),
+                _state(each.condition.state),
+                f"{each.batch:,}",
+                _took(each),
+                f"{each.lag:,}",
+                f"{each.records_a_minute(now_ms // 60_000):,}",
+                share_of(each.hour_dead_letters, each.hour_records),
+                f"{each.waiting.rows:,}",
+                _ago(each.valid_through_ms, now_ms),
+            )
         )
-    return table
+    return _grid(names, rows, ("took", "batch", "waiting rows", "records/min"), fit)
 
 
 def _took(pipeline: PipelineView) -> str:
@@ -146,39 +163,43 @@ def _took(pipeline: PipelineView) -> str:
     return f"{sum(each.newest_ms for each in busy) / 1000:.1f}s, {most.phase} {most.newest_ms / 1000:.1f}s"
 
 
-def _tables(lines: Iterable[TableView], now_ms: int) -> Table:
-    table = _grid(
-        "table",
-        "state",
-        "last commit",
-        "snapshots/h",
-        "files/h",
-        "mean file",
-        "small files",
-        "waiting rows",
+def _tables(lines: Iterable[TableView], now_ms: int, fit: int) -> Iterable[RenderableType]:
+    names = (
+        *("table", "state", "last commit", "snapshots/h", "files/h", "mean file", "small files", "waiting rows"),
         "schema changes",
     )
+    rows = []
     for each in lines:
         hour = each.hour
-        table.add_row(
-            _line(each.table),
-            _state(each.condition.state),
-            _ago(each.last_commit_ms, now_ms),
-            f"{hour.commits:,}",
-            f"{hour.files:,}",
-            size_text(hour.bytes // hour.files) if hour.files else "",
-            f"{each.health.small_files:,} of {each.health.data_files:,}" if each.health is not None else "",
-            f"{each.waiting.rows:,}",
-            f"{len(each.schema_changes):,}",
+        rows.append(
+            (
+                _line(each.table),
+                _state(each.condition.state),
+                _ago(each.last_commit_ms, now_ms),
+                f"{hour.commits:,}",
+                f"{hour.files:,}",
+                size_text(hour.bytes // hour.files) if hour.files else "",
+                f"{each.health.small_files:,} of {each.health.data_files:,}" if each.health is not None else "",
+                f"{each.waiting.rows:,}",
+                f"{len(each.schema_changes):,}",
+            )
         )
-    return table
+    return _grid(names, rows, ("schema changes", "mean file", "files/h", "small files", "snapshots/h"), fit)
 
 
-def _grid(first: str, *others: str) -> Table:
+def _grid(
+    names: Sequence[str], rows: Sequence[tuple[str | Text, ...]], spare: Sequence[str], fit: int
+) -> Iterable[RenderableType]:
+    """The columns that fit, and which do not."""
+    kept = fitting(names, [[str(cell) for cell in row] for row in rows], spare, fit, gap=2)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for number, name in enumerate((first, *others)):
-        table.add_column(name, justify="left" if number < 2 else "right", no_wrap=True)
-    return table
+    for number in kept:
+        table.add_column(names[number], justify="left" if number < 2 else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(row[number] for number in kept))
+    yield table
+    if missing := left_out(names, kept):
+        yield Text(missing, "dim")
 
 
 def _state(state: Health) -> Text:

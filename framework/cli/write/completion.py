@@ -12,7 +12,7 @@ SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> None:
     """Print the completion script of a shell: it completes verbs, options, files, codes, targets, pipelines and tables.
-    It asks no broker and no catalog.
+    It asks no broker and no catalog. There is none for PowerShell.
 
     \b
     bash:  floe completion bash > ~/.local/share/bash-completion/completions/floe

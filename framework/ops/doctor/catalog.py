@@ -171,10 +171,31 @@ def _write(check: str, opened: Catalog, table: str) -> Iterator[DoctorFinding]:
         else:
             yield ok(f"{check} warehouse", "a data file can be written, committed and read back")
     except Exception as raised:  # every store has its own way of saying no
-        yield error(f"{check} {'warehouse' if made else 'table'}", f"cannot {step}: {_said(raised)}", remedy)
+        is_store = _is_of_store(raised)
+        remedy = (
+            "check the warehouse's address and credentials, and allow this principal to write there"
+            if is_store
+            else remedy
+        )
+        yield error(
+            f"{check} {'warehouse' if made or is_store else 'table'}", f"cannot {step}: {_said(raised)}", remedy
+        )
     finally:
         if made:
             yield from _remove(check, opened, table)
+
+
+def _is_of_store(raised: BaseException | None) -> bool:
+    """Whether it was the store that said no: most catalogs' clients write a table's metadata themselves, so a store that may
+    only be read refuses what looks like a table that may not be created."""
+    while raised is not None:
+        module = type(raised).__module__
+        if module.startswith(("requests", "urllib3", "sqlalchemy", "pyiceberg")):
+            return False
+        if isinstance(raised, OSError) or module.startswith(("botocore", "s3fs", "gcsfs", "adlfs", "azure")):
+            return True
+        raised = raised.__cause__
+    return False
 
 
 def _remove(check: str, opened: Catalog, table: str) -> Iterator[DoctorFinding]:

@@ -15,7 +15,15 @@ from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
-from confluent_kafka.admin import AclOperation, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ConfigResource,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.client import ClientLog, client_config, error_of
@@ -117,7 +125,8 @@ def source_topics(connection: Connection) -> Iterator[DoctorFinding]:
 
 
 def grants(connection: Connection) -> Iterator[DoctorFinding]:
-    """The least set, and for topics and groups whether the broker grants it. Of a transactional id nobody can ask."""
+    """The least set, and whether the broker grants it. Of a transactional id only the broker's list of ACLs says so, which not
+    everybody may read."""
     admin = KafkaAdmin(connection.settings)
     principal = connection.settings.get("sasl.username", "PRINCIPAL")
     for grant in grants_for(connection.plans):
@@ -125,15 +134,17 @@ def grants(connection: Connection) -> Iterator[DoctorFinding]:
         name = f"{grant.name}*" if grant.prefixed else grant.name
         text = f"{grant.operation} on {grant.resource.value} {name}, to {grant.why}"
         held = _held(admin, grant)
+        held = _listed(admin, grant, connection.settings.get("sasl.username")) if held is None else held
         if held is None:
-            yield ok(check, f"{text} (needed; cannot be checked without using it)")
+            yield ok(check, f"{text} (needed; cannot be checked without using it)", looked=False)
         elif held:
             yield ok(check, text)
         else:
             yield error(check, f"not granted: {text}", grant.command(admin.address, f"User:{principal}"))
     for grant in replay_grants(connection.plans):
         text = f"{grant.operation} on {grant.resource.value} {grant.name}*, to {grant.why}"
-        yield ok(connection.check("grant"), f"{text} (only for `floe replay` and `floe dlq replay`; not checked)")
+        said = f"{text} (only for `floe replay` and `floe dlq replay`; not checked)"
+        yield ok(connection.check("grant"), said, looked=False, needed=False)
 
 
 def _held(admin: KafkaAdmin, grant: Grant) -> bool | None:
@@ -159,6 +170,44 @@ def _held(admin: KafkaAdmin, grant: Grant) -> bool | None:
             return None
         raise admin.error(raised, f"asking what is granted on {grant.name}") from raised
     return None if operations is None else _operation(grant.operation) in operations
+
+
+_KINDS = {
+    Resource.TOPIC: ResourceType.TOPIC,
+    Resource.GROUP: ResourceType.GROUP,
+    Resource.TRANSACTIONAL_ID: ResourceType.TRANSACTIONAL_ID,
+}
+
+
+def _listed(admin: KafkaAdmin, grant: Grant, user: str | None) -> bool | None:
+    """What the broker's settings and ACLs say: True where it has no authorizer, so that everybody may do everything; None
+    where they may not be read, or name nobody whom this client is known to be."""
+    try:
+        if not _authorizer(admin):
+            return True
+        if grant.name == "*":
+            return None
+        anybody: Any = None
+        kind, match, operation = _KINDS[grant.resource], ResourcePatternType.MATCH, AclOperation.ANY
+        wanted = AclBindingFilter(kind, grant.name, match, anybody, anybody, operation, AclPermissionType.ANY)
+        found = admin.answer(admin.raw.describe_acls(wanted, request_timeout=TIMEOUT_S))
+    except (KafkaException, SetupError):
+        return None  # nobody has to let a run read settings or ACLs
+    mine = [acl for acl in found if acl.principal in ("User:*", f"User:{user}") and acl.host == "*"]
+    mine = [acl for acl in mine if acl.operation in (AclOperation.ALL, _operation(grant.operation))]
+    if grant.prefixed:
+        mine = [acl for acl in mine if acl.resource_pattern_type is ResourcePatternType.PREFIXED or acl.name == "*"]
+    if any(acl.permission_type is AclPermissionType.DENY for acl in mine):
+        return False
+    return True if mine else None
+
+
+def _authorizer(admin: KafkaAdmin) -> str:
+    """The class that decides what clients may do; "" where the broker has none."""
+    brokers = admin.wait(admin.raw.describe_cluster(request_timeout=TIMEOUT_S), "describing the cluster").nodes
+    resource = ConfigResource(ResourceType.BROKER, str(brokers[0].id))
+    settings = admin.answer(admin.raw.describe_configs([resource], request_timeout=TIMEOUT_S)[resource])
+    return str(settings["authorizer.class.name"].value or "")
 
 
 def _operation(name: str) -> AclOperation:

@@ -23,19 +23,22 @@ class CheckState(str, Enum):
 
 @dataclass(frozen=True)
 class DoctorFinding:
-    """One line. `remedy` is empty where nothing needs to be done."""
+    """One line. `remedy` is empty where nothing needs to be done. `looked` is whether it was found out at all, `needed`
+    whether a run depends on it."""
 
     check: str
     state: CheckState
     message: str
     remedy: str = ""
+    looked: bool = True
+    needed: bool = True
 
     def to_json(self) -> dict[str, str]:
         return {"check": self.check, "state": self.state.value, "message": self.message, "remedy": self.remedy}
 
 
-def ok(check: str, message: str) -> DoctorFinding:
-    return DoctorFinding(check, CheckState.OK, message)
+def ok(check: str, message: str, looked: bool = True, needed: bool = True) -> DoctorFinding:
+    return DoctorFinding(check, CheckState.OK, message, looked=looked, needed=needed)
 
 
 def warning(check: str, message: str, remedy: str) -> DoctorFinding:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.types import PrimitiveType
+from pyiceberg.types import IcebergType, ListType, MapType, StructType
 
 from framework.adapters.iceberg.define import DEFAULT_PROPERTIES
 from framework.commit.events.event_types import DataComplete, Heartbeat
@@ -21,7 +21,7 @@ from framework.config.spec import CreatePolicy, NameCase, PartitionFieldSpec, Wr
 from framework.config.units import partition_text
 from framework.config.values.maintenance import MaintenanceMode, MaintenancePolicy
 from framework.errors import TableBlocked
-from framework.ops.preview.model import Action, PartitionStart, Problem, StartPreview, TablePreview
+from framework.ops.preview.model import MUST_FIT, Action, PartitionStart, Problem, StartPreview, TablePreview
 from framework.plan.model import Plan
 from framework.runtime.tables.creation import plan_creation
 from framework.runtime.tables.owner import check_owner, claim_of
@@ -159,7 +159,7 @@ def _existing(plan: Plan, table: str, found: TableTarget) -> TablePreview:
     columns = []
     for each in change.changes if change is not None else ():
         if isinstance(each, AddColumn):
-            columns.append(f"{'.'.join(each.path)} {each.type}")
+            columns.append(f"{'.'.join(each.path)} {_declared_words(declared, each)}")
         elif isinstance(each, WidenColumn):
             columns.append(f"{'.'.join(each.path)} {each.from_type} -> {each.to_type}")
     notes += _other_types(declared, found, policy.case is NameCase.INSENSITIVE)
@@ -181,9 +181,28 @@ def _columns(change: CreateTable | None) -> tuple[str, ...]:
     if change is None:
         return ()
     return tuple(
-        f"{field.name} {field.field_type}{' required' if field.required else ''}"
+        f"{field.name} {type_words(field.field_type)}{' required' if field.required else ''}"
         for field in parse_schema(change.schema_json).fields
     )
+
+
+def _declared_words(declared: CreateTable, added: AddColumn) -> str:
+    try:
+        return type_words(parse_schema(declared.schema_json).find_type(".".join(added.path), case_sensitive=False))
+    except ValueError:
+        return added.type
+
+
+def type_words(kind: IcebergType) -> str:
+    """A type as a pipeline file declares it: without the ids of fields, which nobody wrote."""
+    if isinstance(kind, StructType):
+        inside = ", ".join(f"{field.name}: {type_words(field.field_type)}" for field in kind.fields)
+        return f"struct<{inside}>"
+    if isinstance(kind, ListType):
+        return f"list<{type_words(kind.element_type)}>"
+    if isinstance(kind, MapType):
+        return f"map<{type_words(kind.key_type)}, {type_words(kind.value_type)}>"
+    return str(kind)
 
 
 def _left_as_it_is(plan: Plan, table: str, found: TableTarget) -> Iterable[str]:
@@ -227,6 +246,22 @@ def _other_types(declared: CreateTable, found: TableTarget, insensitive: bool) -
             present = schema.find_field(field.name, case_sensitive=not insensitive)
         except ValueError:
             continue
-        kinds = (present.field_type, field.field_type)
-        if all(isinstance(kind, PrimitiveType) for kind in kinds) and kinds[0] != kinds[1]:
-            yield f"column {present.name} is {kinds[0]}, the file declares {kinds[1]}; values must fit the column"
+        for path, has, wanted in _differing(present.name, present.field_type, field.field_type):
+            yield f"column {path} is {type_words(has)}, the file declares {type_words(wanted)}{MUST_FIT}"
+
+
+def _differing(path: str, has: IcebergType, wanted: IcebergType) -> Iterator[tuple[str, IcebergType, IcebergType]]:
+    """What of a column has another type than it is declared with; fields of a struct that the file does not know are the
+    records' own."""
+    if isinstance(has, StructType) and isinstance(wanted, StructType):
+        inside = {field.name.lower(): field for field in has.fields}
+        for field in wanted.fields:
+            if (known := inside.get(field.name.lower())) is not None:
+                yield from _differing(f"{path}.{known.name}", known.field_type, field.field_type)
+    elif isinstance(has, ListType) and isinstance(wanted, ListType):
+        yield from _differing(f"{path}.element", has.element_type, wanted.element_type)
+    elif isinstance(has, MapType) and isinstance(wanted, MapType):
+        yield from _differing(f"{path}.key", has.key_type, wanted.key_type)
+        yield from _differing(f"{path}.value", has.value_type, wanted.value_type)
+    elif has != wanted:
+        yield path, has, wanted

@@ -44,6 +44,9 @@ class Problem:
         return cls(error.code, error.message + place, error.remedy, error.exit_code)
 
 
+MUST_FIT = "; values must fit the column"
+
+
 @dataclass(frozen=True)
 class TablePreview:
     """`columns` are made or added; `properties` are set, or those of the table that is there but floe's own; `location`
@@ -59,6 +62,11 @@ class TablePreview:
     code: str = ""
     location: str = ""
     upserted_by: tuple[str, ...] = ()
+
+    @property
+    def other_types(self) -> tuple[str, ...]:
+        """The notes about columns that have another type than the file declares."""
+        return tuple(note for note in self.notes if note.endswith(MUST_FIT))
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
+from framework.adapters.iceberg.define import DEFAULT_PROPERTIES
 from framework.config.names.table_names import template_glob
 from framework.diagnose.counted import counted
 from framework.diagnose.render import refused_table
@@ -53,13 +54,22 @@ def preview_lines(
     removed: Sequence[RemovedPipeline] = (),
 ) -> Iterator[PreviewLine]:
     """Everything, pipeline by pipeline, and one line with the sums."""
+    shown: set[str] = set()
     for preview in previews:
-        yield from pipeline_lines(preview, allowed, with_steps)
+        home = preview.plan.write.dead_letter_table
+        once = preview if home not in shown else replace(preview, tables=_without(preview.tables, home))
+        shown |= {home} if home else set()
+        yield from pipeline_lines(once, allowed, with_steps)
         yield PreviewLine("", 0, "")
     if removed:
         yield from removed_lines(removed, allowed)
         yield PreviewLine("", 0, "")
     yield PreviewLine("", 0, summary(previews, len(removed)))
+
+
+def _without(tables: tuple[TablePreview, ...] | None, name: str | None) -> tuple[TablePreview, ...] | None:
+    """The tables but for one: the dead-letter table of several pipelines is shown with the first."""
+    return None if tables is None else tuple(table for table in tables if table.table != name)
 
 
 def removed_lines(removed: Iterable[RemovedPipeline], allowed: Collection[str]) -> Iterator[PreviewLine]:
@@ -181,17 +191,23 @@ def _table_lines(table: TablePreview, dead_letters: bool) -> Iterator[PreviewLin
             yield PreviewLine(" ", 4, f"({notes.pop(0)})")
     elif table.action is Action.ALTER:
         yield PreviewLine(" ", 4, f"({notes.pop(0)})")
-    if table.properties:
-        yield PreviewLine(
-            " ", 4, "properties " + ", ".join(f"{key}={_short(value)}" for key, value in table.properties)
-        )
+    if properties := _worth_showing(table):
+        yield PreviewLine(" ", 4, "properties " + ", ".join(f"{key}={_short(value)}" for key, value in properties))
     yield from (PreviewLine("!", 4, note) for note in notes)
+
+
+def _worth_showing(table: TablePreview) -> list[tuple[str, str]]:
+    """The properties of a table; of one that stays as it is, those that it was not made with by default."""
+    stays = table.action in (Action.KEEP, Action.REFUSE)
+    usual = {**DEFAULT_PROPERTIES, "format-version": "2"} if stays else {}
+    return [(key, value) for key, value in table.properties if usual.get(key) != value]
 
 
 def summary(previews: Sequence[PipelinePreview], removed: int = 0) -> str:
     """`Plan: 1 to start, 2 to restart, 0 unchanged; tables: 3 to create, 1 to change, 0 refused`."""
     pipelines = Counter(preview.action for preview in previews)
-    tables = Counter(table.action for preview in previews for table in preview.tables or ())
+    distinct = {(table.table, table.action) for preview in previews for table in preview.tables or ()}
+    tables = Counter(action for _, action in distinct)
     text = (
         f"Plan: {pipelines[Action.START]} to start, {pipelines[Action.RESTART]} to restart, "
         f"{pipelines[Action.UNCHANGED]} unchanged" + (f", {removed} removed" if removed else "")

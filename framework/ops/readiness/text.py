@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 from html import escape
 
+from framework.diagnose.counted import counted
 from framework.diagnose.shown import shown
 from framework.ops.readiness.model import Check, CheckVerdict, Evidence, Scorecard
 
@@ -36,7 +37,10 @@ def rendered(card: Scorecard, format_: str) -> str:
 def _headline(card: Scorecard) -> str:
     counts = {verdict: sum(check.verdict is verdict for check in card.checks) for verdict in CheckVerdict}
     said = ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items() if count)
-    return f"{'go' if card.is_go else 'NO GO'}: {said}"
+    unseen, total = counts[CheckVerdict.NOT_CHECKED], len(card.checks)
+    part = "half of it or more" if unseen * 2 >= total else f"{unseen} of {counted(total, 'check')}"
+    doubt = f", but {part} was not checked" if unseen and card.is_go else ""
+    return f"{'go' if card.is_go else 'NO GO'}{doubt}: {said}"
 
 
 def _facts(card: Scorecard) -> str:

@@ -4,6 +4,7 @@ there."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -152,3 +153,14 @@ def test_the_command_that_installs_again_follows_how_floe_came(noted: dict[str, 
 def test_in_a_clone_the_command_is_makes() -> None:
     """In a clone of the repository `make setup` installs again, with the lock."""
     assert again() == "make setup"
+
+
+def test_a_store_that_refuses_is_not_called_a_catalog(tmp_path: Path) -> None:
+    """Where the store may not be written, it is the store that is named, and its remedy: also if the catalog's client wrote
+    there to create a table."""
+    settings = {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": "file:///proc/floe"}
+    found = list(doctor_catalog.examine("default", lambda: settings))
+
+    assert (found[-1].check, found[-1].state) == ("catalog default warehouse", CheckState.ERROR)
+    assert "write there" in found[-1].remedy
+    assert "create tables" not in found[-1].remedy

@@ -81,6 +81,22 @@ def test_the_worst_evidence_is_the_verdict(seen: list[Evidence], verdict: CheckV
     assert found.is_go == (code == 0)
 
 
+@pytest.mark.parametrize(
+    ("unseen", "headline"),
+    [
+        (0, "go: 4 pass"),
+        (1, "go, but 1 of 4 checks was not checked: 3 pass, 1 not checked"),
+        (2, "go, but half of it or more was not checked: 2 pass, 2 not checked"),
+        (4, "go, but half of it or more was not checked: 4 not checked"),
+    ],
+)
+def test_the_headline_says_how_much_was_not_checked(unseen: int, headline: str) -> None:
+    """A go of which much was not checked says so in the first line, which may be all that is read."""
+    checks = [Check(str(n), "?", (not_checked("x") if n < unseen else passed("x"),)) for n in range(4)]
+
+    assert rendered(card(*checks), "md").splitlines()[0] == f"# shop: {headline}"
+
+
 def waiting(**more: object) -> PartitionBacklog:
     given_: dict[str, object] = {
         "place": "orders-0", "position": 10, "log_start": 0, "log_end": 20, "oldest_ms": NOW - 10 * HOUR_MS,
