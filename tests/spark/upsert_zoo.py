@@ -95,6 +95,8 @@ SCHEMA = {
     "amount": "decimal(9, 2)", "flag": "boolean", "born": "date", "tags": "list<string>",
     "more": "struct<a: long, b: map<string, double>>", "n": "long",
 }  # fmt: skip
+CELLS = ("region", "v", "at", "amount", "flag", "born", "tags", "more")
+UNAVAILABLE = {"region": "__debezium_unavailable_value", "tags": ["__debezium_unavailable_value"]}
 VALUES = ("region", "v", "at", "amount", "flag", "born", "tags", "more", "n")
 
 
@@ -150,6 +152,8 @@ def kinds(seed: int, count: int) -> list[Kind]:
         write["key_index"] = pick.choice(("auto", "always", "never"))
         if pick.random() < 0.4:
             write["history"] = f"shop.h_{number:02}"
+        if not order and pick.random() < 0.5:
+            write["updates"] = "partial"
         parts = [text.format(c=prefix + key.column) for key in keys for text in pick.sample(key.partitions, 1)]
         parts = [each for each in parts if pick.random() < 0.5]
         parts += pick.sample(_OTHER_PARTITIONS, pick.choice((0, 0, 1, 2)))
@@ -215,6 +219,7 @@ class Record:
     key: bytes
     value: bytes | None
     row: Document | None  # the cells of the row; None deletes
+    kept: frozenset[str]  # those that the record lacks, and the row keeps
     identity: tuple[Any, ...]
     order: Any
     is_bad: bool
@@ -239,12 +244,13 @@ class Fold:
             ]
             if any(record.order < each for each in known):
                 return
-        self.rows.pop(key, None)
+        _, old = self.rows.pop(key, (None, {}))
         self.deleted.pop(key, None)
         if record.row is None:
             self.deleted[key] = record.order
         else:
-            self.rows[key] = (record.order, record.row)
+            kept = {name: old.get(name) for name in record.kept}
+            self.rows[key] = (record.order, {**record.row, **kept})
 
 
 class Source:
@@ -283,9 +289,7 @@ class Source:
             value["late"] = f"late {n}"
         if kind.order in ORDERS:
             value[kind.order] = ORDERS[kind.order][1](rank)
-        for name in list(value):
-            if value[name] is None and pick.random() < 0.5:
-                del value[name]  # a field that is not there is null, too
+        kept = self._without_some(kind, value)
         deletes = kind.deletes_by is not None and pick.random() < 0.25
         if isinstance(kind.deletes_by, tuple):
             name, equals = kind.deletes_by
@@ -321,11 +325,28 @@ class Source:
             timestamp_ms,
             _json(keyed).encode(),
             text,
-            None if deletes else _cells(kind, cells, value),
+            None if deletes else _cells(kind, cells, {name: None if name in kept else value[name] for name in value}),
+            kept,
             tuple(cells.values()),
             order,
             bad,
         )
+
+    def _without_some(self, kind: Kind, value: Document) -> frozenset[str]:
+        """Take fields out of a record; those that its row keeps then. A field that is not there is null, too, unless updates
+        are partial; a placeholder of Debezium's is none in any upsert table."""
+        pick, kept = self._pick, set()
+        partial = kind.override["write"].get("updates") == "partial"
+        for name in list(value):
+            if name in CELLS and partial and pick.random() < 0.3:
+                del value[name]
+                kept.add(name)
+            elif name in UNAVAILABLE and not kind.order and pick.random() < 0.1:
+                value[name] = UNAVAILABLE[name]
+                kept.add(name)
+            elif value[name] is None and not partial and pick.random() < 0.5:
+                del value[name]
+        return frozenset(kept)
 
 
 def _cells(kind: Kind, cells: Document, value: Document) -> Document:
