@@ -72,8 +72,8 @@ def screen(found: Overview, now_ms: int, width: int, rows: int | None, narrow: i
 def _head(found: Overview, now_ms: int) -> Iterable[Text]:
     who = f"coordinated by {found.broker.owner}" if found.broker.owner else "nobody coordinates"
     yield _line(
-        f"target {found.target}, control topic {found.control_topic}: all below {found.broker.low_water} of "
-        f"{found.broker.log_end} is in every table; {who}",
+        f"target {found.target}, control topic {found.control_topic}: committed up to offset {found.broker.low_water} of "
+        f"{found.broker.log_end}; {who}",
         "bold",
     )
     if found.broker.trouble:
