@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from framework.diagnose.counted import counted
+from framework.diagnose.shown import argument
 from framework.errors import SetupError
 
 _QUIET = {"log_level": 3}  # a broker that has just started answers "load in progress" first, which is no news
@@ -45,7 +46,7 @@ def make_topic(bootstrap_servers: str, topic: str, partitions: int | None = None
     there = len(admin.list_topics(topic, timeout=30).topics[topic].partitions)
     if partitions and there != partitions:
         message = f"the topic {topic} is there with {counted(there, 'partition')}, not {partitions:,}"
-        remedy = f"floe local topic {topic} --partitions {there}"
+        remedy = f"floe local topic {argument(topic)} --partitions {there}"
         raise SetupError(message, code="FLOE-E027", place=bootstrap_servers, remedy=remedy)
     return there, False
 

@@ -233,7 +233,7 @@ PLACES = {
     ("local/catalog.py", "prepare_catalog"): OPENED,
     ("local/jars.py", "_fetch"): OPENED,
     ("local/nycflights.py", "fetch"): OPENED,
-    ("runtime/job.py", "run"): "scratch",
+    ("runtime/job.py", "_run"): "scratch",
     ("runtime/pipeline/paced_query.py", "run"): "scratch",
 }
 
