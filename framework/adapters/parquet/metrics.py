@@ -145,8 +145,9 @@ class RowMetrics:
         if not len(values):
             return
         data = np.frombuffer(values.buffers()[1], np.uint8)[values.offset * 16 : (values.offset + len(values)) * 16]
-        signs = np.unique(data.reshape(-1, 16)[:, (0, 8)] >> 7, axis=0)
-        self._signs.setdefault(name, set()).update(map(tuple, signs.tolist()))
+        halves = data.reshape(-1, 16)[:, (0, 8)] >> 7
+        found = np.flatnonzero(np.bincount(halves[:, 0] * 2 + halves[:, 1], minlength=4))
+        self._signs.setdefault(name, set()).update(divmod(each, 2) for each in found.tolist())
         words = data.view(">u8").reshape(-1, 2)
         first, last = words[:, 0].min(), words[:, 0].max()
         ends = ((first, words[words[:, 0] == first, 1].min()), (last, words[words[:, 0] == last, 1].max()))
