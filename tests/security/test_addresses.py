@@ -30,9 +30,8 @@ RESERVED = re.compile(r"(?:^|\.)(?:example|test|invalid|localhost|example\.(?:co
 KNOWN = {
     "ant.apache.org", "iceberg.apache.org", "kafka.apache.org", "spark.apache.org", "www.apache.org", "debezium.io",
     "docs.aws.amazon.com", "docs.confluent.io", "docs.redpanda.com", "docs.snowflake.com", "duckdb.org", "get.sdkman.io",
-    "github.com", "json-schema.org", "json.schemastore.org", "keepachangelog.com", "mutmut.readthedocs.io", "nightlies.apache.org",
-    "openlineage.io",
-    "repo1.maven.org", "semver.org", "tools.ietf.org", "www.apicur.io", "www.w3.org",
+    "github.com", "json-schema.org", "json.schemastore.org", "keepachangelog.com", "mutmut.readthedocs.io",
+    "nightlies.apache.org", "openlineage.io", "repo1.maven.org", "semver.org", "tools.ietf.org", "www.apicur.io", "www.w3.org",
 }  # fmt: skip
 # Of repositories at github.com the owners count, since anybody may take a name that is free there.
 OWNERS = {"apache", "AutoMQ", "google", "openlawlibrary", "redpanda-data", "trinodb"}
