@@ -21,7 +21,7 @@ from framework.commit.events.event_types import Acted, DataWritten
 from framework.commit.machine.effects import RecordedTable, RecoverTable
 from framework.commit.machine.progress.recorded import MISSING_PROPERTY, SUMMARY_RECOVERY
 from framework.commit.offset_ranges import NO_OFFSETS, OffsetRanges
-from framework.commit.recovery.missing import Gap, gaps_of, gaps_text, lacking_after
+from framework.commit.recovery.missing import REPLAY, Gap, gaps_of, gaps_text, lacking_after
 from framework.commit.recovery.rollback import (
     Announcements,
     RollbackPlan,
@@ -30,6 +30,8 @@ from framework.commit.recovery.rollback import (
     target_of,
     without_unclear,
 )
+from framework.diagnose.counted import counted
+from framework.diagnose.shown import argument
 from framework.errors import FloeError, StateDisagreement, TableBlocked
 from framework.observe.liveness import exclusive, refuse_live
 from framework.plan.compile import group_id
@@ -70,6 +72,8 @@ def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay
     if not noted and (plan.settled or not replay):
         return plan
     announced = _announced(at, facts.table_uuid, control.log_start, plan)
+    if plan.snapshot_id != plan.head_id:
+        _refuse_doubled(at, plan, announced)
     given_up: dict[str, OffsetRanges] = {}
     if replay:
         given_up = given_up_ranges(plan, announced, at.catalog.added_paths(table, plan.own_snapshots))
@@ -104,6 +108,24 @@ def _held(
     return held
 
 
+def _refuse_doubled(at: ControlPlace, plan: RollbackPlan, announced: Announcements) -> None:
+    """What a replay has announced comes into the table by itself, whatever that holds by then.
+
+    Raises:
+        StateDisagreement: FLOE-R359, the snapshot holds rows of it, since others deleted them only later.
+    """
+    ranges = [r for event in announced.waiting if REPLAY in event.pipeline for r in event.ranges if r.start < r.end]
+    held = at.catalog.rows_in(plan.table, ranges, plan.snapshot_id) if ranges else 0
+    if held:
+        raise StateDisagreement(
+            f"snapshot {plan.snapshot_id} of table {plan.table} holds {counted(held, 'row')} that a replay has announced and "
+            "nobody has committed yet: they would be there twice",
+            code="FLOE-R359",
+            place=plan.table,
+            remedy=f"`floe replay FILE --table {argument(plan.table)}` lets the replay end; then run this command again",
+        )
+
+
 def replays_of(gaps: Iterable[Gap]) -> list[str]:
     """The pipelines that replay these gaps."""
     return [gap.replay_pipeline for gap in gaps]
@@ -127,12 +149,13 @@ def _announced(at: ControlPlace, table_uuid: str, log_start: int, plan: Rollback
     try:
         end = reader.end_offset()
         reader.seek(min(end, log_start if plan.noted else max(log_start, plan.reached or 0)))
-        events = tuple(
-            event
-            for _, event in reader.read_until(end if plan.noted else min(end, plan.recorded))
+        found = [
+            (offset, event)
+            for offset, event in reader.read_until(end if plan.noted else min(end, plan.recorded))
             if isinstance(event, DataWritten) and event.table_uuid == table_uuid
-        )
-        return Announcements(events, log_start)
+        ]
+        waiting = tuple(event for offset, event in found if offset >= plan.recorded)
+        return Announcements(tuple(event for _, event in found), log_start, waiting)
     finally:
         reader.close()
 

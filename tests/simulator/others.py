@@ -158,8 +158,12 @@ def move_branch(world: World, picks: Picks) -> None:
         return
     to = picks.of(choices)
     replay = picks.below(2) == 0
-    if to not in line and (truth.unsettled or any(".replay." in path for path in truth.waiting)):
-        return  # what a replay has announced comes by itself, whatever the new line holds
+    coming = 0
+    for path, rows in truth.waiting.items():
+        coming |= rows if ".replay." in path else 0
+    # What a replay has announced comes by itself, whatever the line holds that another engine moves to.
+    if coming & metadata.snapshots[to].rows or (to not in line and (truth.unsettled or coming)):
+        return
     if not truth.unsettled:
         truth.had, truth.had_heads = head.rows, [head.snapshot_id]
     truth.had_heads.append(head.snapshot_id)

@@ -316,6 +316,11 @@ def held_by_the_announcement(patch: Patch) -> None:
     patch.setattr(rollback_rules.Announcements, "pieces_of", lambda announced, paths, of: ())
 
 
+def back_under_a_waiting_replay(patch: Patch) -> None:
+    """A table goes back to a snapshot that holds what a replay has announced since others deleted it."""
+    patch.setattr(rollback, "_refuse_doubled", lambda at, plan, announced: None)
+
+
 # Too rare for some hundred histories: mutation -> a seed that finds it.
 RARE: dict[Mutation, int] = {
     a_rebase_over_what_waits: 5_000_063,
@@ -329,6 +334,7 @@ RARE: dict[Mutation, int] = {
     a_list_out_of_line: 5_008_534,
     a_branch_off_its_line: 9_600_284,
     held_by_the_announcement: 20_008_930,
+    back_under_a_waiting_replay: 63_002_137,
 }
 
 

@@ -31,7 +31,7 @@ def test_nothing_is_lost_repeated_or_removed(half: int) -> None:
 
 
 # Of histories that found something: in floe, or in what was expected of it.
-FOUND = (9504063, 20008930, 50000586, 52004879)
+FOUND = (9504063, 20008930, 50000586, 52004879, 63002137, 64001651)
 
 
 @pytest.mark.parametrize("seed", FOUND)

@@ -201,15 +201,17 @@ def replay_named(world: World, picks: Picks) -> None:
         return
     truth = world.oracle.truth(metadata.uuid)
     rows = world.positions.rows(pipeline, (SourceRange(key[0], topic.topic_id, key[1], start, stop),)) & ROUTED[table]
-    given_up = truth.given_up
+    given_up, there = truth.given_up, 0
     if pipeline in world.unrebased:
         return
 
     def do() -> str:
-        nonlocal given_up
+        nonlocal given_up, there
         plan = table_replay.decide_replay(at, table, named)
         world.reach("replay decided")
         given_up = truth.given_up  # others may have deleted rows by now
+        seen = world.metadata_of(world.table_of(table)).head
+        there = seen.rows if seen is not None else 0
         if allow:
             truth.consented |= rows
         truth.given_up &= ~rows
@@ -219,8 +221,8 @@ def replay_named(world: World, picks: Picks) -> None:
     attempted(world, f"floe replay {pipeline} --table {table} --from {key}={start} --to {stop} {allow}", do)
     now = world.catalog.tables.get(table)
     if now is not None:  # what did not come onto the list is as it was
-        held = now.head.rows if now.head is not None else 0
-        truth.given_up |= rows & given_up & ~(held | world.lacking(now) | truth.under_way)
+        came = now.head.rows & ~there if now.head is not None else 0
+        truth.given_up |= rows & given_up & ~(came | world.lacking(now) | truth.under_way)
 
 
 # ---- discard

@@ -203,10 +203,11 @@ def _is_behind(facts: RollbackFacts, recorded: int) -> bool:
 
 @dataclass(frozen=True)
 class Announcements:
-    """What the control log, which begins at `log_start`, holds for a table."""
+    """What the control log, which begins at `log_start`, holds for a table; `waiting`: what is not in it yet."""
 
     events: tuple[DataWritten, ...]
     log_start: int
+    waiting: tuple[DataWritten, ...] = ()
 
     def ranges_of(self, paths: Collection[str]) -> dict[str, OffsetRanges]:
         """The source ranges of the announcements that name one of these files, by pipeline. What a replay read counts

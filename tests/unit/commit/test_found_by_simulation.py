@@ -25,11 +25,17 @@ from framework.commit.offsets import PartitionFacts, SafeOffset, decide_start, f
 from framework.commit.recovery.held import HeldBy
 from framework.commit.recovery.missing import Gap, gaps_from, gaps_of, gaps_text
 from framework.commit.recovery.rebase import RebaseChoice, RebaseFacts, plan_rebase
-from framework.commit.recovery.rollback import RollbackFacts, SnapshotFacts, plan_rollback, without_unclear
+from framework.commit.recovery.rollback import (
+    Announcements,
+    RollbackFacts,
+    SnapshotFacts,
+    plan_rollback,
+    without_unclear,
+)
 from framework.commit.recovery.settle_offsets import OffsetsOrigin, PartitionPlaces, PipelineOffsets, settle
 from framework.commit.recovery.table_replay import comes_by_itself, plan_replay
 from framework.errors import DataLossError, StateDisagreement, TableBlocked
-from framework.recovery import rebase
+from framework.recovery import rebase, rollback
 from framework.recovery.recover_table import check_not_rolled_back
 from tests.protocol.build import view, written
 
@@ -101,6 +107,18 @@ def test_a_partition_that_is_not_named_does_not_move() -> None:
             settle(places(named, same), OffsetsOrigin.GIVEN, {("s", 0): 0}, allow_loss=True).moves[1].after
             == same.group
         )
+
+
+def test_a_table_goes_back_under_no_replay_that_would_double_its_rows() -> None:
+    """Others deleted rows, a replay has announced them again, and the older snapshot holds them: they would be there twice."""
+    plan = SimpleNamespace(table="db.t", snapshot_id=1)
+    at = SimpleNamespace(catalog=SimpleNamespace(rows_in=lambda table, ranges, snapshot: 2 if ranges else 0))
+    again, own = written("p.replay.1", 1), written("p", 4)
+    for harmless in (Announcements((again,), 0), Announcements((own,), 0, (own,))):
+        rollback._refuse_doubled(at, plan, harmless)  # type: ignore[arg-type]
+    with pytest.raises(StateDisagreement, match="2 rows that a replay has announced") as refused:
+        rollback._refuse_doubled(at, plan, Announcements((again,), 0, (again,)))  # type: ignore[arg-type]
+    assert refused.value.code == "FLOE-R359"
 
 
 def test_where_only_the_group_knows_a_partition_it_is_to_be_named() -> None:
