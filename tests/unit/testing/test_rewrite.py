@@ -197,7 +197,7 @@ def test_a_long_expectation_gets_lines() -> None:
     )
 
     assert fix(start).partition("    expect:")[2] == (
-        f"\n      tables:\n        shop.orders:\n          rows:\n            - {{id: 1, note: {long}}}\n"
+        f"\n      tables:\n        shop.orders:\n          rows:\n            - {{id: 1.0, note: {long}}}\n"
     )
     short = start.replace(long, "b")
     assert "expect: {tables: {shop.orders: {rows: [{id: 1.0, note: b}]}}}" in fix(short)
