@@ -11,13 +11,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
+from framework.adapters.kafka.admin import KafkaAdmin
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument
 from framework.errors import SetupError
 
-_QUIET = {"log_level": 3}  # a broker that has just started answers "load in progress" first, which is no news
+_QUIET = {
+    "log_level": 3
+}  # a broker that has just started answers "load in progress" first, which is no news
 _FLUSH_S = 60.0
 
 
@@ -30,10 +33,10 @@ def make_topic(bootstrap_servers: str, topic: str, partitions: int | None = None
     Raises:
         SetupError: its name is not one of Kafka's, or it is there with another number of partitions.
     """
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers, **_QUIET})
+    admin = KafkaAdmin({"bootstrap.servers": bootstrap_servers})
     wanted = NewTopic(topic, num_partitions=partitions or 1, replication_factor=1, config={"retention.ms": "-1"})
     try:
-        admin.create_topics([wanted])[topic].result(timeout=30)
+        admin.answer(admin.raw.create_topics([wanted])[topic])
         return partitions or 1, True
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
@@ -43,7 +46,7 @@ def make_topic(bootstrap_servers: str, topic: str, partitions: int | None = None
                 place=bootstrap_servers,
                 remedy="correct the topic's name: letters, digits, `.`, `_` and `-`",
             ) from error
-    there = len(admin.list_topics(topic, timeout=30).topics[topic].partitions)
+    there = len(admin.topics([topic])[topic].partitions)
     if partitions and there != partitions:
         message = f"the topic {topic} is there with {counted(there, 'partition')}, not {partitions:,}"
         remedy = f"floe local topic {argument(topic)} --partitions {there}"

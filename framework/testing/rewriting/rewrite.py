@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from framework.config.load import LoadResult
+from framework.config.text import SourceText
+from framework.config.tree import Mapping, Scalar, parse, plain
 from framework.config.tree import Sequence as Items
-from framework.config.tree import plain
 from framework.errors import ConfigError
 from framework.testing.recorded import Taken, as_input, checked
 from framework.testing.rewriting import expectation
@@ -20,6 +21,7 @@ from framework.testing.rewriting.emit import block, flow
 from framework.testing.suite import FileReport, run_file
 from framework.testing.values import Plain
 
+_MOST_COLUMNS = 120  # of a line that a person still reads
 Load = Callable[[str], LoadResult]  # the file as it would load with another text
 Run = Callable[[LoadResult], FileReport]
 
@@ -50,7 +52,32 @@ def fixed(result: LoadResult, report: FileReport, load: Load, run: Run = run_fil
     for edit in edits:
         if "${" in text[edit.start : edit.end].replace("$${", ""):
             raise _refused("a value that would change is a reference", edit.span.start)
-    return _checked(result, apply(text, edits), [case.case.name for case in failing], load, run)
+    names, rewritten = [case.case.name for case in failing], apply(text, edits)
+    tidy = tidied(rewritten, names)
+    try:
+        return _checked(result, tidy, names, load, run)
+    except ConfigError:
+        if tidy == rewritten:
+            raise
+        return _checked(result, rewritten, names, load, run)
+
+
+def tidied(text: str, names: Sequence[str]) -> str:
+    """The text with the expectations of these tests over several lines where one line has become too long to read."""
+    tree, _ = parse(SourceText("tests", text))
+    places, edits = NodePlaces(text), []
+    tests = tree.get("tests") if isinstance(tree, Mapping) else None
+    for test in tests.items if isinstance(tests, Items) else ():
+        entry = test.entry("expect") if isinstance(test, Mapping) and places.is_block(test) else None
+        if entry is None or not isinstance(test, Mapping) or places.is_block(entry.value):
+            continue
+        start, end, name = places.start(entry.value), places.end(entry.value), test.get("name")
+        column, old = entry.key_span.column - 1, text[start:end]
+        is_long = "\n" not in old and column + len("expect: ") + len(old) > _MOST_COLUMNS
+        if isinstance(name, Scalar) and name.value in names and is_long and "${" not in old and "{{" not in old:
+            lines = block(plain(entry.value), column + 2)
+            edits.append(Edit(start - 1, end, f"\n{' ' * (column + 2)}{lines}", entry.value.span))
+    return apply(text, edits)
 
 
 def recorded(

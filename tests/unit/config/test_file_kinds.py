@@ -8,7 +8,7 @@ import pytest
 
 from framework.adapters.project.files import find_files
 from framework.cli.main import run_main
-from framework.config.names.file_kinds import is_floe_file
+from framework.config.names.file_kinds import is_floe_file, kind_in
 from tests.unit.config.in_memory import PIPELINE, TARGET
 
 OTHERS = {
@@ -115,3 +115,20 @@ def test_one_empty_folder_among_others_is_reported(folder: Path, capsys: pytest.
 def test_a_file_with_mistakes_is_still_floe_s(text: str) -> None:
     """No single mistake in a file makes it pass for another tool's, and so escape the check."""
     assert is_floe_file(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (TARGET, "Target"),
+        (TARGET.replace("kind: Target", "kind: Tarvet"), "Target"),
+        (TARGET.replace("kind:", "kiod:"), "Target"),
+        (TARGET.replace("kind:", "kind::"), "Target"),
+        (PIPELINE.replace("Pipeline", "Pipelne"), "Pipeline"),
+        ("kind: Template\nparameters: {}\n", "Template"),
+        ("apiVersion: v1\nkind: PodTemplate\nmetadata: {name: a}\n", "Pipeline"),
+    ],
+)
+def test_a_mistyped_kind_is_still_known(text: str, kind: str) -> None:
+    """A slip in `kind:` or in its value is one mistake: the file is checked as what it is. Kinds of other tools are none."""
+    assert kind_in(text) == kind

@@ -186,3 +186,18 @@ def test_files_keep_their_line_ends(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert run_main(["test", "--fix", str(path)]) == 0
     assert path.read_bytes() == content.replace(b"{x: c, id: 2}", b"{x: b, id: 2}")
     assert "rewrote the expectation of `one`" in capsys.readouterr().err
+
+
+def test_a_long_expectation_gets_lines() -> None:
+    """What would become a line that nobody reads stands over several lines, as a person writes it; a short one stays."""
+    long = "a" * 60
+    start = over(
+        PIPELINE,
+        f"tests:\n  - name: one\n    input: [{{value: {{id: 1, note: {long}}}}}]\n    expect: {{tables: {{shop.orders: {{rows: []}}}}}}\n",
+    )
+
+    assert fix(start).partition("    expect:")[2] == (
+        f"\n      tables:\n        shop.orders:\n          rows:\n            - {{id: 1.0, note: {long}}}\n"
+    )
+    short = start.replace(long, "b")
+    assert "expect: {tables: {shop.orders: {rows: [{id: 1.0, note: b}]}}}" in fix(short)
