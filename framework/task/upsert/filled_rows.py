@@ -91,7 +91,7 @@ def ids_to_name(old: OldRows, field_id: int) -> str:
 
 def _chunks(old: OldRows) -> Iterator[Ints]:
     """Numbers of newest changes by file and position of their old rows, as many as are held at once."""
-    from framework.adapters.iceberg.upsert.old_rows import rows_at_once
+    from framework.adapters.iceberg.upsert.search import rows_at_once
 
     order = np.lexsort((old.positions, old.of_file))
     at_once = [min(ROWS_AT_ONCE, rows_at_once(file, BYTES_AT_ONCE)) for file in old.files]
@@ -114,7 +114,7 @@ def _given(wanted: dict[int, Ints], fields: dict[int, str], read: ReadChanges) -
 
 def _held(wanted: dict[int, Ints], chunk: Ints, old: OldRows) -> tuple[pa.Table | None, Ints]:
     """The values of old rows, and of each of the chunk's changes which of these rows is its own, -1 without one."""
-    from framework.adapters.iceberg.upsert.old_rows import read_rows
+    from framework.adapters.iceberg.upsert.search import read_rows
 
     at = np.full(len(chunk), -1, np.int64)
     of_file, positions = old.of_file[chunk], old.positions[chunk]
