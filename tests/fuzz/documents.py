@@ -86,6 +86,8 @@ FORMATS = (*FORMATS, "%Y-%m-%dT%H:%M:%S%z", "%m/%d/%Y %I:%M:%S %p", "%a, %d %b %
 FORMATS = (*FORMATS, "%d%b%y %H%M%S", "%Y%m%dT%H%M%S.%f", "%d.%m.%y %H:%M")
 DATE_FORMATS = ("%d.%m.%Y", "%Y%m%d", "%d%m%y", "%a %d %b %Y", "%Y%j", "%y-%m-%d")
 DAYS = ("Mon", "Tue", "Wednesday", "Thu", "Friday", "Sun")
+# Behind a second: more digits than columns hold, with zones and without.
+DIGITS = (".1234567Z", ".123456789+02:00", ".9999999999", ".0000000001Z", ".1234567 +02:00", ".1234560000000")
 # Texts in a column with a unit: counts, dates without their dashes, and what only looks like a number.
 COUNTS = (
     '"+1704369600"', '"0001704369600"', '".5"', '"1.7e9"', '"1704369600"', '"1704369600.25"', '"20240104"', '"2024004"', '"20241301"',
@@ -363,6 +365,8 @@ class Writer:
 
     def _declared(self, kind: Kind) -> Kind:
         chance = self.chance
+        if kind.name.startswith("timestamp") or kind.name in ("date", "time"):
+            kind = replace(kind, cuts=chance.random() < 0.25)
         if kind.name.startswith("timestamp"):
             kind = replace(
                 kind,
@@ -581,6 +585,8 @@ class Writer:
         chance = self.chance
         if kind.unit and chance.random() < 0.6:
             return chance.choice(COUNTS) if chance.random() < 0.3 else self._odd_number()
+        if kind.cuts and chance.random() < 0.3:
+            return json.dumps(self._drawn_moment().isoformat() + chance.choice(DIGITS))
         if kind.format and chance.random() < 0.7:
             return json.dumps(self._nearly_in_format(self._in_format(self._drawn_moment(), kind.format)))
         return json.dumps(self.chance.choice(ODD_MOMENTS), ensure_ascii=False)

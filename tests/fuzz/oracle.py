@@ -553,9 +553,16 @@ def _counted(value: str, kind: Kind) -> int:
     if kind.unit is None:
         raise Refused("a number without a unit")
     nanoseconds = _count(value) * _UNITS_NS[kind.unit]
+    if kind.cuts:
+        return nanoseconds.__floor__()
     if nanoseconds.denominator != 1:
         raise Refused("less than a nanosecond")
     return int(nanoseconds)
+
+
+def _readable(text: str, kind: Kind) -> str:
+    """Where digits are cut off, those behind the ninth are none."""
+    return re.sub(r"([.,][0-9]{9})[0-9]+", r"\1", text) if kind.cuts else text
 
 
 # A format that is itself an ISO form admits every one.
@@ -569,7 +576,7 @@ def _timestamp(value: Any, kind: Kind) -> Any:
     if isinstance(value, Number) or (isinstance(value, str) and _counts(value, kind)):
         moment = _counted(value, kind)
     else:
-        text = _text(value)
+        text = _readable(_text(value), kind)
         if kind.format is not None and kind.format not in _ISO_FORMATS:
             local, offset, _, plain = _in_format(text, kind.format)
             may = not plain
@@ -587,7 +594,11 @@ def _timestamp(value: Any, kind: Kind) -> Any:
             raise Refused("no zone")
         else:
             moment = _clock_to_utc(local, kind.zone)
-    if moment % step or abs(moment // step) >= 1 << 63 or not _FIRST_DAY <= moment // _DAY_NS <= _LAST_DAY:
+    if (
+        (moment % step and not kind.cuts)
+        or abs(moment // step) >= 1 << 63
+        or not _FIRST_DAY <= moment // _DAY_NS <= _LAST_DAY
+    ):
         raise Refused("out of the column's range")
     return May(moment // step) if may else moment // step
 
@@ -595,17 +606,17 @@ def _timestamp(value: Any, kind: Kind) -> Any:
 def _date(value: Any, kind: Kind) -> Any:
     if isinstance(value, Number):
         nanoseconds = _counted(value, kind)
-        if nanoseconds % _DAY_NS:
+        if nanoseconds % _DAY_NS and not kind.cuts:
             raise Refused("no whole day")
         days, may = nanoseconds // _DAY_NS, False
     else:
-        text = _text(value)
+        text = _readable(_text(value), kind)
         if kind.format is not None:
             local, _, has_time, plain = _in_format(text, kind.format)
             may = not plain
         else:
             (local, _, has_time), may = _moment(text), False
-        if has_time:
+        if has_time and not kind.cuts:
             raise Refused("a time")
         days = local // _DAY_NS
     if not _FIRST_DAY <= days <= _LAST_DAY:
@@ -618,13 +629,13 @@ def _time(value: Any, kind: Kind) -> Any:
     if isinstance(value, Number):
         nanoseconds = _counted(value, kind)
     else:
-        text = _text(value)
+        text = _readable(_text(value), kind)
         if kind.format is not None:
             nanoseconds, _, _, plain = _in_format("1970-01-01 " + text, "%Y-%m-%d " + kind.format)
             may = not plain
         else:
             nanoseconds = _clock(text[1:] if text[:1] in ("T", "t") else text)
-    if not 0 <= nanoseconds < _DAY_NS or nanoseconds % 1000:
+    if not 0 <= nanoseconds < _DAY_NS or (nanoseconds % 1000 and not kind.cuts):
         raise Refused("no time of day in microseconds")
     return May(nanoseconds // 1000) if may else nanoseconds // 1000
 

@@ -12,7 +12,7 @@ import base64
 import math
 import re
 from dataclasses import dataclass
-from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_FLOOR, Context, Decimal
 from enum import Enum, auto
 
 import numpy as np
@@ -57,9 +57,20 @@ def times(number: Decimal, factor: int) -> int | None:
     """
     if number.adjusted() < -_FURTHEST_EXPONENT:
         return 0 if not number else None
-    exactly = Context(prec=len(number.as_tuple().digits) + len(str(factor)), Emax=MAX_EMAX, Emin=MIN_EMIN)
-    product = exactly.multiply(number, factor)
+    product = _product(number, factor)
     return int(product) if product == product.to_integral_value() else None
+
+
+def floor_times(number: Decimal, factor: int) -> int:
+    """The product, or the whole number below it."""
+    if number.adjusted() < -_FURTHEST_EXPONENT:
+        return -1 if number < 0 else 0
+    return int(_product(number, factor).to_integral_value(ROUND_FLOOR))
+
+
+def _product(number: Decimal, factor: int) -> Decimal:
+    exactly = Context(prec=len(number.as_tuple().digits) + len(str(factor)), Emax=MAX_EMAX, Emin=MIN_EMIN)
+    return exactly.multiply(number, factor)
 
 
 def nearest_float32(text: str) -> float:

@@ -8,7 +8,6 @@ zeros.
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 from decimal import Decimal
@@ -27,7 +26,7 @@ from framework.record.convert.iso_time import (
     zone_local_offset_seconds,
     zone_offset_seconds,
 )
-from framework.record.convert.numbers import decimal_parse_type, exact_number, plain_number, times
+from framework.record.convert.numbers import decimal_parse_type, exact_number, floor_times, plain_number, times
 from framework.record.failure import RecordFailure
 from framework.record.strict_json import JsonValue, NumberText
 
@@ -168,7 +167,7 @@ class TemporalConverter(Converter):
             raise self.out_of_range(value, path)
         nanoseconds = times(number, NANOSECONDS[self.unit])
         if nanoseconds is None and self.truncates:
-            return math.floor(number * NANOSECONDS[self.unit])
+            return floor_times(number, NANOSECONDS[self.unit])
         if nanoseconds is None:
             raise self.inexact(value, path)
         return nanoseconds

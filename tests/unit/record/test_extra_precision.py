@@ -99,6 +99,19 @@ def _number(whole: int, rest: int, digits: int) -> bytes:
     return f"{sign}{size // 10**digits}.{size % 10**digits:0{digits}d}".encode()
 
 
+def test_no_digit_of_a_long_number_is_rounded() -> None:
+    """Cut off is cut off, however many nines there are, and however small a number below zero is."""
+    values: list[object] = [b"0." + b"9" * 60, b"-0." + b"0" * 60 + b"1", b"1e-999999999", b"-1e-999999999", b"-0.0"]
+    before = EPOCH - timedelta(microseconds=1)
+    assert landed(values, "timestamptz", unit="s", **CUT) == [
+        EPOCH + timedelta(microseconds=999_999),
+        before,
+        EPOCH,
+        before,
+        EPOCH,
+    ]
+
+
 def test_dates_and_times_of_day_are_cut_off() -> None:
     """A date has no time of day, a time no nanoseconds; what is no date stays an error."""
     assert landed(["2024-01-02T23:59:59Z", "2024-01-02", "2024-01-02Tx"], "date", **CUT) == [

@@ -1,4 +1,5 @@
-"""Where the live rows of keys are: the key columns of data files, read and compared value by value.
+"""Where the live rows of keys are: the key columns of data files, read and compared value by value; and what these rows
+hold.
 
 In: keys, each once, and the live files of a snapshot. Out: the file, position and row id of every live row with one of
 the keys, and what such rows hold. Exact: hashes choose no row, a file is passed over only if its bounds say that none of
