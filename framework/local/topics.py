@@ -18,9 +18,7 @@ from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument
 from framework.errors import SetupError
 
-_QUIET = {
-    "log_level": 3
-}  # a broker that has just started answers "load in progress" first, which is no news
+_QUIET = {"log_level": 3}  # a broker that has just started answers "load in progress" first, which is no news
 _FLUSH_S = 60.0
 
 
