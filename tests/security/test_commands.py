@@ -200,7 +200,6 @@ AS_IT_IS = {
     "diagnose/codes/setup/plans.py: code": CODE,
     "diagnose/codes/runs/records.py: code": CODE,
     "diagnose/codes/runs/tables.py: printed": CODE,
-    "commit/recovery/rollback.py: '--replay' if replay else '--skip'": OURS,
     "local/stack.py: kafka_port": NUMBER,
     "local/topics.py: there": NUMBER,
     "metrics/alerts.py: _ARGUMENT": "quoted by Prometheus, see above",
