@@ -1,7 +1,8 @@
 """A coordinator that begins on a long control log: real broker, real catalog, 100,000 announcements that no table has.
 
-In: a log written as drivers write it, with files of which only the metadata exists: nobody opens a data file to commit
-it. Out: the time and the memory until everything is committed, printed, since speed is measured on a quiet machine.
+In: a log written as drivers write it, with files that hold nothing: nobody opens a data file to commit it. Whoever begins
+on a log cannot know how old they are, so each is looked for. Out: the time and the memory until everything is committed,
+printed, since speed is measured on a quiet machine.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ ANNOUNCEMENTS, TABLES = 100_000, 50
 ROWS_A_FILE = 10
 
 
-def write_log(kafka: dict[str, str], control_topic: str, uuids: dict[str, str]) -> None:
+def write_log(kafka: dict[str, str], control_topic: str, uuids: dict[str, str], folder: Path) -> None:
     publisher = ControlPublisher(kafka, control_topic)
     policy = TableCommitPolicy(1_000, 1 << 40, 1 << 40)
     sizes = {"1": 100, "2": 100}
@@ -47,8 +48,9 @@ def write_log(kafka: dict[str, str], control_topic: str, uuids: dict[str, str]) 
         ranges = (SourceRange("orders", "id-of-orders", 0, end - TABLES * ROWS_A_FILE, end, 1_000),)
         events: list[ControlEvent] = []
         for name, table_uuid in uuids.items():
-            path = f"file:///nowhere/{name}/{batch}-{uuid.uuid4().hex}.parquet"
-            file = DataFile(path, ROWS_A_FILE, 1_000, 0, (), sizes, sizes, {}, {}, {"1": "AAAAAAAAAAA="})
+            path = folder / name / f"{batch}-{uuid.uuid4().hex}.parquet"
+            path.touch()
+            file = DataFile(f"file://{path}", ROWS_A_FILE, 1_000, 0, (), sizes, sizes, {}, {}, {"1": "AAAAAAAAAAA="})
             events.append(DataWritten("long", "run", batch, name, table_uuid, 0, (file,), ranges, policy))
         line = Accounting(TABLES * ROWS_A_FILE, TABLES * ROWS_A_FILE, rows=TABLES * ROWS_A_FILE)
         events.append(DataComplete("long", "run", batch, ranges, line, line, tuple(uuids)))
@@ -67,7 +69,9 @@ def test_a_coordinator_begins_on_a_long_log(tmp_path: Path, broker: Broker) -> N
     names = [f"shop.t{n:02}" for n in range(TABLES)]
     uuids = {name: str(catalog.create_table(name, SCHEMA).metadata.table_uuid) for name in names}
     ensure_control_topic(KafkaAdmin(kafka), project.control_topic)
-    write_log(kafka, project.control_topic, uuids)
+    for name in names:
+        (tmp_path / "files" / name).mkdir(parents=True)
+    write_log(kafka, project.control_topic, uuids, tmp_path / "files")
 
     before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began, cpu = time.monotonic(), time.process_time()
