@@ -7,6 +7,7 @@ each time anew: whoever sends twice has the records twice.
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -17,9 +18,7 @@ from framework.adapters.kafka.admin import KafkaAdmin
 from framework.diagnose.counted import counted
 from framework.errors import SetupError
 
-_QUIET = {
-    "log_level": 3
-}  # a broker that has just started answers "load in progress" first, which is no news
+_QUIET = {"log_level": 3}  # a broker that has just started answers "load in progress" first, which is no news
 _FLUSH_S = 60.0
 
 
@@ -48,7 +47,7 @@ def make_topic(bootstrap_servers: str, topic: str, partitions: int | None = None
     there = len(admin.topics([topic])[topic].partitions)
     if partitions and there != partitions:
         message = f"the topic {topic} is there with {counted(there, 'partition')}, not {partitions:,}"
-        remedy = f"floe local topic {topic} --partitions {there}"
+        remedy = f"floe local topic {shlex.quote(topic)} --partitions {there}"
         raise SetupError(message, code="FLOE-E027", place=bootstrap_servers, remedy=remedy)
     return there, False
 
