@@ -47,7 +47,7 @@ def syntax_error(source: SourceText, error: yaml.YAMLError) -> Diagnostic:
     return Diagnostic("FLOE-C103", message, span, remedy=remedy)
 
 
-_KEY = re.compile(r"[ ]*(?:- +)*(?:\"[^\"]*\"|'[^']*'|[^\s#'\":\[{][^:#]*):(?: |$)")
+_KEY = re.compile(r"[ -]*(?:\"[^\"]*\"|'[^']*'|[^\s#'\":\[{-][^:#]*):(?: |$)")
 
 
 def _no_key_here(source: SourceText, span: Span) -> Diagnostic:

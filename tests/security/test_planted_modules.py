@@ -189,7 +189,7 @@ PLACES = {
     ("adapters/host/process.py", "spawn"): "what its caller says",
     ("adapters/spark/java_stderr.py", "start_java"): "java, in whose environment is PYTHONSAFEPATH",
     ("adapters/project/template_fetch.py", "_git"): "git",
-    ("adapters/telemetry/json_lines.py", "only_json"): "python -I",
+    ("adapters/telemetry/json_lines.py", "only_json"): "python -I, as the pump of a driver's output",
     ("cli/run/demo.py", "_floe"): "python",
     ("deploy/applications.py", "start"): "python",
     ("deploy/launch.py", "_start"): "spark-submit, in whose environment is PYTHONSAFEPATH; python -I",
@@ -205,8 +205,8 @@ PLACES = {
 # Who may name the interpreter, and what for; everybody else asks `process.python`.
 INTERPRETER = {
     "adapters/host/process.py",
-    "adapters/telemetry/json_lines.py",  # python -I
     "adapters/spark/python.py",  # the script that Spark starts, and where none can be made
+    "adapters/telemetry/json_lines.py",  # python -I
     "deploy/launch.py",  # python -I, and the name that spark-submit is told, in whose environment is PYTHONSAFEPATH
     "ops/doctor/machine.py",  # text
     "runtime/spark/query.py",  # a name for Spark, in whose environment is PYTHONSAFEPATH
