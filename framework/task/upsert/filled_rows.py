@@ -7,7 +7,7 @@ once. A value that nobody has is null; whether the table takes that is for the c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -43,28 +43,27 @@ class OldRows:
 
 
 def filled_rows(
-    sources: Sources, schema: pa.Schema, read: ReadChanges, old: OldRows
+    sources: Sources, schema: pa.Schema, names: Mapping[int, str], read: ReadChanges, old: OldRows
 ) -> Iterator[tuple[Ints, pa.Table]]:
     """Numbers of newest changes (as in `sources`), and their rows.
 
     Args:
         schema: the table's file schema; no value is required by what is given.
+        names: by field id its columns.
 
     Raises:
         OSError: a data file, or the folder of temporary files, cannot be read.
     """
-    ids = [field.field_id for field in parse_schema(old.columns.schema_json).fields]
-    places = {field_id: place for place, field_id in enumerate(ids)}
-    fields = {field_id: schema.names[places[field_id]] for field_id in sources.by_field}
+    fields = {field_id: name for field_id, name in names.items() if field_id in sources.by_field}
     for chunk in _chunks(old):
         changes = sources.chains.newest[chunk]
         own = read(changes, schema.names)
-        wanted = {field_id: found[chunk] for field_id, found in sources.by_field.items()}
+        wanted = {field_id: sources.by_field[field_id][chunk] for field_id in fields}
         given, givers = _given(wanted, fields, read)
         held, at = _held(wanted, chunk, old)
         columns = list(own.columns)
         for field_id, source in wanted.items():
-            place = places[field_id]
+            place = schema.names.index(fields[field_id])
             kind = schema.field(place).type
             parts = [columns[place]]
             index, gone = np.arange(len(chunk)), np.zeros(len(chunk), dtype=bool)
@@ -72,21 +71,15 @@ def filled_rows(
                 index[is_given] = len(chunk) + np.searchsorted(givers, source[is_given])
             if given is not None:
                 parts.append(given.column(fields[field_id]))
-            is_old = (source == OLD_ROW) & (at >= 0)
-            if is_old.any() and held is not None:
+            is_old = (source == OLD_ROW) & (at >= 0) & (field_id in held)
+            if is_old.any():
                 index[is_old] = len(chunk) + len(givers) + at[is_old]
-                parts.append(held.column(ids_to_name(old, field_id)))
+                parts.append(held[field_id])
             gone |= (source < OWN) & ~is_old
             chunks = [piece.cast(kind) if piece.type != kind else piece for part in parts for piece in part.chunks]
             together = pa.chunked_array(chunks, type=kind)
             columns[place] = together.take(pa.array(index, pa.int64(), mask=gone))
         yield chunk, pa.table(columns, names=schema.names)
-
-
-def ids_to_name(old: OldRows, field_id: int) -> str:
-    name = parse_schema(old.columns.schema_json).find_column_name(field_id)
-    assert name is not None
-    return name
 
 
 def _chunks(old: OldRows) -> Iterator[Ints]:
@@ -112,8 +105,9 @@ def _given(wanted: dict[int, Ints], fields: dict[int, str], read: ReadChanges) -
     return read(givers, names), givers
 
 
-def _held(wanted: dict[int, Ints], chunk: Ints, old: OldRows) -> tuple[pa.Table | None, Ints]:
-    """The values of old rows, and of each of the chunk's changes which of these rows is its own, -1 without one."""
+def _held(wanted: dict[int, Ints], chunk: Ints, old: OldRows) -> tuple[dict[int, pa.ChunkedArray], Ints]:
+    """The values of old rows, and of each of the chunk's changes which of these rows is its own, -1 without one. A column
+    that somebody has dropped meanwhile is not there."""
     from framework.adapters.iceberg.upsert.search import read_rows
 
     at = np.full(len(chunk), -1, np.int64)
@@ -122,9 +116,10 @@ def _held(wanted: dict[int, Ints], chunk: Ints, old: OldRows) -> tuple[pa.Table 
     for source in wanted.values():
         asked |= source == OLD_ROW
     asked &= of_file >= 0
-    ids = [field_id for field_id, source in wanted.items() if (source == OLD_ROW).any()]
-    if not asked.any():
-        return None, at
+    there = {field.field_id for field in parse_schema(old.columns.schema_json).fields}
+    ids = [field_id for field_id, source in wanted.items() if field_id in there and (source == OLD_ROW).any()]
+    if not asked.any() or not ids:
+        return {}, at
     parts, count = [], 0
     columns = old.columns.of(ids)
     for number in np.unique(of_file[asked]).tolist():
@@ -132,4 +127,4 @@ def _held(wanted: dict[int, Ints], chunk: Ints, old: OldRows) -> tuple[pa.Table 
         parts.append(read_rows(old.io, old.files[number], columns, positions[mine]))
         at[mine] = count + np.arange(len(mine))
         count += len(mine)
-    return pa.concat_tables(parts), at
+    return dict(zip(ids, pa.concat_tables(parts).columns, strict=True)), at

@@ -70,13 +70,13 @@ class PartialUpdates:
         chains = chains_of(self.hashes.high, self.hashes.low, self.positions, newest, self.values)
         if base.order is not None and self.values is not None:
             chains = self._newer_than_table(io, base.order, chains, self.values)
-        sources = sources_of(chains, partial, self.changes.is_delete, self._required.values())
+        sources = sources_of(chains, partial, self.changes.is_delete, self._required)
         places = np.searchsorted(self.winners, chains.newest)
-        for chunk, rows in filled_rows(sources, schema, read, self._old_rows(io, places)):
+        for chunk, rows in filled_rows(sources, schema, self._names(schema), read, self._old_rows(io, places)):
             kept = np.ones(len(chunk), np.bool_)
-            for place, field_id in self._required.items():
-                if rows.column(place).null_count:
-                    gone = np.asarray(rows.column(place).is_null())
+            for field_id, name in self._required.items():
+                if rows.column(name).null_count:
+                    gone = np.asarray(rows.column(name).is_null())
                     kept &= ~gone
                     self._lacks(field_id, sources, chunk[gone], partial.rows)
             filled = rows.filter(pa.array(kept))
@@ -91,15 +91,16 @@ class PartialUpdates:
             found.append(RefusedUpdate(*place, self.target.name, column))
         return found
 
-    @cached_property
-    def _required(self) -> dict[int, int]:
-        """By their place the field ids of the columns that must have a value, but for the key's."""
+    def _names(self, schema: pa.Schema) -> dict[int, str]:
+        """By field id the columns that files have: floe writes none of some types."""
         fields = parse_schema(self.target.schema_json).fields
-        return {
-            place: field.field_id
-            for place, field in enumerate(fields)
-            if field.required and field.field_id not in self.base.key_ids
-        }
+        return {field.field_id: field.name for field in fields if field.name in schema.names}
+
+    @cached_property
+    def _required(self) -> dict[int, str]:
+        """By field id the columns that must have a value, but for the key's."""
+        fields = parse_schema(self.target.schema_json).fields
+        return {f.field_id: f.name for f in fields if f.required and f.field_id not in self.base.key_ids}
 
     def _lacks(self, field_id: int, sources: Sources, newest: Ints, partial: Ints) -> None:
         """These updates have no value of a required column, nor a row to take it from: the table's policy says what then."""
