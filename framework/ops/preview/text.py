@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
-from framework.adapters.iceberg.define import DEFAULT_PROPERTIES
 from framework.config.names.table_names import template_glob
 from framework.diagnose.counted import counted
 from framework.diagnose.render import refused_table
@@ -198,8 +197,11 @@ def _table_lines(table: TablePreview, dead_letters: bool) -> Iterator[PreviewLin
 
 def _worth_showing(table: TablePreview) -> list[tuple[str, str]]:
     """The properties of a table; of one that stays as it is, those that it was not made with by default."""
-    stays = table.action in (Action.KEEP, Action.REFUSE)
-    usual = {**DEFAULT_PROPERTIES, "format-version": "2"} if stays else {}
+    if not table.properties or table.action not in (Action.KEEP, Action.REFUSE):
+        return list(table.properties)
+    from framework.adapters.iceberg.define import DEFAULT_PROPERTIES  # the catalog was asked: its client is loaded
+
+    usual = {**DEFAULT_PROPERTIES, "format-version": "2"}
     return [(key, value) for key, value in table.properties if usual.get(key) != value]
 
 
