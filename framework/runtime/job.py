@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import signal
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
@@ -113,8 +114,11 @@ class Job:
         self._spark = spark or StartingSession(pipelines, [plan.pipeline for plan in plans or ()])
 
     def run(self) -> JobResult:
-        """A wish to stop counts from here on: one that comes before the first batch leaves as clean an end as a later one."""
-        restore = [(number, signal.signal(number, self._on_signal)) for number in (signal.SIGTERM, signal.SIGINT)]
+        """A wish to stop counts from here on: one that comes before the first batch leaves as clean an end as a later one.
+        Python lets the main thread alone heed signals; a run in another one is stopped through the control topic."""
+        is_main = threading.current_thread() is threading.main_thread()
+        numbers = (signal.SIGTERM, signal.SIGINT) if is_main else ()
+        restore = [(number, signal.signal(number, self._on_signal)) for number in numbers]
         try:
             return self._run()
         finally:
