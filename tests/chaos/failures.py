@@ -581,7 +581,7 @@ FAILURES: dict[str, Failure] = {
         (
             "tests/unit/record/test_partial_rows.py::test_a_placeholder_is_known_in_all_its_forms",
             "tests/iceberg/test_partial_updates.py::test_partial_updates_are_a_fold",
-            "tests/spark/test_partial_updates.py::test_rows_keep_what_updates_lack_through_a_kill",
+            "tests/spark/test_partial_updates.py::test_rows_keep_what_updates_lack_through_kills",
         ),
     ),
     "F72": Failure(

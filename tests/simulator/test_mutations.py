@@ -335,6 +335,7 @@ RARE: dict[Mutation, int] = {
     a_branch_off_its_line: 9_600_284,
     held_by_the_announcement: 20_008_930,
     back_under_a_waiting_replay: 63_002_137,
+    a_replay_hides_a_rollback: 2_477,
 }
 
 
@@ -396,7 +397,6 @@ MUTATIONS: dict[Mutation, int] = {
     all_or_none: 400,
     by_the_maintainers_clock: 400,
     a_replay_of_what_is_coming: 400,
-    a_replay_hides_a_rollback: 400,
     two_topics_in_one_gap: 400,
     one_gap_for_all: 400,
 }
