@@ -174,6 +174,9 @@ class TemporalConverter(Converter):
 
     def _units_from_numbers(self, values: pa.Array, unit: str) -> pa.Array:
         """Decimal numbers counted in the hint's unit, as whole numbers of `unit`; raises when a fraction is left."""
+        if self.truncates:
+            # A parsed number may have more digits than its type says: Arrow's parsers let it be, and rounding makes it 0.
+            values = cast_decimals(values, pa.decimal128(38, _NUMBER_SCALE))
         factor = Decimal(NANOSECONDS[self.unit or "s"]) / NANOSECONDS[unit]
         if factor >= 1:
             digits = len(str(int(factor))) - 1

@@ -68,6 +68,13 @@ def test_digits_beyond_the_column_are_an_error_unless_they_are_cut_off() -> None
     assert landed(texts, "timestamptz") == [*["FLOE-D303"] * 3, wanted[3], "FLOE-D304", wanted[5]]
 
 
+def test_a_count_of_more_digits_than_arrow_expects_is_no_other_moment() -> None:
+    """21 digits before the point beside others, as found by the fuzzer: rounded in columns it was 0, so 1970."""
+    counts: list[object] = [b"112987470939000000000.000001", b"1754763564000000000.5"]
+    wanted = [datetime(5550, 6, 7, 8, 35, 39), datetime(2025, 8, 9, 18, 19, 24)]
+    assert landed(counts, "timestamp", unit="ns", **CUT) == wanted
+
+
 def test_a_declared_format_is_cut_off_as_well() -> None:
     """Also of texts that Arrow does not read."""
     words = {"format": "%d.%m.%Y %H:%M:%S.%f", "zone": "Europe/Berlin", **CUT}
