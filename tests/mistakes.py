@@ -198,9 +198,10 @@ def _other_kinds(value: Node, types: list[str], written: str) -> list[str]:
         return ["true", "[a, b]", "some"] if types == ["object"] else []
     if isinstance(value, Sequence):
         first = plain(value)[0] if value.items else None
+        is_word = isinstance(first, str) and re.fullmatch("[a-z_-]+", first) is not None
         return [
-            f"{{a: {written}}}",
-            *([str(first)] if isinstance(first, str) and re.fullmatch("[a-z_-]+", first) else []),
+            *([f"{{a: {written}}}"] if "object" not in types else []),
+            *([str(first)] if is_word and "string" not in types else []),
         ]
     new = [f"[{written}]"] if "array" not in types and written else []
     new += [f"{{value: {written}}}"] if "object" not in types and written else []

@@ -132,7 +132,7 @@ def of_top(text: str, name: str) -> Figures:
         elif kind == "pipeline" and cells[0] == name:
             _, state, batch, _, lag, _, dead, waiting, _ = cells
             figures |= {"state": state, "batch": number(batch), "lag": number(lag)}
-            figures |= {"dead_lettered": number(dead), "waiting rows": number(waiting)}
+            figures |= {"dead_lettered": number(dead.partition(" (")[0]), "waiting rows": number(waiting)}
         elif kind == "table" and len(cells) > 5:
             tables.append(cells[0])
             figures |= {f"state of {cells[0]}": cells[1], f"rows of {cells[0]}": number(cells[-2])}
@@ -189,12 +189,13 @@ def of_page(url: str, name: str) -> Figures:
     first = page(url, "/")
     for row in first.rows:
         if row.get("name") == name and "Lag" in row:
-            figures |= {"state": row["State"], "lag": number(row["Lag"]), "batch": number(row["Batch"])}
-            figures |= {"waiting rows": number(row["Waiting rows"]), "dead_lettered": number(row["Dead letters"])}
+            figures |= {"state": row["State"], "lag": number(row["Lag"])}
+            dead = row["Dead letters/h"].partition(" (")[0]
+            figures |= {"waiting rows": number(row["Waiting rows"]), "dead_lettered": number(dead)}
         elif "Snapshots/h" in row:
             tables.append(row["name"])
             figures |= {f"state of {row['name']}": row["State"], f"rows of {row['name']}": number(row["Waiting rows"])}
-    figures["log_end"] = number(first.behind("in every table").rpartition(" of ")[2])
+    figures["log_end"] = number(first.behind("committed").rpartition(" of ")[2].split()[0])
     detail = page(url, f"/pipelines/{quote(name, safe='')}")
     figures["to be read"] = number(detail.behind("to be read"))
     figures |= {outcome: number(detail.behind(label)) for outcome, label in LABELS.items()}

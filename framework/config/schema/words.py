@@ -188,6 +188,9 @@ def _missing(error: ValidationError, node: Mapping, path: Path) -> Violation:
         return _unknown([entry], path, _meant_key(entry, key), (dotted((*path, key)),))
     span = node.entries[0].key_span if not path and node.entries else _head(node.span)
     message = f"{_where(path) if path else 'the file'} has no `{key}`"
+    inside = [(entry.key, there) for entry in node.entries if (there := _entry_in(entry.value, key)) is not None]
+    if not path and inside:  # a block that is indented too far
+        message += f": that of line {inside[0][1].key_span.line} stands in `{inside[0][0]}`"
     value = wanted_here.get("const") or next((v for v in wanted_here.get("examples", ()) if isinstance(v, str)), None)
     remedy = f"add `{key}: {value}`" if value else f"add `{key}:`"
     if "enum" in wanted_here:
@@ -195,6 +198,10 @@ def _missing(error: ValidationError, node: Mapping, path: Path) -> Violation:
     if "const" not in wanted_here and value:
         remedy = f"add `{key}:`, such as `{value}`"
     return Violation(Diagnostic("FLOE-C202", message, span, path=dotted((*path, key)), remedy=remedy), missing=(key,))
+
+
+def _entry_in(node: Node, key: str) -> Entry | None:
+    return node.entry(key) if isinstance(node, Mapping) else None
 
 
 def _bad_key(error: ValidationError, tree: Node, path: Path) -> Violation:
