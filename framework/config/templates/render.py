@@ -273,7 +273,9 @@ def _undefined(
             f"the template uses `{plain[1]}`, which does not exist",
             span,
             hint=hint,
-            remedy="use " + " or ".join(f"`{scope}.NAME`" for scope in context),
+            remedy="use "
+            + " or ".join(f"`{scope}.NAME`" for scope in context)
+            + f"; a field of the record has one brace: `{{{plain[1]}}}`",
         )
     return Diagnostic(
         "FLOE-C602",
