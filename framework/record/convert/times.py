@@ -112,8 +112,10 @@ class TemporalConverter(Converter):
         return value.lower() in INFINITE_TEXTS
 
     def _cut(self, text: str) -> str:
-        """A text with the digits of a second that can be read at all, where others are cut off."""
-        return _BEYOND_NANOSECONDS.sub(r"\1", text) if self.truncates else text
+        """A text with the digits of a second that can be read at all, where others are cut off. A count as text is none: of
+        days, digits behind the ninth are nanoseconds."""
+        is_count = self.unit is not None and self.reads_text and plain_number(text)
+        return _BEYOND_NANOSECONDS.sub(r"\1", text) if self.truncates and not is_count else text
 
     def _whole_units(self, value: JsonValue, path: str, nanoseconds: int, step: int) -> int:
         """Nanoseconds as units of so many."""

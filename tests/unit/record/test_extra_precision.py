@@ -75,6 +75,12 @@ def test_a_count_of_more_digits_than_arrow_expects_is_no_other_moment() -> None:
     assert landed(counts, "timestamp", unit="ns", **CUT) == wanted
 
 
+def test_a_count_as_text_is_cut_off_once_it_is_a_time() -> None:
+    """Of days, the digits behind the ninth are nanoseconds: as found by the fuzzer."""
+    counts: list[object] = ["0.99999999999999999999", b"0.99999999999999999999"]
+    assert landed(counts, "timestamp", unit="d", **CUT) == [datetime(1970, 1, 1, 23, 59, 59, 999999)] * 2
+
+
 def test_a_declared_format_is_cut_off_as_well() -> None:
     """Also of texts that Arrow does not read."""
     words = {"format": "%d.%m.%Y %H:%M:%S.%f", "zone": "Europe/Berlin", **CUT}
