@@ -372,7 +372,8 @@ class DateConverter(TemporalConverter):
                 raise self.unparsable(value, path)
             if moment.has_time and not self.truncates:
                 raise self.inexact(value, path)
-            days = moment.days
+            # 24:00 is midnight of the day after.
+            days = moment.local_nanoseconds // NANOSECONDS_PER_DAY
         else:
             raise self.wrong_kind(value, path)
         if not _FIRST_DAY <= days < _PAST_LAST_DAY:
