@@ -83,7 +83,12 @@ def test_a_count_as_text_is_cut_off_once_it_is_a_time() -> None:
 
 def test_midnight_at_the_end_of_a_day_is_the_next_day() -> None:
     """24:00 in a column of days, before 1970 and at the end of a year as well: as found by the fuzzer."""
-    texts: list[object] = ["2000-02-29T24:00:00", "1969-12-31 24:00", "2023-12-31T24:00:00+02:00", "2000-02-29T23:59:59"]
+    texts: list[object] = [
+        "2000-02-29T24:00:00",
+        "1969-12-31 24:00",
+        "2023-12-31T24:00:00+02:00",
+        "2000-02-29T23:59:59",
+    ]
     wanted = [date(2000, 3, 1), date(1970, 1, 1), date(2024, 1, 1), date(2000, 2, 29)]
     assert landed(texts, "date", **CUT) == wanted
     assert landed(["9999-12-31T24:00:00"], "date", **CUT) == ["FLOE-D302"]
