@@ -3,7 +3,7 @@ values.
 
 In: lines on standard input, each a catalog's settings and queries. Out: for each line one with the names of Arrow
 files, a result a query. Each line has a session of its own, since Java's JDBC catalog files its tables under its own
-name, as PyIceberg's does: all are called `default`.
+name, as PyIceberg's does: all are called `default` unless the settings name another one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ class IcebergSpark:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         uri = "jdbc:" + settings["uri"].replace("sqlite:///", "sqlite:")
-        print(json.dumps([uri, settings["warehouse"], list(queries)]), file=self._process.stdin, flush=True)
+        name, version = settings.get("catalog-name", "default"), settings.get("jdbc.schema-version", "V1")
+        line = [name, version, uri, settings["warehouse"], list(queries)]
+        print(json.dumps(line), file=self._process.stdin, flush=True)
         for line in self._process.stdout:
             if line.startswith(MARK):
                 return [pa.ipc.open_file(name).read_all() for name in json.loads(line.removeprefix(MARK))]
@@ -77,16 +79,16 @@ def main(folder: Path) -> None:
     )
     answered = 0
     for line in sys.stdin:
-        uri, warehouse, queries = json.loads(line)
+        catalog, version, uri, warehouse, queries = json.loads(line)
         session = root.newSession()
         for key, value in {
             "": "org.apache.iceberg.spark.SparkCatalog",
             ".type": "jdbc",
             ".uri": uri,
             ".warehouse": warehouse,
-            ".jdbc.schema-version": "V1",
+            ".jdbc.schema-version": version,
         }.items():
-            session.conf.set(f"spark.sql.catalog.default{key}", value)
+            session.conf.set(f"spark.sql.catalog.{catalog}{key}", value)
         names = []
         for query in queries:
             answered += 1

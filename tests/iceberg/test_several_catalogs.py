@@ -26,6 +26,7 @@ from framework.table.changes import CreateTable
 from framework.table.schema.arrow import arrow_schema, parse_schema
 from testbed.record_samples import plan
 from tests.iceberg.conftest import SCHEMA, TOPIC, Lake
+from tests.iceberg.spark_server import IcebergSpark
 
 pytestmark = pytest.mark.iceberg
 
@@ -205,3 +206,28 @@ def test_files_of_two_catalogs_in_one_place_are_left_alone(lakes: Lakes) -> None
         COLD: f"table {HOT} has files inside its location",
         "shop.orders": "",
     }
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("version", ["V0", "V1"])
+def test_a_database_that_java_filled_under_another_name(
+    version: str, tmp_path: Path, iceberg_spark: IcebergSpark
+) -> None:
+    """Rows of a JDBC catalog carry its name: under `catalog-name` floe finds what Java made, in both forms of the
+    database, and Java reads what floe adds."""
+    settings = {
+        "type": "sql",
+        "uri": f"sqlite:///{tmp_path}/lake.db",
+        "warehouse": f"file://{tmp_path}",
+        "catalog-name": "sink",
+    }
+    spark = {**settings, "jdbc.schema-version": version}
+    made = ["CREATE NAMESPACE sink.shop", "CREATE TABLE sink.shop.orders (id BIGINT)"]
+    iceberg_spark.ask(spark, [*made, "INSERT INTO sink.shop.orders VALUES (1)"])
+    lake, plain = Lake(settings), Lake({**settings, "catalog-name": "sink"}, "sink")
+    assert lake.tables.list_tables() == ["shop.orders"]
+    committed = lake.tables.commit(lake.effect("shop.orders", plain.files("shop.orders", [{"id": 2}]), 1))
+    assert isinstance(committed, Committed)
+    (rows,) = iceberg_spark.ask(spark, ["SELECT id FROM sink.shop.orders ORDER BY id"])
+    assert rows.column("id").to_pylist() == [1, 2]
+    assert Lake({**settings, "catalog-name": "default"}).tables.list_tables() == []

@@ -141,13 +141,15 @@ class IcebergCatalog:
     def _sql_catalog(self) -> Catalog:
         from framework.adapters.iceberg.private.sql import FlatSqlCatalog  # SQLAlchemy is needed for this kind alone
 
+        # Rows of the database carry a catalog's name, so that several can share one.
+        name = self._settings.get("catalog-name", self._name)
         try:
-            return FlatSqlCatalog(self._name, **self._settings)
+            return FlatSqlCatalog(name, **self._settings)
         except Exception as error:  # SQLAlchemy wraps what each database says
             # Two processes that open a new database at once both create its tables; the second finds them made.
             if "already exists" not in str(error):
                 raise
-            return FlatSqlCatalog(self._name, **self._settings)
+            return FlatSqlCatalog(name, **self._settings)
 
     def _kind(self) -> str:
         return self._settings.get("type", "").lower()

@@ -95,7 +95,7 @@ def import_connector_command(
     """
     found, settings = read_settings(_text(file), file)
     if worker_file is not None:
-        settings = with_worker(settings, _text(worker_file))
+        settings = with_worker(settings, _text(worker_file), str(worker_file))
     imported = import_connector(
         name or found or Path(file).stem,
         settings,

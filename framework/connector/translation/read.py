@@ -6,7 +6,8 @@ In: a text. Out: the connector's name and its settings, all as text. Only an Ice
 from __future__ import annotations
 
 import json
-import re
+
+import javaproperties
 
 from framework.config.units import setting_text
 from framework.errors import ConfigError
@@ -36,7 +37,7 @@ def read_settings(text: str, file: str) -> tuple[str | None, dict[str, str]]:
             raise _not_a_sink("a setting is neither text nor a number", file)
         found = {key: setting_text(value) for key, value in settings.items()}
     else:
-        found = _properties(text)
+        found = _properties(text, file)
     kind = found.get("connector.class", "")
     if kind not in _CLASSES:
         shown = f"`connector.class` is `{kind}`" if kind else "there is no `connector.class`"
@@ -45,14 +46,17 @@ def read_settings(text: str, file: str) -> tuple[str | None, dict[str, str]]:
     return own, found
 
 
-def with_worker(settings: dict[str, str], text: str) -> dict[str, str]:
+def with_worker(settings: dict[str, str], text: str, file: str) -> dict[str, str]:
     """The connector's settings with those that it takes from its worker: converters that it does not name, what the
     worker gives its consumers, and the address and the credentials of the brokers.
 
     Args:
-        text: the worker's properties.
+        text: the worker's properties, of this file.
+
+    Raises:
+        ConfigError: FLOE-R404, the text is none.
     """
-    worker = _properties(text)
+    worker = _properties(text, file)
     found = dict(settings)
     for name in ("key.converter", "value.converter", "header.converter"):
         if name not in settings:
@@ -66,17 +70,12 @@ def with_worker(settings: dict[str, str], text: str) -> dict[str, str]:
     return found
 
 
-def _properties(text: str) -> dict[str, str]:
-    """Java's properties: `key=value`, `key: value`, comments, lines that go on behind a backslash."""
-    found: dict[str, str] = {}
-    for line in re.sub(r"\\\r?\n[ \t]*", "", text).splitlines():
-        line = line.strip()
-        if not line or line[0] in "#!":
-            continue
-        match = re.match(r"((?:\\.|[^=:\s\\])+)\s*[=:\s]?\s*(.*)", line)
-        if match:
-            found[re.sub(r"\\(.)", r"\1", match[1])] = re.sub(r"\\(.)", r"\1", match[2])
-    return found
+def _properties(text: str, file: str) -> dict[str, str]:
+    """Properties as Java reads them, without the blanks around their values, which Connect cuts off."""
+    try:
+        return {key: value.strip() for key, value in javaproperties.loads(text).items()}
+    except javaproperties.InvalidUEscapeError as error:
+        raise _not_a_sink(f"no properties of Java's: {error}", file) from None
 
 
 def _not_a_sink(message: str, file: str) -> ConfigError:

@@ -130,6 +130,8 @@ class _Import(SettingsReader):
         control = self.take("iceberg.control.topic") or "control-iceberg"
         # Connect writes Avro to its control topic, and floe refuses a control topic that holds what is not its own.
         self.note("iceberg.control.topic", f"`{control}` belongs to Connect; floe's commit log is `{control}-floe`")
+        if (group := _group_of(name, self.settings)) is not None:
+            self.note("name", f"the offsets of its source are those of group `{group}`")
         pipeline: Values = {
             "apiVersion": "floe/v1",
             "kind": "Pipeline",
@@ -397,3 +399,11 @@ def _as_written(value: Any) -> Any:
 
 def _listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _group_of(name: str | None, settings: Mapping[str, str]) -> str | None:
+    """The consumer group whose offsets belong to what the sink has committed; None where only Connect knows its name.
+    Tabular's sink has a group of its own, and Connect's may stand elsewhere."""
+    is_tabular = settings.get("connector.class", "").startswith("io.tabular.")
+    key, prefix = ("iceberg.control.group-id", "cg-control") if is_tabular else ("iceberg.connect.group-id", "connect")
+    return settings.get(key) or (f"{prefix}-{name}" if name else None)

@@ -144,6 +144,32 @@ def test_every_form_of_configuration_is_read(text: str) -> None:
     assert {key: found[key] for key in SINK} == SINK
 
 
+@pytest.mark.parametrize(
+    ("line", "key", "value"),
+    [
+        (r"a\:b\ c\=d = x\u00e9\t\"y\"", "a:b c=d", 'x\u00e9\t"y"'),
+        ("a=1,\\\n    2,\\\r\n\t3", "a", "1,2,3"),
+        ("a=b\\\\\nc=d", "a", "b\\"),
+        ("  a   b = c  ", "a", "b = c"),
+        ("a", "a", ""),
+        ("a=1\na=2", "a", "2"),
+        ("# a=1\\\na=2", "a", "2"),
+        (r"a=\uD83D\uDE00", "a", "\U0001f600"),
+    ],
+)
+def test_properties_are_those_of_java(line: str, key: str, value: str) -> None:
+    """Escapes, continued lines, blanks and comments mean in a properties file what `java.util.Properties` reads."""
+    settings = "\n".join(f"{each}={SINK[each]}" for each in SINK)
+    assert read_settings(f"{settings}\n{line}\n", "sink")[1][key] == value
+
+
+def test_properties_with_a_broken_escape_are_refused() -> None:
+    """A `\\u` without four digits is refused, as by Java."""
+    with pytest.raises(ConfigError, match="no properties of Java's") as raised:
+        read_settings("connector.class=x\na=\\u12", "sink.properties")
+    assert raised.value.code == "FLOE-R404"
+
+
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.fixed_dictionaries({}, optional=OPTIONAL))
 def test_what_is_written_is_valid_or_refused_by_name(tmp_path: Path, more: dict[str, str]) -> None:
@@ -199,6 +225,39 @@ def test_secrets_are_not_copied() -> None:
     assert (
         imported.target["connections"]["catalog"]["default"]["credential"] == "${secret:env:ICEBERG_CATALOG_CREDENTIAL}"
     )
+
+
+@pytest.mark.parametrize("kind", [{"type": "jdbc"}, {"catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog"}])
+@pytest.mark.parametrize(("given", "name"), [({}, "iceberg"), ({"iceberg.catalog": "lake"}, "lake")])
+def test_a_database_keeps_tables_under_the_name_of_the_sinks_catalog(
+    kind: dict[str, str], given: dict[str, str], name: str
+) -> None:
+    """Rows of Java's JDBC catalog carry its name, so the target has it; Java's address is listed as one to write anew."""
+    own = {key: value for key, value in SINK.items() if not key.startswith("iceberg.catalog")}
+    sink = own | given | {f"iceberg.catalog.{key}": value for key, value in kind.items()}
+    imported = import_connector("one", {**sink, "iceberg.catalog.uri": "jdbc:postgresql://db/x"})
+    catalog = imported.target["connections"]["catalog"]["default"]
+    assert catalog == {"type": "sql", "catalog-name": name, "uri": "${env:ICEBERG_CATALOG_URI}"}
+    assert [note.reason[:14] for note in imported.notes if note.key == "iceberg.catalog.uri"] == ["Java's address"]
+
+
+@pytest.mark.parametrize(
+    ("sink", "given", "group"),
+    [
+        ("org.apache", {}, "connect-one"),
+        ("org.apache", {"iceberg.connect.group-id": "own"}, "own"),
+        ("io.tabular", {}, "cg-control-one"),
+        ("io.tabular", {"iceberg.control.group-id": "own"}, "own"),
+    ],
+)
+def test_the_old_group_is_named(sink: str, given: dict[str, str], group: str) -> None:
+    """Whoever takes the offsets over reads in the notes which of a sink's groups has those of its commits."""
+    imported = import_connector(
+        "one", {**SINK, "connector.class": f"{sink}.iceberg.connect.IcebergSinkConnector", **given}
+    )
+    assert [n.reason for n in imported.notes if n.key == "name"] == [
+        f"the offsets of its source are those of group `{group}`"
+    ]
 
 
 def test_a_record_goes_to_every_table_that_matches() -> None:

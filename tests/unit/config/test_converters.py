@@ -129,7 +129,7 @@ def test_a_worker_gives_what_the_connector_does_not_say() -> None:
         consumer.auto.offset.reset=latest
         offset.flush.interval.ms=10000
     """
-    found = with_worker({**SINK, "value.converter.schemas.enable": "false"}, worker)
+    found = with_worker({**SINK, "value.converter.schemas.enable": "false"}, worker, "worker.properties")
 
     assert found["value.converter.schemas.enable"] == "true"
     assert found["consumer.override.auto.offset.reset"] == "latest"
@@ -137,7 +137,7 @@ def test_a_worker_gives_what_the_connector_does_not_say() -> None:
     assert "offset.flush.interval.ms" not in found
     with pytest.raises(ConfigError, match=r"value\.converter\.schemas\.enable"):
         import_connector("one", found)
-    assert with_worker(JSON, worker)["value.converter.schemas.enable"] == "false"
+    assert with_worker(JSON, worker, "worker.properties")["value.converter.schemas.enable"] == "false"
 
 
 @pytest.mark.parametrize(

@@ -192,8 +192,8 @@ def test_no_masters_of_spark(master: str) -> None:
 
 
 def test_what_floe_reads_itself_is_known() -> None:
-    """The settings that floe's own REST catalog reads beside PyIceberg's are let through."""
-    assert {CONNECT_TIMEOUT, READ_TIMEOUT} == OWN_CATALOG
+    """The settings of catalogs that floe reads beside PyIceberg are let through."""
+    assert {CONNECT_TIMEOUT, READ_TIMEOUT, "catalog-name"} == OWN_CATALOG
     assert findings(_CATALOG % (CONNECT_TIMEOUT, "500")) == []
 
 

@@ -26,7 +26,7 @@ _JAVA_CATALOG = {
     "include-credentials": "",
 }
 # What floe itself reads from a catalog's settings.
-OWN_CATALOG = frozenset({"rest.client.connection-timeout-ms", "rest.client.socket-timeout-ms"})
+OWN_CATALOG = frozenset({"rest.client.connection-timeout-ms", "rest.client.socket-timeout-ms", "catalog-name"})
 
 
 def known_settings(target: Mapping, unresolved: frozenset[Path]) -> Iterator[Diagnostic]:

@@ -28,6 +28,10 @@ _KINDS = {
 }
 _TYPES = {"jdbc": "sql", **{kind: kind for kind in _KINDS.values()}}
 _CATALOG = "iceberg.catalog."
+_OF_JAVA = (
+    "Java's address: set the variable to SQLAlchemy's, such as `postgresql+psycopg2://user:password@host/db` for "
+    "`jdbc:postgresql://host/db`"
+)
 
 
 @dataclass(frozen=True)
@@ -73,10 +77,16 @@ def target_of(settings: dict[str, str]) -> ImportedTarget:
             if found.fate is PropertyOutcome.KEPT:
                 catalog[found.name] = _safe(found.name, found.value)
                 used.add(key)
+                if found.value.startswith("jdbc:"):
+                    notes.append((key, True, _OF_JAVA))
             elif found.fate is PropertyOutcome.REFUSED:
                 refused.append(Untranslatable(key, found.reason, f"remove it, or: {PARTIAL}"))
             else:
                 notes.append((key, found.fate is PropertyOutcome.LOST, found.reason))
+    if kind == "sql":
+        # Rows of the database carry the name that the sink gives its catalog.
+        catalog["catalog-name"] = settings.get("iceberg.catalog", "iceberg")
+        used.add("iceberg.catalog")
     values_of = converted(settings)
     used |= values_of.used
     notes += values_of.notes
