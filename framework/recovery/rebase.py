@@ -117,6 +117,7 @@ def read_facts(at: Recovery, make_control_topic: bool) -> RebaseFacts:
         log_epoch=log.state.leader_epoch,
         lacking=tuple(view.table for view in views if lacks_announced(log.state, view)),
         cut_off=tuple(view.table for view in views if is_cut_off(log.state, view)),
+        chain_batch=link.batch if link is not None else None,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -17,7 +17,7 @@ from functools import partial
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.log import ControlPublisher, ControlReader
 from framework.adapters.kafka.control.topic import check_control_topic
-from framework.commit.events.event_types import Acted, DataWritten
+from framework.commit.events.event_types import Acted, DataWritten, SourceRange
 from framework.commit.machine.effects import RecordedTable, RecoverTable
 from framework.commit.machine.progress.recorded import MISSING_PROPERTY, SUMMARY_RECOVERY
 from framework.commit.offset_ranges import NO_OFFSETS, OffsetRanges
@@ -69,16 +69,26 @@ def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay
     noted = gaps_of(recorded.missing_text if recorded is not None else None)
     plan = plan_rollback(facts, target_of(facts, to, is_time, replay), replay)
     plan = replace(plan, noted=noted, gaps=noted, pipelines=tuple(sorted({*plan.pipelines, *replays_of(noted)})))
-    if not noted and (plan.settled or not replay):
+    # A replay by another control topic is known by the table's list and its own group alone.
+    elsewhere = [gap for gap in noted if gap.pipeline not in facts.progress.pipelines and _committed(at, gap)]
+    nothing_lacks = not noted and (plan.settled or not replay)
+    goes_back = plan.snapshot_id != plan.head_id
+    if nothing_lacks and not goes_back:
         return plan
     announced = _announced(at, facts.table_uuid, control.log_start, plan)
-    if plan.snapshot_id != plan.head_id:
-        _refuse_doubled(at, plan, announced)
+    if goes_back:
+        _refuse_doubled(at, plan, announced, [r for gap in elsewhere for r in gap.ranges])
+    if nothing_lacks:
+        return plan
     given_up: dict[str, OffsetRanges] = {}
     if replay:
         given_up = given_up_ranges(plan, announced, at.catalog.added_paths(table, plan.own_snapshots))
     held = _held(at, plan, announced, given_up) if noted else {}
-    read = {gap.gap_id: announced.read_by(gap.replay_pipeline) | _committed(at, gap) for gap in noted}
+    read = {
+        gap.gap_id: announced.read_by(gap.replay_pipeline) | _committed(at, gap)
+        for gap in noted
+        if gap not in elsewhere
+    }
     # Each rollback makes a snapshot, so no two have the same one as the newest; they may well start at the same head.
     newest = max((*facts.beside, *facts.ancestry), key=lambda each: (each.timestamp_ms, each.headed_at))
     gaps = lacking_after(noted, given_up, read, held, format(newest.snapshot_id, "x")[-8:])
@@ -108,18 +118,24 @@ def _held(
     return held
 
 
-def _refuse_doubled(at: ControlPlace, plan: RollbackPlan, announced: Announcements) -> None:
+def _refuse_doubled(
+    at: ControlPlace, plan: RollbackPlan, announced: Announcements, elsewhere: Sequence[SourceRange]
+) -> None:
     """What a replay has announced comes into the table by itself, whatever that holds by then.
+
+    Args:
+        elsewhere: what replays by other control topics read; whether it is in the table already cannot be seen here.
 
     Raises:
         StateDisagreement: FLOE-R359, the snapshot holds rows of it, since others deleted them only later.
     """
     ranges = [r for event in announced.waiting if REPLAY in event.pipeline for r in event.ranges if r.start < r.end]
+    ranges += elsewhere
     held = at.catalog.rows_in(plan.table, ranges, plan.snapshot_id) if ranges else 0
     if held:
         raise StateDisagreement(
             f"snapshot {plan.snapshot_id} of table {plan.table} holds {counted(held, 'row')} that a replay has announced and "
-            "nobody has committed yet: they would be there twice",
+            "that may come yet: they would be there twice",
             code="FLOE-R359",
             place=plan.table,
             remedy=f"`floe replay FILE --table {argument(plan.table)}` lets the replay end; then run this command again",
@@ -144,18 +160,21 @@ def _committed(at: ControlPlace, gap: Gap) -> OffsetRanges:
 
 
 def _announced(at: ControlPlace, table_uuid: str, log_start: int, plan: RollbackPlan) -> Announcements:
-    """The announcements that the target snapshot may lack; all of them if the table lacked data before."""
+    """The announcements that the target snapshot may lack, all of them if the table lacked data before, and what waits."""
+    # Without a list of what it lacked, only what it held at its head goes with the snapshots.
+    begin = log_start if plan.noted else max(log_start, plan.reached or 0) if plan.replay else plan.recorded
     reader = ControlReader(at.kafka, at.control_topic)
     try:
         end = reader.end_offset()
-        reader.seek(min(end, log_start if plan.noted else max(log_start, plan.reached or 0)))
+        reader.seek(min(end, begin))
         found = [
             (offset, event)
-            for offset, event in reader.read_until(end if plan.noted else min(end, plan.recorded))
+            for offset, event in reader.read_until(end)
             if isinstance(event, DataWritten) and event.table_uuid == table_uuid
         ]
+        events = tuple(event for offset, event in found if plan.noted or offset < plan.recorded)
         waiting = tuple(event for offset, event in found if offset >= plan.recorded)
-        return Announcements(tuple(event for _, event in found), log_start, waiting)
+        return Announcements(events, log_start, waiting)
     finally:
         reader.close()
 

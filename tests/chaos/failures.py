@@ -598,4 +598,35 @@ FAILURES: dict[str, Failure] = {
             "tests/iceberg/test_commit.py::test_another_party_that_writes_between_examination_and_commit_wins",
         ),
     ),
+    "F74": Failure(
+        "a Protobuf message that holds itself, or none of whose fields is set, ends the sink before the first record "
+        "(apache/iceberg#14697)",
+        "a type is a column once and JSON text where it comes again; a message without fields says whether it was there",
+        ("tests/unit/record/test_protobuf.py::test_messages_that_hold_themselves_and_messages_of_nothing",),
+    ),
+    "F75": Failure(
+        "a column is dropped that only an older sort order used, and nobody can write the table any more "
+        "(apache/iceberg#8614, airbytehq/airbyte#75546)",
+        "floe sorts by the present order alone, and Spark reads what it adds",
+        ("tests/iceberg/test_spark_reads.py::test_a_column_that_an_older_sort_order_used_is_dropped",),
+    ),
+    "F76": Failure(
+        "of more than 100,000 keys in one commit, those that are deleted in it come back (MaterializeInc/materialize#36206)",
+        "what a batch does to a key is known before a row is written: no delete file is needed for its own rows",
+        ("tests/iceberg/test_keyed_tasks.py::test_many_keys_that_come_and_go_in_one_batch",),
+    ),
+    "F77": Failure(
+        "the removal of orphans takes statistics, which only the metadata file names (apache/amoro#1959)",
+        "only files with names that floe makes are ever orphans",
+        ("tests/iceberg/test_clean.py::test_whatever_the_metadata_names_is_somebodys",),
+    ),
+    "F78": Failure(
+        "the partition spec changes, and deletes written under the new one do not hold for older files: updated rows are "
+        "there twice (ClickHouse/ClickHouse#109838)",
+        "a delete file is of the partition, and of the spec, of the data file whose rows it deletes",
+        (
+            "tests/iceberg/test_deletes.py::test_a_table_whose_partitions_evolved",
+            "tests/iceberg/test_deletes_in_spark.py::test_a_table_whose_partitions_evolved",
+        ),
+    ),
 }

@@ -3,6 +3,7 @@ stays."""
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -87,6 +88,31 @@ def test_only_old_files_that_nobody_names_are_removed(place: Place) -> None:
     place.commit(name, announced, 3)
     assert lake.rows(name) == [2, 3]
     assert place.clean(delete=True)[name].orphans == ()
+
+
+def test_whatever_the_metadata_names_is_somebodys(place: Place) -> None:
+    """Statistics, of partitions too (apache/amoro#1959), and files that a field names which nobody here knows yet."""
+    lake = place.lake
+    name = lake.create("shop.orders")
+    place.commit(name, lake.files(name, [{"id": 1}]), 1)
+    table = lake.plain(name)
+    folder = local(table.location()) / "metadata"
+    named = [folder / f"{each}-{uuid.uuid4()}.stats" for each in ("puffin", "partition", "future")]
+    for each in named:
+        each.write_bytes(b"x")
+    metadata = local(table.metadata_location)
+    text = json.loads(metadata.read_text(encoding="utf-8"))
+    snapshot = text["current-snapshot-id"]
+    kept = {"snapshot-id": snapshot, "file-size-in-bytes": 1}
+    puffin = {**kept, "statistics-path": f"file://{named[0]}", "file-footer-size-in-bytes": 1, "blob-metadata": []}
+    text["statistics"] = [puffin]
+    text["partition-statistics"] = [{**kept, "statistics-path": f"file://{named[1]}"}]
+    text["indexes"] = {"of": [{"kind": "bloom", "file": f"file://{named[2]}"}]}
+    metadata.write_text(json.dumps(text), encoding="utf-8")
+    age_everything(lake, name)
+    done = place.clean(delete=True)[name]
+    assert (done.removed, done.skipped) == (0, "")
+    assert all(each.exists() for each in named)
 
 
 def test_a_folder_that_another_catalogs_table_shares_is_left_alone(place: Place, tmp_path: Path) -> None:

@@ -119,6 +119,17 @@ def test_a_batch_may_only_delete(lake: Lake) -> None:
     assert nothing.keyed.deleted == 0
 
 
+def test_many_keys_that_come_and_go_in_one_batch(lake: Lake) -> None:
+    """120,000 keys, of which each third is deleted and each fifth changed again in their own batch: a fold of it."""
+    pipeline = made(lake, "2", "unpartitioned")
+    changes: list[Change] = [(0, (at, "a"), (1, "x")) for at in range(120_000)]
+    changes += [(0, (at, "a"), None) for at in range(0, 120_000, 3)]
+    changes += [(0, (at, "a"), (2, "y")) for at in range(0, 120_000, 5)]
+    pipeline.do(changes)
+    table = lake.plain(pipeline.name).scan().to_arrow()
+    assert table.num_rows == sum(at % 3 != 0 or at % 5 == 0 for at in range(120_000))
+
+
 def test_keys_of_one_partition_are_looked_for_in_its_files_alone(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the partition follows from the key, a task opens no file of another partition."""
     pipeline = made(lake, "2", "by the key")

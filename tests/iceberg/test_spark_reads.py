@@ -9,7 +9,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import BucketTransform
+from pyiceberg.table.sorting import NullOrder
+from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import (
     BinaryType,
     DateType,
@@ -29,6 +30,7 @@ from framework.commit.machine.effects import CommitConflict, Committed
 from framework.config.spec import PartitionFieldSpec, TablePolicy
 from testbed.servers.spark_reader import java_read
 from tests.iceberg.conftest import Lake
+from tests.iceberg.spark_server import IcebergSpark
 from tests.iceberg.test_compaction import compact
 from tests.iceberg.test_expiry_beside_others import expire_all
 
@@ -174,3 +176,25 @@ def test_spark_sql_reads_tables_whose_first_commits_were_special(lake: Lake) -> 
     assert orders == [{"n": 4, "ids": 10 + 20 + 21 + 30}]
     assert (main, audit) == ([{"n": 3, "ids": 20 + 21 + 30}], [{"n": 3, "ids": 3}])
     assert refs == [{"name": each, "type": "BRANCH"} for each in ("audit", "main")]
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_a_column_that_an_older_sort_order_used_is_dropped(
+    lake: Lake, iceberg_spark: IcebergSpark, version: str
+) -> None:
+    """Floe goes on writing, in the order that holds now, and Spark reads and writes the table."""
+    columns = [NestedField(at, name, StringType(), required=False) for at, name in enumerate(("old", "now"), 2)]
+    id_ = NestedField(1, "id", LongType(), required=False)
+    name = lake.create("shop.sorted", Schema(id_, *columns), **{"format-version": version})
+    for column in ("old", "now"):
+        with lake.plain(name).update_sort_order() as order:
+            order.asc(column, IdentityTransform(), NullOrder.NULLS_LAST)
+        rows = [{"id": 1, "old": "x", "now": "b"}, {"id": 2, "old": "y", "now": "a"}]
+        assert isinstance(
+            lake.tables.commit(lake.effect(name, lake.files(name, rows), 1 if column == "old" else 2)), Committed
+        )
+    with lake.plain(name).update_schema() as update:
+        update.delete_column("old")
+    assert isinstance(lake.tables.commit(lake.effect(name, lake.files(name, [{"id": 3, "now": "c"}]), 3)), Committed)
+    insert, select = f"INSERT INTO default.{name} VALUES (4, 'd')", f"SELECT id FROM default.{name} ORDER BY id"
+    assert iceberg_spark.ask(lake.settings, [insert, select])[1].column("id").to_pylist() == [1, 1, 2, 2, 3, 4]

@@ -29,7 +29,7 @@ class RebaseFacts:
     `waiting`: the tables that announcements of this control log wait for. `replays`: what tables record of the
     pipeline's replays of dead letters. `given_up`: where partitions ended that a person gave up. `lacking`: tables that
     lack what was announced for them and committed, since they were put back; `cut_off`: tables whose progress lies
-    above what the control log still holds."""
+    above what the control log still holds. `chain_batch`: the last batch of the good chain in the control log."""
 
     pipeline: str
     cluster_id: str
@@ -48,6 +48,7 @@ class RebaseFacts:
     lacking: tuple[str, ...] = ()
     cut_off: tuple[str, ...] = ()
     log_epoch: int | None = None
+    chain_batch: int | None = None
 
 
 @dataclass(frozen=True)
@@ -344,6 +345,9 @@ def _progress(table: HeldBy, after: Ends, batch: int, ids: Mapping[str, str], ot
 def _is_settled(facts: RebaseFacts, former: list[str]) -> bool:
     """Whether a run would start as it is: nothing recorded elsewhere, group and log agree, the chain is whole."""
     if former or facts.broken or facts.lacking or facts.cut_off:
+        return False
+    # A rebase that a run interrupted has taken some tables over under a batch that the chain never had.
+    if facts.chain_batch is not None and any(t.newest and t.newest.batch > facts.chain_batch for t in facts.tables):
         return False
     if not facts.announced:
         return not facts.group and not any(t.newest for t in facts.tables)

@@ -143,6 +143,33 @@ def test_presence_oneofs_enums_maps_and_nesting() -> None:
     )
 
 
+def test_messages_that_hold_themselves_and_messages_of_nothing() -> None:
+    """A type that comes again inside itself is JSON text, however deep; of a message without fields a column says
+    whether it was there, which Parquet could not hold as a struct."""
+    file = file_of("order.proto", "google/protobuf/struct.proto")
+    order = file.message_type.add(name="Order")
+    add(order, "name", "string")
+    add(order, "children", ".shop.Order", repeated=True)
+    add(order, "alive", ".shop.KeepAlive")
+    add(order, "report", ".shop.Report")
+    file.message_type.add(name="KeepAlive")
+    report = file.message_type.add(name="Report")
+    add(report, "details", ".google.protobuf.Struct")
+    add(report, "lives", ".shop.KeepAlive", repeated=True)
+    deep: dict[str, Any] = {"name": "leaf"}
+    for _ in range(90):
+        deep = {"name": "x", "children": [deep]}
+    landed = land_messages(file, deep, {"alive": {}, "report": {"details": {"a": {"b": [1]}}, "lives": [{}, {}]}})
+    assert landed.types | {"report": ""} == {
+        "name": "string", "children": "list<string>", "alive": "boolean", "report": "",
+    }  # fmt: skip
+    first, second = landed.rows
+    assert json.loads(first["children"][0])["name"] == "x"
+    assert (first["alive"], second["alive"]) == (None, True)
+    assert second["report"] == {"details": '{"a":{"b":[1.0]}}', "lives": [True, True]}
+    assert not landed.letters
+
+
 def test_well_known_types() -> None:
     """Timestamps are moments, durations seconds and nanoseconds, wrappers nullable values, Struct JSON text."""
     names = {"at": "Timestamp", "took": "Duration", "n": "Int64Value", "s": "StringValue", "any": "Struct"}
