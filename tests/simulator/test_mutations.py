@@ -322,6 +322,23 @@ def replays_by_this_topic_alone(patch: Patch) -> None:
     patch.setattr(rollback, "_refuse_doubled", lambda at, plan, announced, _: whole(at, plan, announced, ()))
 
 
+def replays_on_the_list_alone(patch: Patch) -> None:
+    """A table whose list is empty goes back without a look at what waits of a replay."""
+    whole = rollback._announced
+
+    def announced(*of: Any) -> Any:
+        found = whole(*of)
+        return found if of[3].noted else replace(found, waiting=())
+
+    patch.setattr(rollback, "_announced", announced)
+
+
+def a_rebase_that_was_interrupted(patch: Patch) -> None:
+    """What a rebase took over before a run began in the middle of it does not count."""
+    whole = rebase_rules._is_settled
+    patch.setattr(rebase_rules, "_is_settled", lambda facts, of: whole(replace(facts, chain_batch=None), of))
+
+
 def back_under_a_waiting_replay(patch: Patch) -> None:
     """A table goes back to a snapshot that holds what a replay has announced since others deleted it."""
     patch.setattr(rollback, "_refuse_doubled", lambda *_: None)
@@ -584,6 +601,36 @@ SHORT: dict[Mutation, tuple[int, tuple[Act, ...]]] = {
             Act("keeper_round", 45940823980667557359821606625),
             Act("coordinate", 34849570860039124513193501475),
             Act("coordinate_all", 52248530340198038023575702478),
+        ),
+    ),
+    a_rebase_that_was_interrupted: (
+        66_038_012,
+        (
+            Act("batch", 31686759778615485236589641884),
+            Act("coordinate_all", 77883228281870782738727587036),
+            Act("rename", 30810471942418037746390894430),
+            Act("take_over", 31542469359042760151104758631),
+            Act("coordinate", 17262517666613346472918802634),
+            Act("batch", 6066563868916973186684601616),
+            Act("retention", 67432625010583349361298923532),
+            Act("rename", 57689526923402816166088208220),
+            Act(
+                "rebase",
+                44772374358005247661147505227,
+                (("table-recovered", Act("batch", 27899350065311354732843454133)),),
+            ),
+        ),
+    ),
+    replays_on_the_list_alone: (
+        66_036_974,
+        (
+            Act("batch", 28762910168729842255831569627),
+            Act("coordinate", 45279126446873959505115914898),
+            Act("delete_rows", 30047091889206675476660466706),
+            Act("replay_named", 69072588698902650278781199386),
+            Act("roll_back", 18609883778575221814717478868),
+            Act("move_branch", 67295388869998857801225914918),
+            Act("roll_back", 69947432119407819875025260246),
         ),
     ),
 }

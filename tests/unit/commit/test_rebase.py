@@ -103,6 +103,9 @@ def test_nothing_is_settled_twice() -> None:
     assert not plan_rebase(replace(sound, broken="a gap"), RebaseChoice()).settled
     assert not plan_rebase(replace(sound, group={}), RebaseChoice()).settled
     assert not plan_rebase(facts(held("db.t", progress(5, 50, 40))), RebaseChoice()).settled
+    assert plan_rebase(replace(sound, chain_batch=5), RebaseChoice()).settled
+    # A run began in the middle of a rebase: one table is under its batch already, and the chain is not.
+    assert not plan_rebase(replace(sound, chain_batch=4), RebaseChoice()).settled
 
 
 def test_what_tables_record_of_replayed_dead_letters_is_filed_anew_as_it_is() -> None:
