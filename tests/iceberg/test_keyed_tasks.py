@@ -119,6 +119,7 @@ def test_a_batch_may_only_delete(lake: Lake) -> None:
     assert nothing.keyed.deleted == 0
 
 
+@pytest.mark.slow
 def test_many_keys_that_come_and_go_in_one_batch(lake: Lake) -> None:
     """120,000 keys, of which each third is deleted and each fifth changed again in their own batch: a fold of it."""
     pipeline = made(lake, "2", "unpartitioned")
