@@ -8,6 +8,7 @@ read too.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import lru_cache
 
 from framework.config.spec import PartitionFieldSpec, SortFieldSpec
@@ -21,10 +22,27 @@ _BYTES = {
     **{unit: 1000**power for unit, power in (("kB", 1), ("KB", 1), ("MB", 2), ("GB", 3), ("TB", 4))},
     **{unit: 1024**power for unit, power in (("KiB", 1), ("MiB", 2), ("GiB", 3), ("TiB", 4))},
 }
-COLUMN = r"[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z_][A-Za-z0-9_-]*)*"
-_CALL = re.compile(r"([A-Za-z_]+)\(([^,()]*)(?:,([^,()]*))?\)\Z")
+# A name that is quoted needs it, so that each name is written in one way. A dot inside of one would end it.
+_STEP = (
+    r"(?:[A-Za-z_][A-Za-z0-9_-]*|`[A-Za-z_][A-Za-z0-9_-]*[^A-Za-z0-9_`.{}\x00-\x1f-][^`.{}\x00-\x1f]*`"
+    r"|`[^A-Za-z_`.{}\x00-\x1f][^`.{}\x00-\x1f]*`)"
+)
+COLUMN = rf"{_STEP}(?:\.{_STEP})*"
+_ARGUMENT = rf" *({COLUMN}|[0-9]+) *"
+_CALL = re.compile(rf"([A-Za-z_]+)\({_ARGUMENT}(?:,{_ARGUMENT})?\)\Z")
 _COLUMN = re.compile(COLUMN + r"\Z")
 _SORT = re.compile(r"(.+?)(?:(?<! ) +(asc|desc))?(?:(?<! ) +nulls +(first|last))?\Z")
+
+
+def unquoted(path: str) -> str:
+    """A field's path as records and tables have it: without the quotes that a name needs in a file."""
+    return path.replace("`", "")
+
+
+def quoted(path: str) -> str | None:
+    """A field's path as a file has it; None where no file can say it."""
+    steps = [step if re.fullmatch(_STEP, step) else f"`{step}`" for step in path.split(".")]
+    return ".".join(steps) if all(re.fullmatch(_STEP, step) for step in steps) else None
 
 
 def setting_text(value: object) -> str:
@@ -61,7 +79,7 @@ def partition_field(text: str) -> PartitionFieldSpec | None:
     match = _CALL.match(text)
     if match is None:
         return None
-    transform, first, second = match[1], match[2].strip(" "), match[3] and match[3].strip(" ")
+    transform, first, second = match[1], match[2], match[3]
     known = TRANSFORMS.get(transform)
     if known and not known.counts and second is None and _COLUMN.match(first):
         return PartitionFieldSpec(first, transform)
@@ -70,6 +88,11 @@ def partition_field(text: str) -> PartitionFieldSpec | None:
         if re.match(r"[1-9][0-9]{0,8}\Z", number) and _COLUMN.match(column):
             return PartitionFieldSpec(column, transform, int(number))
     return None
+
+
+def plain_partition(field: PartitionFieldSpec) -> PartitionFieldSpec:
+    """The field by its column's own name."""
+    return replace(field, column=unquoted(field.column))
 
 
 @lru_cache(maxsize=1024)
@@ -94,6 +117,7 @@ def sort_text(field: SortFieldSpec) -> str:
 @lru_cache(maxsize=1024)
 def partition_text(field: PartitionFieldSpec) -> str:
     """The canonical text of a partition field."""
+    column = quoted(field.column) or field.column
     if field.transform == "identity":
-        return field.column
-    return f"{field.transform}({f'{field.argument}, ' if field.argument is not None else ''}{field.column})"
+        return column
+    return f"{field.transform}({f'{field.argument}, ' if field.argument is not None else ''}{column})"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from framework.config.tree import Mapping, Node, Scalar, Sequence, dotted, plain
-from framework.config.units import partition_field, partition_text, sort_field, sort_text
+from framework.config.units import partition_field, partition_text, sort_field, sort_text, unquoted
 from framework.diagnose.counted import counted
 from framework.diagnose.diagnostic import Diagnostic, Span
 from framework.diagnose.suggest import did_you_mean
@@ -173,9 +173,10 @@ class Comparison:
     def identifiers(self, name: str, expected: Node, actual: TableOutcome) -> Iterator[Diagnostic]:
         """Where the columns that identify a table's rows are not as expected."""
         found = sorted(actual.schema.identifier_field_names())
-        if sorted(plain(expected)) != found:
+        wanted = sorted(map(unquoted, plain(expected)))
+        if wanted != found:
             said = f"has rows identified by {in_words(found)}" if found else "has no identifier fields"
-            message = f"{name} {said}, expected {in_words(sorted(plain(expected)))}"
+            message = f"{name} {said}, expected {in_words(wanted)}"
             yield self._at(expected.span, message, "tables", name)
 
     def _rows(self, name: str, expected: Sequence, actual: TableOutcome, exact: bool) -> Iterator[Diagnostic]:

@@ -15,6 +15,7 @@ from pyiceberg.types import (
     BinaryType,
     DateType,
     DecimalType,
+    IcebergType,
     ListType,
     LongType,
     NestedField,
@@ -198,3 +199,37 @@ def test_a_column_that_an_older_sort_order_used_is_dropped(
     assert isinstance(lake.tables.commit(lake.effect(name, lake.files(name, [{"id": 3, "now": "c"}]), 3)), Committed)
     insert, select = f"INSERT INTO default.{name} VALUES (4, 'd')", f"SELECT id FROM default.{name} ORDER BY id"
     assert iceberg_spark.ask(lake.settings, [insert, select])[1].column("id").to_pylist() == [1, 1, 2, 2, 3, 4]
+
+
+ODD = ("@timestamp", "1st", "a b", "/VSO/X", "+1", "größe")
+
+
+def test_names_that_a_file_must_quote(lake: Lake, iceberg_spark: IcebergSpark) -> None:
+    """Columns of any name, partitioned and sorted by them: Spark finds rows by each of them, and adds some."""
+    kinds: tuple[IcebergType, ...] = (TimestamptzType(), LongType(), *[StringType()] * 4)
+    schema = Schema(
+        *(
+            NestedField(at, name, kind, required=False)
+            for at, (name, kind) in enumerate(zip(ODD, kinds, strict=True), 1)
+        )
+    )
+    parts = [PartitionFieldSpec("@timestamp", "day"), PartitionFieldSpec("1st", "bucket", 4)]
+    parts += [PartitionFieldSpec(name) for name in ODD[2:]]
+    name = lake.create("shop.odd", schema, parts)
+    for number in (1, 2):
+        at = datetime(2024, 1, number, tzinfo=timezone.utc)
+        rows = [{"@timestamp": at, "1st": number, **{each: f"{each} {number}" for each in ODD[2:]}}]
+        assert isinstance(lake.tables.commit(lake.effect(name, lake.files(name, rows), number)), Committed)
+    compact(lake, name)
+    where = [f"`{each}` = '{each} 2'" for each in ODD[2:]] + [
+        "`1st` = 2",
+        "`@timestamp` >= TIMESTAMP '2024-01-02T00:00:00Z'",
+    ]
+    selects = [f"SELECT `1st` FROM default.{name} WHERE {each}" for each in where]
+    columns = "`@timestamp`, 3, `a b`, `/VSO/X`, `+1`, `größe`"
+    insert = f"INSERT INTO default.{name} SELECT {columns} FROM default.{name} WHERE `1st` = 2"
+    *found, _, every = iceberg_spark.ask(
+        lake.settings, [*selects, insert, f"SELECT `1st` FROM default.{name} ORDER BY 1"]
+    )
+    assert [each.column(0).to_pylist() for each in found] == [[2]] * len(where)
+    assert every.column(0).to_pylist() == [1, 2, 3]

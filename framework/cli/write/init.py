@@ -17,6 +17,7 @@ from framework.cli.shared import complete
 from framework.cli.shared.record_files import read_record_file
 from framework.config.load import DEFAULT_TARGET, load_pipelines
 from framework.config.project import CI, project_files
+from framework.config.units import quoted
 from framework.config.writing.scaffold import LOCAL_TARGET, Scaffold, ScaffoldHint, pipeline_text
 from framework.diagnose.counted import counted
 from framework.diagnose.suggest import listed
@@ -100,7 +101,7 @@ def init(
     path = folder / f"{name}.yaml"
     if path.exists() and not force:
         raise _in_the_way(path)
-    what = Scaffold(name, topics, table, connection, interval, split_by=split_by)
+    what = Scaffold(name, topics, table, connection, interval, split_by=split_by and (quoted(split_by) or split_by))
     values = _values(topics, target, connection, from_topic, from_file, records)
     if values is not None:
         from framework.record.proposal.propose import (

@@ -50,7 +50,15 @@ from framework.config.spec import (
     WriteMode,
     WritePolicy,
 )
-from framework.config.units import duration_ms, partition_field, setting_text, size_bytes, sort_field
+from framework.config.units import (
+    duration_ms,
+    partition_field,
+    plain_partition,
+    setting_text,
+    size_bytes,
+    sort_field,
+    unquoted,
+)
 from framework.config.values.evolution import EVOLVE_SHORTHANDS, evolve_mode
 from framework.config.values.maintenance import (
     CompactionPolicy,
@@ -109,7 +117,7 @@ def _source(source: Values) -> SourceSpec:
         ),
         format=_format(source.get("format", {})),
         key=_key(source["key"]) if "key" in source else None,
-        hints=tuple(_hint(path, hint) for path, hint in source.get("schema", {}).items()),
+        hints=tuple(_hint(unquoted(path), hint) for path, hint in source.get("schema", {}).items()),
         metadata_columns=tuple(source.get("metadata_columns", ())),
     )
 
@@ -155,14 +163,19 @@ def _routes(routes: Values) -> RoutesSpec:
     if "unrouted" in values:
         values["unrouted"] = ErrorPolicy(values["unrouted"])
     values["rules"] = tuple(
-        RouteRule(rule["table"], _condition(rule["when"]) if "when" in rule else None) for rule in routes["rules"]
+        RouteRule(unquoted(rule["table"]), _condition(rule["when"]) if "when" in rule else None)
+        for rule in routes["rules"]
     )
     values["allow_tables"] = tuple(routes.get("allow_tables", ()))
     return RoutesSpec(**values)
 
 
+def _with_field(values: Values) -> Values:
+    return {**values, "field": unquoted(values["field"])} if "field" in values else values
+
+
 def _condition(values: Values) -> RouteCondition:
-    own = _own(values)
+    own = _with_field(_own(values))
     if "in" in own:
         own["one_of"] = tuple(own.pop("in"))
     if "not" in own:
@@ -230,12 +243,12 @@ def _made_policy(values: Values) -> TablePolicy:
     create, commit = _own(values.get("create", {})), _own(values.get("commit", {}))
     if "partition_by" in create:
         fields = [partition_field(text) for text in create["partition_by"]]
-        create["partition_by"] = tuple(field for field in fields if field is not None)
+        create["partition_by"] = tuple(plain_partition(field) for field in fields if field is not None)
     if "sort_by" in create:
         orders = [sort_field(text) for text in create["sort_by"]]
-        create["sort_by"] = tuple(order for order in orders if order is not None)
+        create["sort_by"] = tuple(replace(each, by=plain_partition(each.by)) for each in orders if each is not None)
     if "identifier_fields" in create:
-        create["identifier_fields"] = tuple(create["identifier_fields"])
+        create["identifier_fields"] = tuple(map(unquoted, create["identifier_fields"]))
     if "properties" in create:
         create["properties"] = tuple((key, setting_text(value)) for key, value in create["properties"].items())
     if "interval" in commit:
@@ -288,10 +301,10 @@ def _write_policy(values: Values) -> WritePolicy:
     order, delete_when = values.get("order"), values.get("delete_when")
     return WritePolicy(
         mode=WriteMode.UPSERT,
-        key=tuple(values.get("key", ())),
-        order_field=order["field"] if isinstance(order, dict) else None,
+        key=tuple(map(unquoted, values.get("key", ()))),
+        order_field=unquoted(order["field"]) if isinstance(order, dict) else None,
         remember_deletes_ms=_duration_of(order, "remember_deletes", WritePolicy.remember_deletes_ms),
-        delete_when=DeleteWhen(**_own(delete_when))
+        delete_when=DeleteWhen(**_with_field(_own(delete_when)))
         if isinstance(delete_when, dict)
         else DeleteWhen()
         if delete_when is not None

@@ -177,7 +177,9 @@ def at(
 ) -> Diagnostic:
     """A finding at a value, or at a key."""
     span = node.key_span if isinstance(node, Entry) else node.span
-    return Diagnostic(code, message, span, severity, dotted(path), hint, remedy)
+    # A quoted name in quotes.
+    shown, way = (re.sub(r"``(?=\S)|(?<=\S)``", "`", text) for text in (message, remedy))
+    return Diagnostic(code, shown, span, severity, dotted(path), hint, way)
 
 
 def table_policies(document: Document) -> Iterator[Path]:

@@ -15,6 +15,7 @@ from jsonschema.exceptions import ValidationError
 
 from framework.config.schema.echoes import Violation
 from framework.config.tree import Entry, Mapping, Node, Path, Scalar, Sequence, dotted, find, nearest_span, plain
+from framework.config.units import quoted
 from framework.config.values.value_kinds import EXPLAINERS, show
 from framework.config.versions import CURRENT, unknown_version
 from framework.diagnose.diagnostic import Diagnostic, Span
@@ -212,6 +213,8 @@ def _bad_key(error: ValidationError, tree: Node, path: Path) -> Violation:
     remedy, hint, meant = "use letters, digits and `_`, beginning with a letter", None, key.rstrip(": =")
     if meant != key and meant.isidentifier():
         hint, remedy = f"did you mean `{meant}`?", f"write one `: ` after the key: `{meant}: ...`"
+    elif path == ("source", "schema") and (way := quoted(key)) is not None:
+        remedy = f"write `{json.dumps(way, ensure_ascii=False)}: ...`"
     place = dotted((*path, key))
     finding = Diagnostic("FLOE-C209", f"`{key}` cannot be a name here", span, path=place, hint=hint, remedy=remedy)
     return Violation(finding, (dotted((*path, meant)),) if hint else ())

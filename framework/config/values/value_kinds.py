@@ -16,7 +16,7 @@ from framework.config.names.metadata import NAMES, PREFIX
 from framework.config.names.patterns import NOT_ONE, unfit
 from framework.config.spec import EvolveMode
 from framework.config.tree import ScalarValue
-from framework.config.units import COLUMN, partition_field
+from framework.config.units import COLUMN, partition_field, quoted
 from framework.config.values.evolution import EVOLVE_SHORTHANDS
 from framework.config.values.transforms import TRANSFORMS
 from framework.config.values.type_text import structure
@@ -116,7 +116,8 @@ def _partition(value: ScalarValue) -> RefusedValue:
             f"`{name}` needs a number, {meaning}, and a column",
             f"write `{name}(16, column)`, with a number from 1 to 999,999,999",
         )
-    return RefusedValue("FLOE-C208", f"`{name}` takes one column and nothing else", f"write `{name}(column)`")
+    column = quoted(inner) or "column"
+    return RefusedValue("FLOE-C208", f"`{name}` takes one column and nothing else", f'write "{name}({column})"')
 
 
 def _sort(value: ScalarValue) -> RefusedValue:
@@ -289,6 +290,9 @@ def _topic(value: ScalarValue) -> RefusedValue:
 
 
 def _column(value: ScalarValue) -> RefusedValue:
+    if (way := quoted(str(value))) is not None:
+        message = f"{show(value)} is the name of a field only in quotes"
+        return RefusedValue("FLOE-C209", message, f"write {json.dumps(way, ensure_ascii=False)}")
     return RefusedValue(
         "FLOE-C209",
         f"{show(value)} is not the name of a field",

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from framework.config.units import quoted
 from framework.diagnose.suggest import listed
 from framework.record.convert.iso_time import parse_moment
 from framework.record.failure import RecordFailure
@@ -153,14 +154,15 @@ def propose(values: Iterable[bytes], split_by: str | None = None) -> Proposal:
 
 
 def _leaves(record: dict[str, JsonValue], above: str) -> Iterator[tuple[str, JsonValue]]:
-    """Every value that is not null, by its dotted path; lists are left alone, and names that hold a dot."""
+    """Every value that is not null, by its path as a file has it; lists are left alone, and names that no file can say."""
     for name, value in record.items():
-        if "." in name or value is None or isinstance(value, list):
+        step = None if "." in name else quoted(name)
+        if step is None or value is None or isinstance(value, list):
             continue
         if isinstance(value, dict):
-            yield from _leaves(value, f"{above}{name}.")
+            yield from _leaves(value, f"{above}{step}.")
         else:
-            yield f"{above}{name}", value
+            yield f"{above}{step}", value
 
 
 def _hint(path: str, found: Sequence[JsonValue]) -> ProposedHint | None:
@@ -229,7 +231,7 @@ def _lists(records: Sequence[dict[str, JsonValue]]) -> Iterator[OpenQuestion]:
     inside: dict[str, dict[str, list[JsonValue]]] = {}
     for record in records:
         for name, value in record.items():
-            if isinstance(value, list) and "." not in name:
+            if isinstance(value, list) and quoted(name) == name:
                 for item in value:
                     if isinstance(item, dict):
                         for path, leaf in _leaves(item, ""):
@@ -240,7 +242,7 @@ def _lists(records: Sequence[dict[str, JsonValue]]) -> Iterator[OpenQuestion]:
             path for path, hint in hints.items() if hint.unit is None and hint.format is None and hint.type != "long"
         ]
         types = [(path, hints[path].type if path in exact else _json_type(found)) for path, found in columns.items()]
-        if exact and not any("." in path or kind is None for path, kind in types):
+        if exact and not any("." in path or "`" in path or kind is None for path, kind in types):
             answer = f'{name}: "list<struct<{", ".join(f"{path}: {kind}" for path, kind in types)}>>"'
             what = f"{listed(exact, 'and')} {'is' if len(exact) == 1 else 'are'}"
             yield OpenQuestion(
@@ -263,7 +265,7 @@ def _unusable(split_by: str, records: Sequence[dict[str, JsonValue]]) -> Unusabl
     counts: Counter[str] = Counter()
     absent = 0
     for record in records:
-        value = dict(_leaves(record, "")).get(split_by)
+        value = dict(_leaves(record, "")).get(quoted(split_by) or split_by)
         if value is None or value == "":
             absent += 1
         elif not isinstance(value, bool) and not _TABLE_SAFE.match(str(value)):

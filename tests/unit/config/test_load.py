@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from framework.config.load import load_pipelines
 from framework.config.spec import (
@@ -19,7 +22,18 @@ from framework.config.spec import (
     SecretRef,
     TablePolicy,
 )
-from framework.config.units import duration_ms, partition_field, partition_text, size_bytes
+from framework.config.units import (
+    COLUMN,
+    duration_ms,
+    partition_field,
+    partition_text,
+    plain_partition,
+    quoted,
+    size_bytes,
+    sort_field,
+    sort_text,
+    unquoted,
+)
 from tests.unit.config.in_memory import TARGET, codes, load, over, world
 
 
@@ -261,3 +275,36 @@ def test_pipelines_of_the_project_are_right() -> None:
     results = load_pipelines(paths, None, world(files, offline=True))
 
     assert [finding for result in results for finding in result.diagnostics] == []
+
+
+@given(
+    st.lists(st.text(st.characters(exclude_characters=".`{}", min_codepoint=32), min_size=1), min_size=1, max_size=3)
+)
+def test_every_name_has_one_form_in_files(names: list[str]) -> None:
+    """A name of any characters but dots, braces and backquotes can be said, in one way, wherever a name stands."""
+    path = ".".join(names)
+    text = quoted(path)
+    assert text is not None
+    assert unquoted(text) == path
+    assert quoted(text) == text
+    assert re.fullmatch(COLUMN, text)
+    assert (text == path) == (re.fullmatch(r"[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)*", path, re.ASCII) is not None)
+    for written in (text, f"day({text})", f"bucket(4, {text})", f"truncate({text}, 4)"):
+        field = partition_field(written)
+        assert field is not None
+        plain = plain_partition(field)
+        assert plain.column == path
+        assert partition_field(partition_text(plain)) == field
+        order = sort_field(f"{written} desc nulls first")
+        assert order is not None
+        assert sort_field(sort_text(order)) == order
+
+
+@given(st.text(max_size=12))
+def test_what_cannot_be_said_has_no_form(name: str) -> None:
+    """Nothing is the form of two names, and what is no name has none."""
+    text = quoted(name)
+    if text is None:
+        assert set(name) & set("`{}") or any(each < " " for each in name) or "" in name.split(".")
+    else:
+        assert unquoted(text) == unquoted(name)
