@@ -22,10 +22,12 @@ _BYTES = {
     **{unit: 1000**power for unit, power in (("kB", 1), ("KB", 1), ("MB", 2), ("GB", 3), ("TB", 4))},
     **{unit: 1024**power for unit, power in (("KiB", 1), ("MiB", 2), ("GiB", 3), ("TiB", 4))},
 }
-# A name that is quoted needs it, so that each name is written in one way. A dot inside of one would end it.
+# A name that is quoted needs it, so that each name is written in one way. A dot inside of one would end it, and what
+# YAML cannot print is no name.
+_NOT_SAID = r"`.{}\x00-\x1f\x7f-\x9f\ufffe\uffff"
 _STEP = (
-    r"(?:[A-Za-z_][A-Za-z0-9_-]*|`[A-Za-z_][A-Za-z0-9_-]*[^A-Za-z0-9_`.{}\x00-\x1f-][^`.{}\x00-\x1f]*`"
-    r"|`[^A-Za-z_`.{}\x00-\x1f][^`.{}\x00-\x1f]*`)"
+    rf"(?:[A-Za-z_][A-Za-z0-9_-]*|`[A-Za-z_][A-Za-z0-9_-]*[^A-Za-z0-9_{_NOT_SAID}-][^{_NOT_SAID}]*`"
+    rf"|`[^A-Za-z_{_NOT_SAID}][^{_NOT_SAID}]*`)"
 )
 COLUMN = rf"{_STEP}(?:\.{_STEP})*"
 _ARGUMENT = rf" *({COLUMN}|[0-9]+) *"

@@ -240,9 +240,10 @@ def nanoseconds_have_a_place(document: Document) -> Iterator[Diagnostic]:
     versions = {document.text(*policy, "create", "properties", "format-version") for policy in table_policies(document)}
     numbers = [document.node(*policy, "create", "properties", "format-version") for policy in table_policies(document)]
     versions |= {str(node.value) for node in numbers if isinstance(node, Scalar)}
-    if "3" in versions or document.unresolved & {
-        (*policy, "create", "properties", "format-version") for policy in table_policies(document)
-    }:
+    places = [(*policy, "create", "properties") for policy in table_policies(document)]
+    if "3" in versions or any(
+        (*place, "format-version") in document.unresolved or not document.sound(*place) for place in places
+    ):
         return
     for entry in document.mapping("source", "schema"):
         for path in (("source", "schema", entry.key, "type"), ("source", "schema", entry.key)):
