@@ -171,7 +171,7 @@ def column_sources(plan: Mapping[str, Any], columns: tuple[str, ...]) -> dict[st
         decode = plan["decode"]
         kind, is_wrapped = decode["format"]["type"], decode["format"]["envelope"] == "debezium"
         prefix = decode["key"]["prefix"] if decode["key"] else None
-        declared = {str(hint["path"]).lower() for hint in decode["hints"]}
+        declared = {str(hint["path"]).lower() for hint in decode["hints"]} | {*map(str.lower, decode.get("parsed", ()))}
         raw = str(decode["format"]["column"]).lower()
     except (KeyError, TypeError):
         return None

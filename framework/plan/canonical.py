@@ -132,6 +132,8 @@ _UNUSED: dict[str, object] = {
     "infinity": FieldHint.infinity.value,
     "one_of": [],
     "envelope_fields": [],
+    "explode": None,
+    "parsed": [],
     "on_truncate": FormatSpec.on_truncate.value,
     "exists": None,
     "negated": None,

@@ -11,6 +11,7 @@ from typing import cast
 
 from framework.config.names.metadata import metadata_column
 from framework.config.spec import (
+    WHOLE_RECORD,
     DistributionMode,
     Envelope,
     EvolveMode,
@@ -74,6 +75,7 @@ def _lines(step: Step, plan: Plan) -> list[str]:
         if step.key is not None:
             lines.append(f"keys: {_format(step.key.format)}, as columns {step.key.prefix}*")
         lines += [f"{hint.path}: {hint.type}{_hint_detail(hint)}" for hint in step.hints]
+        lines += [f"{path}: text that is parsed as JSON" for path in step.parsed]
         if step.metadata_columns:
             lines.append("columns from Kafka: " + ", ".join(map(metadata_column, step.metadata_columns)))
         return lines
@@ -129,6 +131,9 @@ def _format(spec: FormatSpec) -> str:
         parts.append(f"of message {spec.message}")
     if spec.envelope is Envelope.DEBEZIUM:
         parts.append("in Debezium's envelope")
+    if spec.explode is not None:
+        what = "the record" if spec.explode == WHOLE_RECORD else spec.explode
+        parts.append(f"with a row for each element of {what}")
     if spec.type is FormatType.RAW:
         parts.append(f"{spec.encoding.value} in column {spec.column}")
     return " ".join(parts)

@@ -60,6 +60,11 @@ def mask_fields(fields: dict[str, Any], masks: Masks, found: Hidden) -> dict[str
     return {name: _mask(value, name, masks, found) for name, value in fields.items()}
 
 
+def mask_elements(elements: list[Any], masks: Masks, found: Hidden) -> list[Any]:
+    """The same of a record that is an array: the fields of its elements have the names that they have as rows."""
+    return [mask_fields(each, masks, found) if isinstance(each, dict) else each for each in elements]
+
+
 def _mask(value: Any, path: str, masks: Masks, found: Hidden) -> Any:
     hide = masks.hides(path)
     if isinstance(value, dict):

@@ -97,7 +97,7 @@ def build_pipeline(document: Values) -> PipelineSpec:
 
 
 def _source(source: Values) -> SourceSpec:
-    kafka = _own(source["kafka"])
+    kafka, declared = _own(source["kafka"]), source.get("schema", {})
     return SourceSpec(
         kafka=KafkaSourceSpec(
             **{
@@ -109,8 +109,9 @@ def _source(source: Values) -> SourceSpec:
         ),
         format=_format(source.get("format", {})),
         key=_key(source["key"]) if "key" in source else None,
-        hints=tuple(_hint(path, hint) for path, hint in source.get("schema", {}).items()),
+        hints=tuple(_hint(path, hint) for path, hint in declared.items() if isinstance(hint, str) or "type" in hint),
         metadata_columns=tuple(source.get("metadata_columns", ())),
+        parsed=tuple(path for path, hint in declared.items() if not isinstance(hint, str) and "parse" in hint),
     )
 
 
@@ -132,6 +133,7 @@ def _key(values: Values) -> KeySpec:
 
 def _hint(path: str, hint: str | Values) -> FieldHint:
     values = {"type": hint} if isinstance(hint, str) else _own(hint)
+    values.pop("parse", None)  # how its text is read, and not what it is
     if "on_extra_precision" in values:
         values["on_extra_precision"] = ExtraPrecision(values["on_extra_precision"])
     if "infinity" in values:

@@ -358,6 +358,14 @@ def _envelope_field(value: ScalarValue) -> RefusedValue:
     )
 
 
+def _array_path(value: ScalarValue) -> RefusedValue:
+    return RefusedValue(
+        "FLOE-C209",
+        f"{show(value)} is not the path of an array",
+        "write `$` where the record is the array, or `items` or `data.items` for one inside the record",
+    )
+
+
 EXPLAINERS: dict[str, Callable[[ScalarValue], RefusedValue]] = {
     "evolution": _evolution,
     "write-order": _write_order,
@@ -380,4 +388,5 @@ EXPLAINERS: dict[str, Callable[[ScalarValue], RefusedValue]] = {
     "boolean": _boolean,
     "metadata": _metadata,
     "envelope-field": _envelope_field,
+    "array-path": _array_path,
 }

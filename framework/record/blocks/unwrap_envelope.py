@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from framework.config.spec import Envelope, KeySpec, Truncates
 from framework.plan.model import Decode
+from framework.record.blocks.parse_texts import with_parsed_texts
 from framework.record.convert.text import json_text
 from framework.record.failure import RecordFailure
 from framework.record.formats.connect_json import ConnectRecords
@@ -42,7 +43,7 @@ class JsonRead:
 def read_json(block: RecordBlock, decode: Decode, schemas: Schemas, with_tombstones: bool = False) -> JsonRead:
     """The texts of a block's records; with tombstones a record without a value has the fields of its key alone."""
     spec = decode.format
-    if not with_tombstones and spec.registry is None and spec.envelope is Envelope.NONE and decode.key is None:
+    if not (with_tombstones or spec.registry or spec.envelope is not Envelope.NONE or _is_finished_by_text(decode)):
         return JsonRead(block.values)
     read = JsonRead(list(block.values))
     connect = ConnectRecords()
@@ -66,8 +67,8 @@ def read_json(block: RecordBlock, decode: Decode, schemas: Schemas, with_tombsto
                 text = _payload(text)
             if data is None and with_tombstones:
                 text = b"{}"
-            if text is not None and decode.key is not None:
-                text = _with_key(text, block.key(i), block.headers[i] or (), decode.key, schemas)
+            if text is not None and spec.explode is None:
+                text = finished(text, block, i, decode, schemas)
         except RecordFailure as failure:
             read.failures[i] = failure
             text = None
@@ -83,6 +84,24 @@ def read_json(block: RecordBlock, decode: Decode, schemas: Schemas, with_tombsto
         read.failures |= failures | flat.failures
         read.dropped += flat.dropped
     return read
+
+
+def _is_finished_by_text(decode: Decode) -> bool:
+    """Whether `finished` changes texts of records that hold one document."""
+    return decode.format.explode is None and (decode.key is not None or bool(decode.parsed))
+
+
+def finished(text: bytes, block: RecordBlock, record: int, decode: Decode, schemas: Schemas) -> bytes:
+    """The text of one row of a record, with the values inside of texts, and the fields of the record's key.
+
+    Raises:
+        RecordFailure: a text is no JSON, or the key cannot be read.
+    """
+    if decode.parsed:
+        text = with_parsed_texts(text, decode.parsed)
+    if decode.key is not None:
+        text = _with_key(text, block.key(record), block.headers[record] or (), decode.key, schemas)
+    return text
 
 
 def flat_text(data: bytes, kept: EnvelopeFields) -> bytes:
