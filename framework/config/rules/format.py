@@ -163,7 +163,7 @@ def parsed_texts_are_json(document: Document) -> Iterator[Diagnostic]:
             continue
         if _type(document, ("source", "format")) not in (None, "json"):
             message = "`parse: json` is for texts in JSON; this format has types of its own"
-            yield at("FLOE-C431", message, parse, (*path, "parse"), "remove it")
+            yield at("FLOE-C431", message, parse, (*path, "parse"), "declare a `type` instead")
         elif kind in ("string", "binary"):
             message = f"`parse: json` gives the value inside the text, and `{entry.key}` is declared `{kind}`"
             yield at(

@@ -359,10 +359,13 @@ def _envelope_field(value: ScalarValue) -> RefusedValue:
 
 
 def _array_path(value: ScalarValue) -> RefusedValue:
+    meant = re.sub(r"^\$\.|\[\*?\]\Z", "", str(value))
+    hint = f"did you mean `{meant}`?" if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]*", meant) else None
     return RefusedValue(
         "FLOE-C209",
         f"{show(value)} is not the path of an array",
         "write `$` where the record is the array, or `items` or `data.items` for one inside the record",
+        hint,
     )
 
 

@@ -51,7 +51,8 @@ class BlockRows:
         """The places of all records that have a row in some table, ascending."""
         found = [positions for parts in self._rows.values() for positions, _ in parts]
         found += [positions for positions, _ in self._alike]
-        return np.unique(np.concatenate([np.empty(0, np.int64), *found])).astype(np.int64)
+        places: Ints = np.unique(np.concatenate([np.empty(0, np.int64), *found]))
+        return places
 
     def refuse(self, failed: Collection[int]) -> None:
         """Rows of records that failed in the end leave every table, and a table of which nothing is left is in no result."""
