@@ -208,6 +208,27 @@ class Envelope(str, Enum):
     NONE = "none"
     DEBEZIUM = "debezium"
     CONNECT = "connect"
+    FIELDS = "fields"
+    """One that the file describes by `EnvelopePaths`."""
+
+
+@dataclass(frozen=True)
+class EnvelopePaths:
+    """Where a change event says what happened, and where it has the row: dotted paths. `before` has the row of deletes; without
+    it `after` has. `operations` are Debezium's letters with the words that mean them, in whatever case; events of a word in
+    `ignore` are dropped. `fields` are kept, each as column `__NAME`."""
+
+    operation: str
+    after: str
+    before: str | None = None
+    operations: tuple[tuple[str, tuple[str, ...]], ...] = (
+        ("c", ("c", "create", "insert", "i")),
+        ("u", ("u", "update")),
+        ("d", ("d", "delete")),
+        ("r", ("r", "read", "load", "snapshot")),
+    )
+    ignore: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
 
 
 WHOLE_RECORD = "$"
@@ -242,6 +263,7 @@ class FormatSpec:
     envelope_fields: tuple[str, ...] = ()
     on_truncate: Truncates = Truncates.DEAD_LETTER
     explode: str | None = None
+    envelope_paths: EnvelopePaths | None = None
 
 
 @dataclass(frozen=True)

@@ -133,6 +133,7 @@ _UNUSED: dict[str, object] = {
     "one_of": [],
     "envelope_fields": [],
     "explode": None,
+    "envelope_paths": None,
     "parsed": [],
     "on_truncate": FormatSpec.on_truncate.value,
     "exists": None,

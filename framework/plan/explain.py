@@ -131,6 +131,8 @@ def _format(spec: FormatSpec) -> str:
         parts.append(f"of message {spec.message}")
     if spec.envelope is Envelope.DEBEZIUM:
         parts.append("in Debezium's envelope")
+    if (paths := spec.envelope_paths) is not None:
+        parts.append(f"in an envelope with the operation at {paths.operation} and the row at {paths.after}")
     if spec.explode is not None:
         what = "the record" if spec.explode == WHOLE_RECORD else spec.explode
         parts.append(f"with a row for each element of {what}")

@@ -51,6 +51,7 @@ from framework.config.spec import (
     WritePolicy,
 )
 from framework.config.units import duration_ms, partition_field, setting_text, size_bytes, sort_field
+from framework.config.values.envelopes import ENVELOPES, envelope_paths
 from framework.config.values.evolution import EVOLVE_SHORTHANDS, evolve_mode
 from framework.config.values.maintenance import (
     CompactionPolicy,
@@ -118,6 +119,10 @@ def _source(source: Values) -> SourceSpec:
 def _format(values: Values) -> FormatSpec:
     own = _own(values)
     own.pop("schema_file", None)  # the loader has put its text under `schema`
+    said = own.get("envelope")
+    paths = envelope_paths(_own(said)) if isinstance(said, dict) else ENVELOPES.get(said or "")
+    if paths is not None:
+        own |= {"envelope": Envelope.FIELDS, "envelope_paths": paths}
     for key, kind in (("type", FormatType), ("envelope", Envelope), ("encoding", Encoding), ("on_truncate", Truncates)):
         if key in own:
             own[key] = kind(own[key])

@@ -45,6 +45,11 @@ def metadata_column(name: str) -> str:
     return PREFIX + name
 
 
+def kept_column(path: str) -> str:
+    """The column of a field that is kept of an envelope: `metadata.table-name` is `__metadata_table_name`."""
+    return "__" + re.sub(r"\W", "_", path, flags=re.ASCII)
+
+
 def metadata_type(name: str) -> Any:
     """The type of a metadata column; one header's value is text."""
     return "string" if name == OPERATION or name.startswith(HEADER) else _TYPES[name]

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from framework.config.names.metadata import INDEX
 from framework.config.rules.rules import Document, Rule, at
 from framework.config.schema_files import avro_fault
-from framework.config.tree import Path
+from framework.config.tree import Mapping, Path
+from framework.config.values.envelopes import ENVELOPES
 from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.suggest import did_you_mean, listed
 
@@ -130,6 +131,28 @@ def words_fit_envelope(document: Document) -> Iterator[Diagnostic]:
     if envelope == "connect" and node is not None and _type(document, path) == "avro":
         message = "`envelope: connect` is for JSON: Avro has its schema in the registry"
         yield at("FLOE-C431", message, node, (*path, "envelope"), "remove it")
+    elif node is not None and _type(document, path) == "avro" and is_described(document):
+        message = "an envelope that is described by its fields is for JSON"
+        yield at("FLOE-C431", message, node, (*path, "envelope"), "remove it")
+
+
+def is_described(document: Document) -> bool:
+    """Whether the values' envelope is one of change events that floe knows by its paths alone."""
+    node = document.node("source", "format", "envelope")
+    return isinstance(node, Mapping) or document.text("source", "format", "envelope") in ENVELOPES
+
+
+def operations_differ(document: Document) -> Iterator[Diagnostic]:
+    """A word of an envelope means one thing."""
+    path: Path = ("source", "format", "envelope")
+    seen: dict[str, str] = {}
+    for place, what in ((("operations", "c"), "c"), (("operations", "u"), "u"), (("operations", "d"), "d"),
+                        (("operations", "r"), "r"), (("ignore",), "ignore")):  # fmt: skip
+        for at_, word in document.texts(*path, *place):
+            node, first = document.node(*at_), seen.setdefault(word.lower(), what)
+            if first != what and node is not None:
+                message = f"`{word}` stands under `{first}` and under `{what}`"
+                yield at("FLOE-C435", message, node, at_, "keep one of them")
 
 
 def explode_stands_alone(document: Document) -> Iterator[Diagnostic]:
@@ -143,7 +166,7 @@ def explode_stands_alone(document: Document) -> Iterator[Diagnostic]:
                 message = "`index` is that of an element in its record, and the records hold one document each"
                 yield at("FLOE-C431", message, item, place, "remove it, or add `explode` to `source.format`")
         return
-    if (node := document.node("source", "format", "envelope")) is not None:
+    if (node := document.node("source", "format", "envelope")) is not None and not is_described(document):
         envelope = document.text("source", "format", "envelope")
         if envelope not in (None, "none"):
             message = f"`explode` beside the envelope `{envelope}` is not supported"
@@ -176,6 +199,7 @@ def parsed_texts_are_json(document: Document) -> Iterator[Diagnostic]:
 
 
 RULES: tuple[Rule, ...] = (
+    operations_differ,
     explode_stands_alone,
     parsed_texts_are_json,
     keys_fit_format,

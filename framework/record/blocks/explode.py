@@ -103,6 +103,8 @@ class _Piece:
         if text is not None:
             try:
                 text = finished(text, self._block, record, self._decode, self._schemas)
+                if text is None:
+                    self._found.dropped.append(len(self._texts))
             except RecordFailure as failure:
                 self._found.failures[len(self._texts)] = failure
                 text = None
