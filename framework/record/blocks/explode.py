@@ -54,12 +54,12 @@ def exploded(
     """
     first = 0
     while first < len(block):
-        piece = _Piece(block, read, decode, schemas, first)
+        piece = _Exploder(block, read, decode, schemas, first)
         yield piece.until(piece_bytes)
         first = piece.end
 
 
-class _Piece:
+class _Exploder:
     def __init__(self, block: RecordBlock, read: JsonRead, decode: Decode, schemas: Schemas, first: int) -> None:
         self._block, self._read, self._decode, self._schemas = block, read, decode, schemas
         self._steps = [] if decode.format.explode == WHOLE_RECORD else (decode.format.explode or "").split(".")

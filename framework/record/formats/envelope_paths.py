@@ -1,4 +1,4 @@
-"""Change events of an envelope that the file describes, as rows: what happened is told in Debezium's letters.
+"""Change events of an envelope that the file describes, as rows: what happened is said in Debezium's letters.
 
 In: the text of one record, and the paths of its envelope. Out: the row's text, with `__op` and the fields that are kept; so
 all that is done with Debezium's changes is done with these. Nothing is guessed: a word that the file does not know is an
