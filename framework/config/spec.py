@@ -233,6 +233,8 @@ class EnvelopePaths:
 
 WHOLE_RECORD = "$"
 """What `explode` says where the record is the array."""
+RECORD_LINES = "$lines"
+"""What it says where documents stand one behind the other, as on lines."""
 
 
 class Truncates(str, Enum):
@@ -250,7 +252,7 @@ class FormatSpec:
     the text to read with: Avro's JSON, or a protobuf descriptor set in Base64; `message` the full name of a protobuf
     message. `column` and `encoding` are for raw bytes, which become one column. `envelope_fields` are further fields of the
     envelope to keep, dotted below `source`. `explode` is the dotted path of the array each element of which becomes a row,
-    or `WHOLE_RECORD`.
+    or `WHOLE_RECORD` or `RECORD_LINES`.
     """
 
     type: FormatType = FormatType.JSON

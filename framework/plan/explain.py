@@ -11,6 +11,7 @@ from typing import cast
 
 from framework.config.names.metadata import metadata_column
 from framework.config.spec import (
+    RECORD_LINES,
     WHOLE_RECORD,
     DistributionMode,
     Envelope,
@@ -134,7 +135,7 @@ def _format(spec: FormatSpec) -> str:
     if (paths := spec.envelope_paths) is not None:
         parts.append(f"in an envelope with the operation at {paths.operation} and the row at {paths.after}")
     if spec.explode is not None:
-        what = "the record" if spec.explode == WHOLE_RECORD else spec.explode
+        what = {WHOLE_RECORD: "the record", RECORD_LINES: "the record's lines"}.get(spec.explode, spec.explode)
         parts.append(f"with a row for each element of {what}")
     if spec.type is FormatType.RAW:
         parts.append(f"{spec.encoding.value} in column {spec.column}")

@@ -376,7 +376,7 @@ def _array_path(value: ScalarValue) -> RefusedValue:
     return RefusedValue(
         "FLOE-C209",
         f"{show(value)} is not the path of an array",
-        "write `$` where the record is the array, or `items` or `data.items` for one inside the record",
+        "write `$` where the record is the array, `$lines` where it is lines, or `data.items` for one inside the record",
         hint,
     )
 

@@ -13,13 +13,13 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from framework.config.spec import WHOLE_RECORD
+from framework.config.spec import RECORD_LINES, WHOLE_RECORD
 from framework.plan.model import Decode
 from framework.record.arrays import Ints
 from framework.record.blocks.unwrap_envelope import JsonRead, finished
 from framework.record.failure import RecordFailure
 from framework.record.formats.wire import Schemas
-from framework.record.json.member_spans import element_spans, member_place
+from framework.record.json.member_spans import after_space, element_spans, member_place, value_end
 from framework.record.model import RecordBlock
 from framework.record.state.elements import NO_ELEMENT, Elements
 from framework.record.strict_json import JsonValue, kind_of, parse_document, parse_record
@@ -62,7 +62,7 @@ def exploded(
 class _Exploder:
     def __init__(self, block: RecordBlock, read: JsonRead, decode: Decode, schemas: Schemas, first: int) -> None:
         self._block, self._read, self._decode, self._schemas = block, read, decode, schemas
-        self._steps = [] if decode.format.explode == WHOLE_RECORD else (decode.format.explode or "").split(".")
+        self._path = decode.format.explode or WHOLE_RECORD
         self._first = self.end = first
         self._records: list[int] = []
         self._indexes: list[int] = []
@@ -77,7 +77,8 @@ class _Exploder:
             self.end += 1
         self._found.values = self._texts
         records = np.array(self._records, np.int64)
-        elements = Elements(".".join(self._steps), records - self._first, np.array(self._indexes, np.int64))
+        path = "" if self._path in (WHOLE_RECORD, RECORD_LINES) else self._path
+        elements = Elements(path, records - self._first, np.array(self._indexes, np.int64))
         return Exploded(_repeated(self._block, records), self._found, elements, self.end - self._first)
 
     def _take(self, record: int) -> int:
@@ -87,7 +88,7 @@ class _Exploder:
         if data is None or self._block.values[record] is None:
             return self._add(record, NO_ELEMENT, data)
         try:
-            texts = element_texts(data, self._steps)
+            texts = element_texts(data, self._path)
         except RecordFailure as found:
             return self._fail(record, found)
         if not texts:
@@ -114,15 +115,15 @@ class _Exploder:
         return _PLACE_BYTES + len(text or b"")
 
 
-def element_texts(data: bytes, steps: Sequence[str]) -> list[bytes]:
+def element_texts(data: bytes, path: str) -> list[bytes]:
     """The texts of a record's elements, none where the array is empty or null.
-
-    Args:
-        steps: the names on the way to the array; none where the record is the array.
 
     Raises:
         RecordFailure: as `parse_record`; FLOE-D126, there is no array; FLOE-D127, its elements would be too much.
     """
+    if path == RECORD_LINES:
+        return _documents(data)
+    steps = [] if path == WHOLE_RECORD else path.split(".")
     try:
         text = data.decode("utf-8").strip(" \t\r\n")
     except UnicodeDecodeError:
@@ -144,7 +145,6 @@ def element_texts(data: bytes, steps: Sequence[str]) -> list[bytes]:
     before, after = text[:start].encode(), text[end:].encode()
     size = len(spans) * (len(before) + len(after) + _PLACE_BYTES) + end - start
     if size > MOST_BYTES:
-        path = ".".join(steps)
         raise RecordFailure(
             "decode",
             "FLOE-D127",
@@ -154,6 +154,29 @@ def element_texts(data: bytes, steps: Sequence[str]) -> list[bytes]:
             actual=f"{size:,} bytes",
         )
     return [before + text[first:last].encode() + after for first, last in spans]
+
+
+def _documents(data: bytes) -> list[bytes]:
+    """Documents that stand one behind the other, with space between them or without."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        parse_document(data)
+        raise
+    texts: list[bytes] = []
+    at = after_space(text, 0)
+    while at < len(text):
+        end = value_end(text, at)
+        if end is None:
+            whole = f"[{len(texts)}]"
+            try:
+                parse_document(text[at:].encode())
+            except RecordFailure as failure:
+                raise failure.at(whole, f"{whole}: {failure.message}") from None
+            raise RecordFailure("decode", "FLOE-D101", f"{whole}: the record is not JSON", field_path=whole)
+        texts.append(text[at:end].encode())
+        at = after_space(text, end)
+    return texts
 
 
 def _no_array(data: bytes, steps: Sequence[str]) -> RecordFailure:

@@ -101,6 +101,11 @@ def member_place(text: str, steps: Sequence[str]) -> Span | None:
     return start, end
 
 
+def after_space(text: str, start: int) -> int:
+    """Where the space that may stand at a place ends."""
+    return _SPACES.match(text, start).end()  # type: ignore[union-attr]  # it matches everywhere
+
+
 def value_end(text: str, start: int) -> int | None:
     """Where the JSON value at `start` ends; None where none begins there."""
     try:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from framework.config.names.metadata import PREFIX
 from framework.record.arrays import Ints, Mask
 from framework.record.failure import RecordFailure
 
@@ -46,7 +47,7 @@ class Elements:
         """The failure with the element's index in its field path: `items[2].price`, or `[2].price` where the record is the
         array. What stands beside the array is the same for all elements, so its path stays."""
         index = int(self.indexes[place])
-        if index == NO_ELEMENT:
+        if index == NO_ELEMENT or (failure.field_path or "").startswith(PREFIX):  # Kafka's fields are the record's
             return failure
         whole, inner = f"{self.path}[{index}]", failure.field_path
         if inner is None:

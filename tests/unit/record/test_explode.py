@@ -236,6 +236,38 @@ def test_a_record_that_is_refused_shapes_no_table() -> None:
         assert [letter.offset for letter in result.dead_letters] == [0], name
 
 
+def test_documents_on_lines_are_rows() -> None:
+    """Whatever space stands between them; a record without one has no row, and one that breaks off is a dead letter."""
+    lines = b'{"id": 1, "name": "a"}\n{"id": 2}\r\n\n  {"id": 3}'
+    values = [
+        lines,
+        b'{"id": 4}{"id": 5}',
+        b"",
+        b" \n",
+        b'{"id": 6}\n{"id": ',
+        b'{"id": 7}\n[1]',
+        b"\xff",
+        b'{"id": 8},',
+    ]
+    result = every_way(values, made("$lines"), tables())
+    assert rows_in(result) == [(1, "a", 0, 0), (2, None, 0, 1), (3, None, 0, 2), (4, None, 1, 0), (5, None, 1, 1)]
+    assert [(d.offset, d.code, d.field_path) for d in result.dead_letters] == [
+        (4, "FLOE-D101", "[1]"),
+        (5, "FLOE-D102", "[1]"),
+        (6, "FLOE-D104", None),
+        (7, "FLOE-D101", "[1]"),
+    ]
+    assert (result.written, result.dropped) == (2, 2)
+
+
+def test_a_key_that_is_no_text_is_the_record_s_fault() -> None:
+    """Its path names the column, and no element."""
+    of = made(metadata=["key_text"])
+    records = replace(block([[{"id": 1}, {"id": 2}]]), keys=[b"\xff"])
+    [letter] = process_block(records, of, tables({"id": "long", "_kafka_key_text": "string"})).dead_letters
+    assert (letter.code, letter.field_path) == ("FLOE-D104", "_kafka_key_text")
+
+
 def test_what_one_record_becomes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """What stands beside the array is held once for each element: beyond a bound the record is a dead letter."""
     monkeypatch.setattr(explode, "MOST_BYTES", 10_000)
