@@ -24,7 +24,10 @@ from framework.config.spec import (
     TablesSpec,
 )
 from framework.plan.model import Announce, Decode, Plan, ReadKafka, Route, WriteFiles
+from framework.record.blocks.bisect_failures import joined
+from framework.record.blocks.explode import exploded
 from framework.record.blocks.landed_needs import shaped_by_landing
+from framework.record.blocks.unwrap_envelope import read_json
 from framework.record.formats.wire import NO_SCHEMAS, Schemas
 from framework.record.landing.single_record import judge
 from framework.record.model import BlockResult, RecordBlock, TableTarget
@@ -140,11 +143,29 @@ def alone(records: RecordBlock, pipeline: Plan, tables: dict[str, TableTarget]) 
     """The result when every record is judged alone."""
 
     def each(some: RecordBlock, present: Mapping[str, TableTarget]) -> BlockResult:
-        state = BlockState(some, BlockTables(pipeline, present))
-        state.judge_alone(i for i, value in enumerate(some.values) if value is not None)
-        state.drop(some.values.count(None))
-        judge(state)
-        return state.result()
+        known, decode = BlockTables(pipeline, present), pipeline.decode
+        if decode.format.explode is None:
+            state = BlockState(some, known)
+            if decode.parsed:
+                read = read_json(some, decode, NO_SCHEMAS)
+                state.values = read.values
+                for at, failure in read.failures.items():
+                    state.fail(at, failure)
+            state.judge_alone(i for i, value in enumerate(state.values) if value is not None)
+            state.drop(some.values.count(None))
+            judge(state)
+            return state.result()
+        found = []
+        for piece in exploded(some, read_json(some, decode, NO_SCHEMAS), decode, NO_SCHEMAS, piece_bytes=1):
+            state = BlockState(piece.block, known, elements=piece.elements)
+            state.values = piece.read.values
+            for at, failure in piece.read.failures.items():
+                state.fail(at, failure)
+            state.drop(len(piece.read.dropped) + piece.block.values.count(None))
+            state.judge_alone(i for i, value in enumerate(state.values) if value is not None)
+            judge(state)
+            found.append(state.result())
+        return joined(found)
 
     result = each(records, tables)
     return shaped_by_landing(records, result, each, pipeline, tables) if result.needs else result

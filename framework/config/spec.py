@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from framework.config.names.metadata import HISTORY
+from framework.config.names.metadata import HISTORY_OF_ELEMENTS
 from framework.config.names.patterns import compiled
 from framework.config.names.table_names import DEFAULT_CATALOG, Catalogs, identifier_of, matches_glob, placed
 from framework.config.values.maintenance import DAY_MS, MaintenanceLimits, MaintenancePolicy
@@ -208,6 +208,33 @@ class Envelope(str, Enum):
     NONE = "none"
     DEBEZIUM = "debezium"
     CONNECT = "connect"
+    FIELDS = "fields"
+    """One that the file describes by `EnvelopePaths`."""
+
+
+@dataclass(frozen=True)
+class EnvelopePaths:
+    """Where a change event says what happened, and where it has the row: dotted paths. `before` has the row of deletes; without
+    it `after` has. `operations` are Debezium's letters with the words that mean them, in whatever case; events of a word in
+    `ignore` are dropped. `fields` are kept, each as column `__NAME`."""
+
+    operation: str
+    after: str
+    before: str | None = None
+    operations: tuple[tuple[str, tuple[str, ...]], ...] = (
+        ("c", ("c", "create", "insert", "i")),
+        ("u", ("u", "update")),
+        ("d", ("d", "delete")),
+        ("r", ("r", "read", "load", "snapshot")),
+    )
+    ignore: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+
+
+WHOLE_RECORD = "$"
+"""What `explode` says where the record is the array."""
+RECORD_LINES = "$lines"
+"""What it says where documents stand one behind the other, as on lines."""
 
 
 class Truncates(str, Enum):
@@ -224,7 +251,8 @@ class FormatSpec:
     `registry` names a connection of the target: then each value begins with the id of its writer's schema. `schema` is
     the text to read with: Avro's JSON, or a protobuf descriptor set in Base64; `message` the full name of a protobuf
     message. `column` and `encoding` are for raw bytes, which become one column. `envelope_fields` are further fields of the
-    envelope to keep, dotted below `source`.
+    envelope to keep, dotted below `source`. `explode` is the dotted path of the array each element of which becomes a row,
+    or `WHOLE_RECORD` or `RECORD_LINES`.
     """
 
     type: FormatType = FormatType.JSON
@@ -236,6 +264,8 @@ class FormatSpec:
     encoding: Encoding = Encoding.BYTES
     envelope_fields: tuple[str, ...] = ()
     on_truncate: Truncates = Truncates.DEAD_LETTER
+    explode: str | None = None
+    envelope_paths: EnvelopePaths | None = None
 
 
 @dataclass(frozen=True)
@@ -254,13 +284,14 @@ class KeySpec:
 @dataclass(frozen=True)
 class SourceSpec:
     """`metadata_columns` names Kafka's own fields to add as columns `_kafka_<name>`; framework.table.metadata has
-    them."""
+    them. `parsed` are the dotted paths of fields whose text is JSON."""
 
     kafka: KafkaSourceSpec
     format: FormatSpec = field(default_factory=FormatSpec)
     key: KeySpec | None = None
     hints: tuple[FieldHint, ...] = ()
     metadata_columns: tuple[str, ...] = ()
+    parsed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -512,7 +543,7 @@ def history_policy(policy: TablePolicy) -> TablePolicy:
     create = policy.create
     location = create.location if "{table}" in (create.location or "") else None  # or both would lie in one place
     made = replace(create, identifier_fields=(), comment=None, location=location)
-    evolve = replace(policy.evolve, max_columns=policy.evolve.max_columns + len(HISTORY))
+    evolve = replace(policy.evolve, max_columns=policy.evolve.max_columns + len(HISTORY_OF_ELEMENTS))
     return replace(policy, create=made, evolve=evolve, write=WritePolicy())
 
 

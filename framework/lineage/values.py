@@ -14,6 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from framework.commit.events.event_types import Accounting
 from framework.commit.machine.effects import CommitTable, Committed, PipelineProgress
+from framework.config.names.metadata import kept_column
 from framework.config.spec import SettingValue
 
 _KAFKA_PORT = 9092
@@ -170,14 +171,18 @@ def column_sources(plan: Mapping[str, Any], columns: tuple[str, ...]) -> dict[st
             return None
         decode = plan["decode"]
         kind, is_wrapped = decode["format"]["type"], decode["format"]["envelope"] == "debezium"
+        paths = decode["format"].get("envelope_paths")
         prefix = decode["key"]["prefix"] if decode["key"] else None
-        declared = {str(hint["path"]).lower() for hint in decode["hints"]}
+        declared = {str(hint["path"]).lower() for hint in decode["hints"]} | {*map(str.lower, decode.get("parsed", ()))}
         raw = str(decode["format"]["column"]).lower()
     except (KeyError, TypeError):
         return None
     found = {}
     for column in columns:
         field = _field_of(column, is_wrapped, prefix)
+        if paths is not None and field == column:
+            kept = {"__op": paths["operation"], **{kept_column(path): path for path in paths["fields"]}}
+            field = kept.get(column) or f"{paths['after']}.{column}"
         if kind == "raw" and column.lower() == raw:
             field = "value"
         if field is not None:

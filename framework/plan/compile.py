@@ -103,6 +103,7 @@ def compile_plan(loaded: LoadedPipeline) -> Plan:
             metadata_columns=spec.source.metadata_columns,
             block_records=BLOCK_RECORDS,
             key=spec.source.key,
+            parsed=spec.source.parsed,
         ),
         transform=Transform(spec.transform_sql) if spec.transform_sql else None,
         route=Route(

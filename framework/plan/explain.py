@@ -11,6 +11,8 @@ from typing import cast
 
 from framework.config.names.metadata import metadata_column
 from framework.config.spec import (
+    RECORD_LINES,
+    WHOLE_RECORD,
     DistributionMode,
     Envelope,
     EvolveMode,
@@ -74,6 +76,7 @@ def _lines(step: Step, plan: Plan) -> list[str]:
         if step.key is not None:
             lines.append(f"keys: {_format(step.key.format)}, as columns {step.key.prefix}*")
         lines += [f"{hint.path}: {hint.type}{_hint_detail(hint)}" for hint in step.hints]
+        lines += [f"{path}: text that is parsed as JSON" for path in step.parsed]
         if step.metadata_columns:
             lines.append("columns from Kafka: " + ", ".join(map(metadata_column, step.metadata_columns)))
         return lines
@@ -129,6 +132,11 @@ def _format(spec: FormatSpec) -> str:
         parts.append(f"of message {spec.message}")
     if spec.envelope is Envelope.DEBEZIUM:
         parts.append("in Debezium's envelope")
+    if (paths := spec.envelope_paths) is not None:
+        parts.append(f"in an envelope with the operation at {paths.operation} and the row at {paths.after}")
+    if spec.explode is not None:
+        what = {WHOLE_RECORD: "the record", RECORD_LINES: "the record's lines"}.get(spec.explode, spec.explode)
+        parts.append(f"with a row for each element of {what}")
     if spec.type is FormatType.RAW:
         parts.append(f"{spec.encoding.value} in column {spec.column}")
     return " ".join(parts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from framework.config.names.metadata import HISTORY
+from framework.config.names.metadata import HISTORY, HISTORY_OF_ELEMENTS
 from framework.config.names.table_names import Catalogs
 from framework.config.spec import (
     MAX_RECORD_BYTES,
@@ -48,6 +48,7 @@ class Decode:
     metadata_columns: tuple[str, ...]
     block_records: int
     key: KeySpec | None = None
+    parsed: tuple[str, ...] = ()  # dotted paths of fields whose text is JSON
 
     @property
     def registry(self) -> str | None:
@@ -174,7 +175,13 @@ class Plan:
         named = self.decode.metadata_columns
         if self.write.tables.whose_history(table) is None:
             return named
-        return (*named, *(name for name in HISTORY if name not in named))
+        own = self.history_columns
+        return (*named, *(name for name in own if name not in named))
+
+    @property
+    def history_columns(self) -> tuple[str, ...]:
+        """What each history has beside the columns of its table."""
+        return HISTORY if self.decode.format.explode is None else HISTORY_OF_ELEMENTS
 
     @property
     def may_grow_batches(self) -> bool:

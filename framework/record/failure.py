@@ -43,6 +43,20 @@ class RecordFailure(Exception):
         self.policy = policy
         self.is_empty = is_empty
 
+    def at(self, field_path: str, message: str) -> RecordFailure:
+        """The same failure at another path, in other words."""
+        return RecordFailure(
+            self.stage,
+            self.code,
+            message,
+            field_path=field_path,
+            expected=self.expected,
+            actual=self.actual,
+            wider=self.wider,
+            policy=self.policy,
+            is_empty=self.is_empty,
+        )
+
     def dead_letter(self, block: RecordBlock, index: int) -> DeadLetter:
         """The record at position `index` of the block, whole, with this reason."""
         return DeadLetter(

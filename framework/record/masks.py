@@ -6,6 +6,7 @@ the paths that were hidden, and the texts that stood there. In doubt it hides: n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -17,6 +18,7 @@ from framework.record.strict_json import NumberText
 from framework.table.policy.admitted import excluded_of_any
 
 MASKED = "masked"
+_INDEXES = re.compile(r"\[\d+\]|\['[^']*'\]")
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,8 @@ class Masks:
         )
 
     def hides_part(self, path: str) -> bool:
-        """Whether a field is hidden, or one that it is in."""
-        names = path.split(".")
+        """Whether a field is hidden, or one that it is in; in the path of a dead letter stand the indexes of elements."""
+        names = _INDEXES.sub("", path).lstrip(".").split(".")
         return any(self.hides(".".join(names[:end])) for end in range(1, len(names) + 1))
 
 
@@ -58,6 +60,11 @@ class Hidden:
 def mask_fields(fields: dict[str, Any], masks: Masks, found: Hidden) -> dict[str, Any]:
     """The fields without the values that are hidden; `found` collects each."""
     return {name: _mask(value, name, masks, found) for name, value in fields.items()}
+
+
+def mask_elements(elements: list[Any], masks: Masks, found: Hidden) -> list[Any]:
+    """The same of a record that is an array: the fields of its elements have the names that they have as rows."""
+    return [mask_fields(each, masks, found) if isinstance(each, dict) else each for each in elements]
 
 
 def _mask(value: Any, path: str, masks: Masks, found: Hidden) -> Any:

@@ -164,13 +164,16 @@ class UpsertRows:
     """Changes of an upsert table, from one block: `upserts` in the table's file schema, and `deletes`, of
     which only the key columns are there, in the order of the policy's `key`, and the one that orders records. Each has
     the source offsets of its rows, ascending. `partial` are rows in the table's columns that keep values of the old row:
-    None where there is none."""
+    None where there is none. Where records hold several documents, `indexes` order the rows of one offset; else they are
+    None."""
 
     upserts: pa.Table
     upsert_offsets: Ints
     deletes: pa.Table
     delete_offsets: Ints
     partial: PartialRows | None = None
+    upsert_indexes: Ints | None = None
+    delete_indexes: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.upserts) + len(self.deletes) + (0 if self.partial is None else len(self.partial.rows))
@@ -184,6 +187,7 @@ class PartialRows:
     rows: pa.Table
     offsets: Ints
     kept: pa.Array
+    indexes: Ints | None = None
 
 
 @dataclass

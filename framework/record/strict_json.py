@@ -79,8 +79,21 @@ def parse_record(data: bytes) -> dict[str, JsonValue]:
     """The fields of a record that is one JSON object.
 
     Raises:
-        RecordFailure: codes FLOE-D101 (not JSON), D102 (not an object), D103 (duplicate key), D104 (not UTF-8),
-            D105 (nested too deeply).
+        RecordFailure: as `parse_document`; FLOE-D102 (not an object).
+    """
+    value = parse_document(data)
+    if not isinstance(value, dict):
+        raise RecordFailure(
+            "decode", "FLOE-D102", "the record is not a JSON object", expected="object", actual=kind_of(value)
+        )
+    return value
+
+
+def parse_document(data: bytes) -> JsonValue:
+    """The value of a record that is one JSON document.
+
+    Raises:
+        RecordFailure: codes FLOE-D101 (not JSON), D103 (duplicate key), D104 (not UTF-8), D105 (nested too deeply).
     """
     try:
         text = data.decode("utf-8")
@@ -91,7 +104,7 @@ def parse_record(data: bytes) -> dict[str, JsonValue]:
     if is_too_deep(data):
         raise too_deep()
     try:
-        value = _DECODER.decode(text)
+        value: JsonValue = _DECODER.decode(text)
     except _DuplicateKey as error:
         raise RecordFailure(
             "decode", "FLOE-D103", f"the key {str(error)!r} occurs twice in one object", field_path=str(error)
@@ -104,10 +117,6 @@ def parse_record(data: bytes) -> dict[str, JsonValue]:
         ) from None
     except RecursionError:
         raise too_deep() from None
-    if not isinstance(value, dict):
-        raise RecordFailure(
-            "decode", "FLOE-D102", "the record is not a JSON object", expected="object", actual=kind_of(value)
-        )
     if "\\u" in text and not _encodable(value):
         raise RecordFailure("decode", "FLOE-D104", "the record holds a lone surrogate, which no UTF-8 text can hold")
     return value

@@ -127,16 +127,19 @@ class Outbox:
 
         spec, schema = _shape(target.spec_json, target.schema_json)
         key_ids = key_ids_of(target)
-        sent = [(UPSERT, changes.upserts, changes.upsert_offsets), (DELETE, changes.deletes, changes.delete_offsets)]
+        sent = [
+            (UPSERT, changes.upserts, changes.upsert_offsets, changes.upsert_indexes),
+            (DELETE, changes.deletes, changes.delete_offsets, changes.delete_indexes),
+        ]
         if (partial := changes.partial) is not None:
-            sent.append((PARTIAL, with_kept(partial), partial.offsets))
-        for change, rows, offsets in sent:
+            sent.append((PARTIAL, with_kept(partial), partial.offsets, partial.indexes))
+        for change, rows, offsets, indexes in sent:
             if not len(rows):
                 continue
             rows = plain_table(rows)
             places = key_places(rows, schema, spec, key_ids, self._tasks)
             order, bounds = rows_by_number(places)
-            rows = with_positions(rows, source, offsets)
+            rows = with_positions(rows, source, offsets, indexes)
             for start, end in pairwise(bounds.tolist()):
                 address = _Address(int(places[order[start]]), target.name, change)
                 # A copy for each writer: what waits holds no block, and no rows of others.

@@ -75,15 +75,16 @@ class _Changes:
     change: str
     rows: pa.Table
     offsets: Ints
+    indexes: Ints | None
     kept: pa.Array | None = None
 
 
 def _of_part(part: SourceChanges) -> Iterator[_Changes]:
     changes = part.changes
-    yield _Changes(part, UPSERT, changes.upserts, changes.upsert_offsets)
-    yield _Changes(part, DELETE, changes.deletes, changes.delete_offsets)
+    yield _Changes(part, UPSERT, changes.upserts, changes.upsert_offsets, changes.upsert_indexes)
+    yield _Changes(part, DELETE, changes.deletes, changes.delete_offsets, changes.delete_indexes)
     if (partial := changes.partial) is not None:
-        yield _Changes(part, PARTIAL, partial.rows, partial.offsets, partial.kept)
+        yield _Changes(part, PARTIAL, partial.rows, partial.offsets, partial.indexes, partial.kept)
 
 
 def _filled(left: pa.Table, rows: pa.Table, winners: Ints, sources: Sources, target: TableTarget) -> pa.Table:
@@ -105,10 +106,12 @@ def _positions(changes: Sequence[_Changes], parts: Sequence[SourceChanges]) -> P
     """Where the changes stood."""
     topics = sorted({part.topic for part in parts})
     offsets = [each.offsets for each in changes]
+    indexes = [each.indexes for each in changes if each.indexes is not None]
     return Positions(
         _repeated([number_of_topic(each.part.topic, topics) for each in changes], offsets),
         _repeated([each.part.partition for each in changes], offsets),
         np.concatenate(offsets),
+        np.concatenate(indexes) if indexes else None,
     )
 
 

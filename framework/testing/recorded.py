@@ -16,8 +16,8 @@ from framework.config.spec import PipelineSpec
 from framework.diagnose.secrets import is_secret_name
 from framework.errors import ConfigError
 from framework.record.failure import RecordFailure
-from framework.record.masks import MASKED, Hidden, Masks, mask_fields
-from framework.record.strict_json import JsonValue, NumberText, parse_record
+from framework.record.masks import MASKED, Hidden, Masks, mask_elements, mask_fields
+from framework.record.strict_json import JsonValue, NumberText, parse_document, parse_record
 from framework.testing.values import Plain
 
 MAX_RECORDS = 200
@@ -76,8 +76,9 @@ def masked(record: Taken, fields: Collection[str], place: str) -> tuple[Taken, s
     kept = replace(record, headers=headers)
     if record.value is None:
         return kept, found
+    hidden, masks = Hidden(), Masks.of(fields)
     try:
-        parsed = parse_record(record.value)
+        shown = _shown(record.value, masks, hidden)
     except RecordFailure as failure:
         if not fields:
             return kept, found
@@ -87,9 +88,15 @@ def masked(record: Taken, fields: Collection[str], place: str) -> tuple[Taken, s
             place=place,
             remedy="choose other records, or leave --mask out and check what is written",
         ) from None
-    hidden = Hidden()
-    shown = mask_fields(parsed, Masks.of(fields), hidden)
     return (replace(kept, value=_json(shown).encode()) if hidden.paths else kept), found | hidden.paths
+
+
+def _shown(value: bytes, masks: Masks, hidden: Hidden) -> JsonValue:
+    """The record's fields without what is hidden; those of its elements where it is an array."""
+    document = parse_document(value) if value.lstrip()[:1] == b"[" else None
+    if isinstance(document, list):
+        return mask_elements(document, masks, hidden)
+    return mask_fields(parse_record(value), masks, hidden)
 
 
 def _masked_header(name: str, value: bytes | None, fields: Collection[str], found: set[str]) -> bytes | None:
@@ -147,7 +154,7 @@ def _value(value: bytes | None) -> dict[str, Plain]:
         fields = json.loads(raw, parse_float=_float, parse_constant=_float, object_pairs_hook=_mapping)
     except (ValueError, RecursionError):
         return {"raw": raw}
-    return {"value": fields} if isinstance(fields, dict) else {"raw": raw}
+    return {"value": fields} if isinstance(fields, dict | list) else {"raw": raw}
 
 
 def _bytes(value: bytes) -> Plain:

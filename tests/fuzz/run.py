@@ -14,6 +14,7 @@ from tests.fuzz.connect import check_connect
 from tests.fuzz.documents import Writer
 from tests.fuzz.evolve import check_evolve
 from tests.fuzz.report import Report
+from tests.fuzz.several import check_several
 from tests.fuzz.typed import check_typed
 from tests.fuzz.ways import check_block
 
@@ -25,6 +26,8 @@ OTHERS: dict[int, Callable[[int, int], Report]] = {
     13: partial(check_typed, "protobuf"),
     5: check_evolve,
     15: check_evolve,
+    9: check_several,
+    16: check_several,
 }
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reliability.md"
 BEGIN, END = "<!-- fuzz: begin -->", "<!-- fuzz: end -->"

@@ -90,7 +90,7 @@ def check_block(drawn: Block, seed: int, ways: dict[str, Way] | None = None) -> 
     schema = drawn.shape.schema(METADATA)
     tables = {name: target(name, schema=schema, table_policy=fixed) for name in names}
     records = block(drawn.values)
-    wanted = [_judged(data, drawn) for data in drawn.values]
+    wanted = [judged(data, drawn) for data in drawn.values]
     reported: dict[str, list[Any]] = {}
     by_sql = SQL_WAY if drawn.shape.sql_may_read and not drawn.routed else {}
     for way, process in (ways or WAYS | by_sql).items():
@@ -120,7 +120,7 @@ def _cut(value: object) -> str:
     return repr(value)[:400]
 
 
-def _judged(data: bytes, drawn: Block) -> Any:
+def judged(data: bytes, drawn: Block) -> Any:
     """The row that must be there, or Refused."""
     try:
         row = judge(data, drawn.shape, IGNORED)

@@ -59,6 +59,7 @@ from framework.config.units import (
     sort_field,
     unquoted,
 )
+from framework.config.values.envelopes import ENVELOPES, envelope_paths
 from framework.config.values.evolution import EVOLVE_SHORTHANDS, evolve_mode
 from framework.config.values.maintenance import (
     CompactionPolicy,
@@ -105,7 +106,7 @@ def build_pipeline(document: Values) -> PipelineSpec:
 
 
 def _source(source: Values) -> SourceSpec:
-    kafka = _own(source["kafka"])
+    kafka, declared = _own(source["kafka"]), source.get("schema", {})
     return SourceSpec(
         kafka=KafkaSourceSpec(
             **{
@@ -117,14 +118,25 @@ def _source(source: Values) -> SourceSpec:
         ),
         format=_format(source.get("format", {})),
         key=_key(source["key"]) if "key" in source else None,
-        hints=tuple(_hint(unquoted(path), hint) for path, hint in source.get("schema", {}).items()),
+        hints=tuple(
+            _hint(unquoted(path), hint) for path, hint in declared.items() if isinstance(hint, str) or "type" in hint
+        ),
         metadata_columns=tuple(source.get("metadata_columns", ())),
+        parsed=tuple(
+            unquoted(path) for path, hint in declared.items() if not isinstance(hint, str) and "parse" in hint
+        ),
     )
 
 
 def _format(values: Values) -> FormatSpec:
     own = _own(values)
+    if "explode" in own:
+        own["explode"] = unquoted(own["explode"])
     own.pop("schema_file", None)  # the loader has put its text under `schema`
+    said = own.get("envelope")
+    paths = envelope_paths(_own(said)) if isinstance(said, dict) else ENVELOPES.get(said or "")
+    if paths is not None:
+        own |= {"envelope": Envelope.FIELDS, "envelope_paths": paths}
     for key, kind in (("type", FormatType), ("envelope", Envelope), ("encoding", Encoding), ("on_truncate", Truncates)):
         if key in own:
             own[key] = kind(own[key])
@@ -140,6 +152,7 @@ def _key(values: Values) -> KeySpec:
 
 def _hint(path: str, hint: str | Values) -> FieldHint:
     values = {"type": hint} if isinstance(hint, str) else _own(hint)
+    values.pop("parse", None)  # how its text is read, and not what it is
     if "on_extra_precision" in values:
         values["on_extra_precision"] = ExtraPrecision(values["on_extra_precision"])
     if "infinity" in values:

@@ -19,13 +19,19 @@ _TYPES: dict[str, Any] = {
     "key": "binary",
     "key_text": "string",
     "headers": ["list", ["struct", [["key", "string"], ["value", "binary"]]]],
+    "index": "int",
 }
+# The element's index in its record, with `explode`: Kafka has no such field, and the column stands beside those of Kafka's
+# that say where a row comes from.
+INDEX = "index"
 NAMES = tuple(_TYPES)
 # Not for pipeline files: what a record did, in a history.
 OPERATION = "operation"
 _OPERATION_COLUMN = "_op"
 # The columns of a history beside those of the table whose changes it has.
 HISTORY = (OPERATION, "topic", "partition", "offset", "timestamp")
+# The same where records hold several documents.
+HISTORY_OF_ELEMENTS = (*HISTORY, INDEX)
 # Columns of Debezium's that count milliseconds since 1970.
 DEBEZIUM_MOMENTS = ("__ts_ms", "__source_ts_ms")
 
@@ -37,6 +43,11 @@ def metadata_column(name: str) -> str:
     if name.startswith(HEADER):
         return PREFIX + "header_" + re.sub(r"\W", "_", name.removeprefix(HEADER), flags=re.ASCII)
     return PREFIX + name
+
+
+def kept_column(path: str) -> str:
+    """The column of a field that is kept of an envelope: `metadata.table-name` is `__metadata_table_name`."""
+    return "__" + re.sub(r"\W", "_", path, flags=re.ASCII)
 
 
 def metadata_type(name: str) -> Any:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from framework.config.names.metadata import INDEX
 from framework.config.rules.rules import Document, Rule, at
 from framework.config.schema_files import avro_fault
-from framework.config.tree import Path
+from framework.config.tree import Mapping, Path
+from framework.config.values.envelopes import ENVELOPES
 from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.suggest import did_you_mean, listed
 
 _SOURCES = (("source", "format"), ("source", "key"))
 # Which keys mean something for a format, beside `type`.
 _KEYS = {
-    "json": ("registry", "envelope", "envelope_fields", "on_truncate"),
+    "json": ("registry", "envelope", "envelope_fields", "on_truncate", "explode"),
     "avro": ("registry", "schema", "schema_file", "envelope", "envelope_fields", "on_truncate", "column"),
     "protobuf": ("registry", "schema", "schema_file", "message"),
     "raw": ("column", "encoding"),
@@ -129,9 +131,77 @@ def words_fit_envelope(document: Document) -> Iterator[Diagnostic]:
     if envelope == "connect" and node is not None and _type(document, path) == "avro":
         message = "`envelope: connect` is for JSON: Avro has its schema in the registry"
         yield at("FLOE-C431", message, node, (*path, "envelope"), "remove it")
+    elif node is not None and _type(document, path) == "avro" and is_described(document):
+        message = "an envelope that is described by its fields is for JSON"
+        yield at("FLOE-C431", message, node, (*path, "envelope"), "remove it")
+
+
+def is_described(document: Document) -> bool:
+    """Whether the values' envelope is one of change events that floe knows by its paths alone."""
+    node = document.node("source", "format", "envelope")
+    return isinstance(node, Mapping) or document.text("source", "format", "envelope") in ENVELOPES
+
+
+def operations_differ(document: Document) -> Iterator[Diagnostic]:
+    """A word of an envelope means one thing."""
+    path: Path = ("source", "format", "envelope")
+    seen: dict[str, str] = {}
+    for place, what in ((("operations", "c"), "c"), (("operations", "u"), "u"), (("operations", "d"), "d"),
+                        (("operations", "r"), "r"), (("ignore",), "ignore")):  # fmt: skip
+        for at_, word in document.texts(*path, *place):
+            node, first = document.node(*at_), seen.setdefault(word.lower(), what)
+            if first != what and node is not None:
+                message = f"`{word}` stands under `{first}` and under `{what}`"
+                yield at("FLOE-C435", message, node, at_, "keep one of them")
+
+
+def explode_stands_alone(document: Document) -> Iterator[Diagnostic]:
+    """What makes several rows of a record does so before everything that knows records alone."""
+    path = ("source", "format", "explode")
+    entry = document.entry(*path)
+    if entry is None:
+        asked = ((at_, item) for at_, item in document.items("source", "metadata_columns"))
+        for place, item in asked:
+            if document.text(*place) == INDEX and ("source", "format") not in document.unresolved:
+                message = "`index` is that of an element in its record, and the records hold one document each"
+                yield at("FLOE-C431", message, item, place, "remove it, or add `explode` to `source.format`")
+        return
+    if (node := document.node("source", "format", "envelope")) is not None and not is_described(document):
+        envelope = document.text("source", "format", "envelope")
+        if envelope not in (None, "none"):
+            message = f"`explode` beside the envelope `{envelope}` is not supported"
+            yield at("FLOE-C501", message, node, ("source", "format", "envelope"), "remove one of them")
+    if (sql := document.entry("transform", "sql")) is not None:
+        message = "`transform.sql` beside `explode` is not supported: it takes a record for one row"
+        remedy = "remove it, and select the columns downstream, on the table"
+        yield at("FLOE-C501", message, sql, ("transform", "sql"), remedy)
+
+
+def parsed_texts_are_json(document: Document) -> Iterator[Diagnostic]:
+    """JSON inside a text is looked for in JSON, and becomes no text again."""
+    for entry in document.mapping("source", "schema"):
+        path = ("source", "schema", entry.key)
+        parse, kind = document.entry(*path, "parse"), document.text(*path, "type")
+        if parse is None:
+            continue
+        if _type(document, ("source", "format")) not in (None, "json"):
+            message = "`parse: json` is for texts in JSON; this format has types of its own"
+            yield at("FLOE-C431", message, parse, (*path, "parse"), "declare a `type` instead")
+        elif kind in ("string", "binary"):
+            message = f"`parse: json` gives the value inside the text, and `{entry.key}` is declared `{kind}`"
+            yield at(
+                "FLOE-C409",
+                message,
+                parse,
+                (*path, "parse"),
+                "remove `type`, or declare the type of the value inside: `struct<...>`, for example",
+            )
 
 
 RULES: tuple[Rule, ...] = (
+    operations_differ,
+    explode_stands_alone,
+    parsed_texts_are_json,
     keys_fit_format,
     schema_is_known,
     schema_is_sound,

@@ -11,7 +11,7 @@ from framework.config.names.column_names import SiblingNames
 from framework.config.names.metadata import is_metadata, metadata_column
 from framework.config.rules.rules import Document, Rule, at, table_policies
 from framework.config.spec import BASE64, DIGITS, HEX
-from framework.config.tree import Mapping, Path, Scalar
+from framework.config.tree import Mapping, Path, Scalar, dotted
 from framework.config.values.evolution import EVOLVE_SHORTHANDS
 from framework.config.values.time_format import DIRECTIVES, format_fault
 from framework.config.values.type_text import fields_inside, innermost, structure, text_of
@@ -160,6 +160,28 @@ def _leaf(kind: str) -> str:
         return innermost(kind)
     except ValueError:
         return kind
+
+
+def declared_fields_say_something(document: Document) -> Iterator[Diagnostic]:
+    """A declared field has a type, or is a text that is parsed."""
+    for entry in document.mapping("source", "schema"):
+        path: Path = ("source", "schema", entry.key)
+        if not isinstance(entry.value, Mapping) or path in document.unresolved:
+            continue
+        if not any(document.entry(*path, key) for key in ("type", "parse")):
+            message = f"`{dotted(path)}` has no `type`"
+            yield at("FLOE-C202", message, entry.value, (*path, "type"), "add `type:`")
+        elif document.entry(*path, "type") is None:
+            others = [key for key in ("format", "unit", "zone", "required", "comment") if document.entry(*path, key)]
+            if others:
+                message = f"`{others[0]}` is for a field with a type, and `{entry.key}` has none"
+                yield at(
+                    "FLOE-C409",
+                    message,
+                    document.entry(*path, others[0]) or entry,
+                    (*path, others[0]),
+                    "declare `type`, too",
+                )
 
 
 def nested_types(document: Document) -> Iterator[Diagnostic]:
@@ -392,6 +414,7 @@ RULES: tuple[Rule, ...] = (
     topics_or_pattern,
     declared_connection,
     hints_agree,
+    declared_fields_say_something,
     nested_types,
     decimals_hold,
     known_zone,

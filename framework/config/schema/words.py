@@ -28,6 +28,7 @@ _TYPES = {
 }  # fmt: skip
 _EXPLAINED_TYPES = (
     "integer", "number", "boolean", "duration", "duration-or-auto", "size", "evolution", "write-order", "delete-when",
+    "envelope",
 )  # fmt: skip
 _TOP = "the top of the file"
 _OWN_KEYS = "keys of your own begin with `x-`"

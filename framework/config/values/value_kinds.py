@@ -17,6 +17,7 @@ from framework.config.names.patterns import NOT_ONE, unfit
 from framework.config.spec import EvolveMode
 from framework.config.tree import ScalarValue
 from framework.config.units import COLUMN, partition_field, quoted
+from framework.config.values.envelopes import ENVELOPES
 from framework.config.values.evolution import EVOLVE_SHORTHANDS
 from framework.config.values.transforms import TRANSFORMS
 from framework.config.values.type_text import structure
@@ -362,6 +363,28 @@ def _envelope_field(value: ScalarValue) -> RefusedValue:
     )
 
 
+def _envelope(value: ScalarValue) -> RefusedValue:
+    words = ("none", "debezium", "connect", *ENVELOPES)
+    guess = nearest(str(value), words)
+    return RefusedValue(
+        "FLOE-C204",
+        f"{show(value)} is not one of the values of `source.format.envelope`",
+        f"use {listed(words)}, or describe it: `{{operation: type, after: data}}`",
+        f"did you mean `{guess}`?" if guess else None,
+    )
+
+
+def _array_path(value: ScalarValue) -> RefusedValue:
+    meant = re.sub(r"^\$\.|\[\*?\]\Z", "", str(value))
+    hint = f"did you mean `{meant}`?" if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]*", meant) else None
+    return RefusedValue(
+        "FLOE-C209",
+        f"{show(value)} is not the path of an array",
+        "write `$` where the record is the array, `$lines` where it is lines, or `data.items` for one inside the record",
+        hint,
+    )
+
+
 EXPLAINERS: dict[str, Callable[[ScalarValue], RefusedValue]] = {
     "evolution": _evolution,
     "write-order": _write_order,
@@ -384,4 +407,6 @@ EXPLAINERS: dict[str, Callable[[ScalarValue], RefusedValue]] = {
     "boolean": _boolean,
     "metadata": _metadata,
     "envelope-field": _envelope_field,
+    "array-path": _array_path,
+    "envelope": _envelope,
 }

@@ -16,12 +16,13 @@ from datetime import datetime, timezone
 from enum import Enum
 from typing import Any
 
+from framework.config.spec import WHOLE_RECORD
 from framework.diagnose.codes.catalogue import CODES
 from framework.diagnose.secrets import is_secret_name, redacted
 from framework.diagnose.shown import shown
 from framework.ops.tap.model import Change, RecordOutcome, SampledRecord
 from framework.record.failure import RecordFailure
-from framework.record.masks import MASKED, Hidden, Masks, mask_fields
+from framework.record.masks import MASKED, Hidden, Masks, mask_elements, mask_fields
 from framework.record.model import DeadLetter
 from framework.record.strict_json import NumberText, parse_record
 from framework.testing.values import Plain
@@ -53,6 +54,8 @@ class _Mask:
     found: Hidden = field(default_factory=Hidden)
 
     def fields(self, values: dict[str, Any]) -> dict[str, Any]:
+        if values.keys() == {WHOLE_RECORD} and isinstance(elements := values[WHOLE_RECORD], list):
+            return {WHOLE_RECORD: self.value(mask_elements(elements, self.masks, self.found))}
         return {name: self.value(value) for name, value in mask_fields(values, self.masks, self.found).items()}
 
     def value(self, value: Any) -> Plain:

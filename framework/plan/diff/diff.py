@@ -27,6 +27,7 @@ _IN_THE_FILE = (
     ("commit.tables.", "tables."),
     ("commit.", ""),
     ("decode.hints", "source.schema"),
+    ("decode.parsed", "source.schema"),
     ("decode.format.", "source.format."),
     ("decode.", "source."),
     ("read.group_id", "group_id"),
@@ -144,6 +145,9 @@ def _facts(value: Any, path: str) -> Iterator[tuple[tuple[str, str], str]]:
         for hint in value:
             rest = ", ".join(f"{key} {item}" for key, item in hint.items() if key not in ("path", "type") and item)
             yield (f"{_place(path)}.{hint['path']}", ""), hint["type"] + (f" ({rest})" if rest else "")
+    elif path == "decode.parsed":
+        for parsed in value:
+            yield (f"{_place(path)}.{parsed}.parse", ""), "json"
     elif path.endswith(".overrides"):
         for glob, policy in value:
             yield from _facts({**_POLICY, **policy}, f"{path}[{glob}]")

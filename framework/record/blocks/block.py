@@ -17,9 +17,10 @@ from framework.plan.model import Decode, Plan
 from framework.record.arrays import Ints
 from framework.record.blocks.bisect_failures import contained, joined
 from framework.record.blocks.column_limit import set_aside_wide, within_bounds
+from framework.record.blocks.explode import exploded
 from framework.record.blocks.landed_needs import shaped_by_landing
 from framework.record.blocks.placeholders import may_lack_values, take_placeholders_out, without_typed_placeholders
-from framework.record.blocks.unwrap_envelope import read_json
+from framework.record.blocks.unwrap_envelope import JsonRead, read_json
 from framework.record.failure import RecordFailure
 from framework.record.formats.decode import decode_rows
 from framework.record.formats.typed_rows import route_and_convert
@@ -154,8 +155,20 @@ def _taken(state: BlockState) -> Ints:
 
 
 def _json_block(block: RecordBlock, tables: BlockTables, schemas: Schemas, encode: bool, scatter: bool) -> BlockResult:
-    state = BlockState(block, tables, encode, scatter)
-    read = read_json(block, tables.plan.decode, schemas, tables.takes_tombstones)
+    decode = tables.plan.decode
+    read = read_json(block, decode, schemas, tables.takes_tombstones)
+    if decode.format.explode is None:
+        return _json_rows(BlockState(block, tables, encode, scatter), read)
+    results = []
+    for piece in exploded(block, read, decode, schemas):
+        whole = piece.count == len(block)  # rows of several pieces are put together
+        state = BlockState(piece.block, tables, encode and whole, scatter and whole, piece.elements)
+        results.append(_json_rows(state, piece.read))
+    return results[0] if len(results) == 1 else joined(results)
+
+
+def _json_rows(state: BlockState, read: JsonRead) -> BlockResult:
+    tables = state.tables
     state.values = read.values
     may_lack = tables.keyed is not None and may_lack_values(state)
     if may_lack:

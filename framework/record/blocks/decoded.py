@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from framework.config.spec import FormatType
+from framework.config.spec import WHOLE_RECORD, FormatType
 from framework.plan.model import Plan
 from framework.record.blocks.unwrap_envelope import read_json
 from framework.record.failure import RecordFailure
@@ -21,14 +21,15 @@ from framework.record.formats.wire import Schemas
 from framework.record.model import RecordBlock, TableTarget
 from framework.record.state.block_state import BlockState
 from framework.record.state.block_tables import BlockTables
-from framework.record.strict_json import parse_record
+from framework.record.strict_json import parse_document, parse_record
 from framework.record.value_buffer import with_value
 
 
 def decoded_fields(
     block: RecordBlock, plan: Plan, tables: Mapping[str, TableTarget], schemas: Schemas
 ) -> dict[int, dict[str, Any]]:
-    """The fields by place; numbers of JSON as they were written, other values as Arrow has them."""
+    """The fields by place; numbers of JSON as they were written, other values as Arrow has them. A record that is an array has
+    its elements in a field of the name WHOLE_RECORD, if it is exploded."""
     state = BlockState(block, BlockTables(plan, tables))
     if plan.decode.format.type is not FormatType.JSON:
         decoded = decode_rows(block, with_value(block.values), plan.decode, schemas)
@@ -39,7 +40,10 @@ def decoded_fields(
         if value is None or place in read.failures or place in found:
             continue
         try:
-            found[place] = dict(parse_record(value))
+            if plan.decode.format.explode == WHOLE_RECORD and value.lstrip()[:1] == b"[":
+                found[place] = {WHOLE_RECORD: parse_document(value)}
+            else:
+                found[place] = dict(parse_record(value))
         except RecordFailure:
             continue
     return found

@@ -47,7 +47,7 @@ _LONGEST = max(len(json.dumps(each, default=str)) for each in (*_LISTS, _MAP)) +
 
 def may_lack_values(state: BlockState) -> bool:
     """Whether records of the block may lack values that the old rows of their keys have."""
-    keyed, values = state.tables.keyed, state.block.values
+    keyed, values = state.tables.keyed, state.block.values if state.elements is None else state.values
     if keyed is None or keyed.are_partial:
         return keyed is not None
     return _holds_needle(values.data if isinstance(values, JoinedValues) else b"\n".join(filter(None, values)))

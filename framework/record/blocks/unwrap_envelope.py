@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 
 from framework.config.spec import Envelope, KeySpec, Truncates
 from framework.plan.model import Decode
+from framework.record.blocks.parse_texts import with_parsed_texts
 from framework.record.convert.text import json_text
 from framework.record.failure import RecordFailure
 from framework.record.formats.connect_json import ConnectRecords
 from framework.record.formats.debezium import EnvelopeFields, flatten_json, flatten_rows, is_truncate, kept_fields
+from framework.record.formats.envelope_paths import object_at, row_text
 from framework.record.formats.typed_rows import TypedRows
 from framework.record.formats.wire import KEY_HEADER, VALUE_HEADER, Schemas, schema_of, unframe
 from framework.record.json.member_spans import member_spans, object_spans
@@ -42,7 +44,7 @@ class JsonRead:
 def read_json(block: RecordBlock, decode: Decode, schemas: Schemas, with_tombstones: bool = False) -> JsonRead:
     """The texts of a block's records; with tombstones a record without a value has the fields of its key alone."""
     spec = decode.format
-    if not with_tombstones and spec.registry is None and spec.envelope is Envelope.NONE and decode.key is None:
+    if not (with_tombstones or spec.registry or spec.envelope is not Envelope.NONE or _is_finished_by_text(decode)):
         return JsonRead(block.values)
     read = JsonRead(list(block.values))
     connect = ConnectRecords()
@@ -54,7 +56,7 @@ def read_json(block: RecordBlock, decode: Decode, schemas: Schemas, with_tombsto
                 framed = unframe(data, block.headers[i] or (), VALUE_HEADER)
                 schema_of(framed.schema, "JSON", schemas)
                 text = framed.payload
-            if text is not None and spec.envelope is not Envelope.NONE and connect.take(text, i):
+            if text is not None and spec.envelope in (Envelope.DEBEZIUM, Envelope.CONNECT) and connect.take(text, i):
                 text = None
             elif text is not None and spec.envelope is Envelope.DEBEZIUM:
                 if spec.on_truncate is Truncates.IGNORE and b'"t"' in text and is_truncate(parse_record(text)):
@@ -66,8 +68,10 @@ def read_json(block: RecordBlock, decode: Decode, schemas: Schemas, with_tombsto
                 text = _payload(text)
             if data is None and with_tombstones:
                 text = b"{}"
-            if text is not None and decode.key is not None:
-                text = _with_key(text, block.key(i), block.headers[i] or (), decode.key, schemas)
+            if text is not None and spec.explode is None:
+                text = finished(text, block, i, decode, schemas)
+                if text is None:
+                    read.dropped.append(i)
         except RecordFailure as failure:
             read.failures[i] = failure
             text = None
@@ -85,6 +89,31 @@ def read_json(block: RecordBlock, decode: Decode, schemas: Schemas, with_tombsto
     return read
 
 
+def _is_finished_by_text(decode: Decode) -> bool:
+    """Whether `finished` changes texts of records that hold one document."""
+    return decode.format.explode is None and (decode.key is not None or bool(decode.parsed))
+
+
+def finished(text: bytes, block: RecordBlock, record: int, decode: Decode, schemas: Schemas) -> bytes | None:
+    """The text of one row of a record: out of the envelope that the file describes, with the values inside of texts, and the
+    fields of the record's key. None for a change event that is ignored.
+
+    Raises:
+        RecordFailure: it is no change of a row, a text is no JSON, or the key cannot be read.
+    """
+    paths = decode.format.envelope_paths
+    if paths is not None and block.values[record] is not None:
+        row = row_text(text, paths)
+        if row is None:
+            return None
+        text = row
+    if decode.parsed:
+        text = with_parsed_texts(text, decode.parsed)
+    if decode.key is not None:
+        text = _with_key(text, block.key(record), block.headers[record] or (), decode.key, schemas)
+    return text
+
+
 def flat_text(data: bytes, kept: EnvelopeFields) -> bytes:
     """The row of an envelope as JSON. Its own text is taken as it stands, so that it is parsed once, by the columns."""
     found = member_spans(data)
@@ -92,10 +121,9 @@ def flat_text(data: bytes, kept: EnvelopeFields) -> bytes:
         text, places = found
         at = places.get("op", (0, 0))
         op = text[at[0] : at[1]]
-        start, end = places.get("before" if op == '"d"' else "after", (0, 0))
+        inner = object_at(text, places.get("before" if op == '"d"' else "after"))
         source = object_spans(text, places["source"][0]) if "source" in places else ({}, 0)
-        if op in _ROW_OPS and text[start] == "{" and start and source is not None:
-            inner = text[start + 1 : end - 1]
+        if op in _ROW_OPS and inner is not None and source is not None:
             parts = [inner] if inner.strip(_JSON_SPACE) else []
             parts.append(f'"__op":{op}')
             parts += [f'"__{n}":{text[slice(*places[n])]}' for n in kept.top[1:] if n in places]

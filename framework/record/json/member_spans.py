@@ -1,20 +1,24 @@
-"""Where the members of a JSON object stand in its text, so that parts of a record are taken as they were written.
+"""Where the members of a JSON object, and the elements of a list, stand in a text, so that parts of a record are taken as
+they were written.
 
-In: a record's bytes, or a text and where in it an object begins. Out: for each member the place of its value; None for
-what must be read with care by framework.record.strict_json: no object, a key twice, a value that is no JSON.
+In: a record's bytes, or a text and where in it an object or a list begins. Out: for each member or element the place of its
+value; None for what must be read with care by framework.record.strict_json: no object or list, a key twice, a value that is
+no JSON.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 
 _SPACE = " \t\r\n"
 _SPACES = re.compile(r"[ \t\r\n]*")
 _scanstring = json.decoder.scanstring  # type: ignore[attr-defined]
 _skip = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # C's scanner; not in the stubs
 
-Spans = dict[str, tuple[int, int]]
+Span = tuple[int, int]
+Spans = dict[str, Span]
 
 
 def member_spans(data: bytes) -> tuple[str, Spans] | None:
@@ -52,5 +56,59 @@ def object_spans(text: str, start: int) -> tuple[Spans, int] | None:
             if text[at] != ",":
                 return None
             at += 1
+    except (ValueError, IndexError, RecursionError, StopIteration):
+        return None
+
+
+def element_spans(text: str, start: int) -> tuple[list[Span], int] | None:
+    """Where each element of the list at `start` stands, and where the list ends; None as for `member_spans`."""
+    spans: list[Span] = []
+    try:
+        if text[start] != "[":
+            return None
+        at = _SPACES.match(text, start + 1).end()  # type: ignore[union-attr]  # it matches everywhere
+        if text[at] == "]":
+            return spans, at + 1
+        while True:
+            _, end = _skip(text, at)
+            spans.append((at, end))
+            at = _SPACES.match(text, end).end()  # type: ignore[union-attr]
+            if text[at] == "]":
+                return spans, at + 1
+            if text[at] != ",":
+                return None
+            at = _SPACES.match(text, at + 1).end()  # type: ignore[union-attr]
+    except (ValueError, IndexError, RecursionError, StopIteration):
+        return None
+
+
+def member_place(text: str, steps: Sequence[str]) -> Span | None:
+    """Where the value at the end of these names stands, in a text that is one JSON value without space around it; None as for
+    `member_spans`, or where there is none. The value `null` on the way is the end of it. Without a name it is the whole text.
+    Of names that differ in case alone the one that is spelled so counts: of two such keys the record is in error anyway."""
+    start, end = 0, len(text)
+    for step in steps:
+        if text[start:end] == "null":
+            break
+        found = object_spans(text, start)
+        if found is None or found[1] != end:
+            return None
+        spans = found[0]
+        name = step if step in spans else next((name for name in spans if name.lower() == step.lower()), None)
+        if name is None:
+            return None
+        start, end = spans[name]
+    return start, end
+
+
+def after_space(text: str, start: int) -> int:
+    """Where the space that may stand at a place ends."""
+    return _SPACES.match(text, start).end()  # type: ignore[union-attr]  # it matches everywhere
+
+
+def value_end(text: str, start: int) -> int | None:
+    """Where the JSON value at `start` ends; None where none begins there."""
+    try:
+        return int(_skip(text, start)[1])
     except (ValueError, IndexError, RecursionError, StopIteration):
         return None

@@ -44,6 +44,15 @@ class BlockRows:
                 keep = ~np.isin(positions, places)
                 kept.append((positions, rows) if keep.all() else (positions[keep], rows.filter(pa.array(keep))))
             self._rows[to] = kept
+        left = (_without(places, *each) for each in self._alike)
+        self._alike = [each for each in left if len(each[0])]
+
+    def places(self) -> Ints:
+        """The places of all records that have a row in some table, ascending."""
+        found = [positions for parts in self._rows.values() for positions, _ in parts]
+        found += [positions for positions, _ in self._alike]
+        places: Ints = np.unique(np.concatenate([np.empty(0, np.int64), *found]))
+        return places
 
     def refuse(self, failed: Collection[int]) -> None:
         """Rows of records that failed in the end leave every table, and a table of which nothing is left is in no result."""
@@ -96,6 +105,13 @@ class BlockRows:
         for to, parts in self._rows.items():
             found.setdefault(to.in_table, []).extend(parts)
         return found
+
+
+def _without(gone: Ints, positions: Ints, alike: AlikeRows) -> tuple[Ints, AlikeRows]:
+    keep = ~np.isin(positions, gone)
+    if keep.all():
+        return positions, alike
+    return positions[keep], AlikeRows(alike.tables, alike.numbers[keep], alike.rows.filter(pa.array(keep)))
 
 
 def _in_order(parts: list[Placed]) -> Placed:

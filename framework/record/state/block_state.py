@@ -7,6 +7,7 @@ exactly one of written, dead-lettered and dropped, and is in all its tables or i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -24,6 +25,7 @@ from framework.record.rows.dictionary_text import plain_table
 from framework.record.state.block_needs import BlockNeeds
 from framework.record.state.block_rows import BlockRows
 from framework.record.state.block_tables import BlockTables
+from framework.record.state.elements import Elements
 from framework.record.state.metadata_values import MetadataValues
 from framework.record.upsert.lacking import LackingRecords, kept_ids
 from framework.record.upsert.rows import Placed, as_changes, no_value
@@ -32,6 +34,18 @@ from framework.record.value_buffer import with_value
 
 _NONE: Ints = np.empty(0, np.int64)
 _NO_MATCH = RecordFailure("route", "FLOE-D201", "no rule of routes matches the record")
+# Of several reasons of one record: what stops the run counts first, then what is kept as a dead letter.
+_SEVERITY = {ErrorPolicy.FAIL: 0, ErrorPolicy.DEAD_LETTER: 1, ErrorPolicy.DROP: 2}
+
+
+@dataclass(frozen=True, order=True)
+class _Failed:
+    """An element that failed; the order is that in which a record's reasons count."""
+
+    severity: int
+    position: int
+    failure: RecordFailure = field(compare=False)
+    policy: ErrorPolicy = field(compare=False)
 
 
 class BlockState:
@@ -40,6 +54,8 @@ class BlockState:
     `values` are the bytes that are parsed: those of the block, or what its wire format or envelope holds. With `encode`
     text may be given as dictionaries (framework.record.rows.dictionary_text); with `scatter` rows of tables that are
     alike may be given unsorted. `tables` answers what the steps ask; they report rows to `rows` and needs to `needs`.
+    With `elements` the block has a place for each element of its records: each step does with them as with records, and
+    `result` counts records, each of which lands with all its elements or is one failure.
     """
 
     def __init__(
@@ -48,8 +64,10 @@ class BlockState:
         tables: BlockTables,
         encode: bool = False,
         scatter: bool = False,
+        elements: Elements | None = None,
     ) -> None:
         self.block = block
+        self.elements = elements
         self.encode = encode
         self.scatter = scatter
         self.values: Sequence[bytes | None] = block.values
@@ -60,8 +78,10 @@ class BlockState:
         self.alone: set[int] = set()
         self.lacking: LackingRecords | None = None  # where records of the block may lack values
         self._failed: list[int] = []
+        self._failures: list[_Failed] = []  # of elements, until all of their records are known
+        self._left_out: list[int] = []
         self._result = BlockResult()
-        self._metadata = MetadataValues(block, self.tables.all_metadata)
+        self._metadata = MetadataValues(block, self.tables.all_metadata, None if elements is None else elements.indexes)
 
     # ---- what becomes of records that are no row -----------------------------------------------------------------
 
@@ -79,6 +99,9 @@ class BlockState:
             self.rows.take_back(self.alone)
 
     def unrouted(self, positions: Iterable[int]) -> None:
+        if self.elements is not None and self.plan.route.unrouted is ErrorPolicy.DROP:
+            self._left_out.extend(positions)  # rules choose among elements, so one that none takes is no bad one
+            return
         for position in positions:
             self.fail(position, _NO_MATCH, self.plan.route.unrouted)
 
@@ -87,8 +110,16 @@ class BlockState:
         # Its frames hold the block and often the failure itself: such a ring would stay until the collector comes by.
         failure.__traceback__ = None
         self._failed.append(position)
-        self._result.refused.add(self.block.offsets[position])
         policy = policy or failure.policy or self.plan.write.policy_at(failure.stage)
+        if self.elements is None:
+            self._refuse_record(position, failure, policy)
+        else:
+            self._failures.append(
+                _Failed(_SEVERITY[policy], position, self.elements.located(failure, position), policy)
+            )
+
+    def _refuse_record(self, position: int, failure: RecordFailure, policy: ErrorPolicy) -> None:
+        self._result.refused.add(self.block.offsets[position])
         if policy is ErrorPolicy.DROP:
             self._result.dropped += 1
             self._result.dropped_for[failure.code] += 1
@@ -142,6 +173,8 @@ class BlockState:
             self._refuse(self.rows.without_key() | self._of_tables_without_key())
         if self.tables.least:
             self._refuse(self.rows.without_partition())
+        if self.elements is not None:
+            self._keep_whole(self.elements)
         result = self._result
         places: list[Ints] = [_NONE]
         if (unsorted := self.rows.unsorted()) is not None and not self.needs:
@@ -161,7 +194,7 @@ class BlockState:
             result.keyed = {table: self._changes(table, found) for table, found in changes.items()}
         written = np.zeros(len(self.block), dtype=bool)
         written[np.concatenate(places)] = True
-        result.written = int(written.sum())
+        result.written = int(written.sum()) if self.elements is None else len(np.unique(self.elements.records[written]))
         failed = np.sort(np.array(self._failed, np.int64))
         self._check_once(failed, "among the failures")
         if written[failed].any():
@@ -169,6 +202,38 @@ class BlockState:
         result.dead_letters.sort(key=lambda dead_letter: dead_letter.offset)
         result.needs = self.needs.by_table()
         return result
+
+    def _keep_whole(self, elements: Elements) -> None:
+        """Records of which an element failed leave every table, each for one reason; those of which nothing is left are
+        dropped.
+
+        Raises:
+            AccountingError: an element is nowhere.
+        """
+        landed, dropped, self._result.dropped = self.rows.places(), self._result.dropped, 0
+        found = len(landed) + len(self._failed) + len(self._left_out) + dropped
+        if not self.needs and found != len(self.block):
+            raise self._unsound(
+                0, f"first of a block of {len(self.block):,} elements, of which {found:,} are accounted for"
+            )
+        gone = elements.are_of(self._failed)
+        self.rows.refuse(np.flatnonzero(gone).tolist())
+        refused: set[int] = set()
+        for each in sorted(self._failures):
+            record = int(elements.records[each.position])
+            if record not in refused:
+                refused.add(record)
+                self._refuse_record(each.position, each.failure, each.policy)
+        left = np.ones(elements.count, dtype=bool)
+        left[elements.records[landed]] = False
+        left[list(refused)] = False
+        self._result.dropped += int(left.sum())
+        unrouted = np.unique(elements.records[self._left_out]).tolist()
+        starts = np.searchsorted(elements.records, unrouted).tolist()
+        for record, start in zip(unrouted, starts, strict=True):
+            if left[record]:
+                self._result.dropped_for[_NO_MATCH.code] += 1
+                self._result.refused.add(self.block.offsets[start])
 
     def _of_tables_without_key(self) -> dict[int, RecordFailure]:
         """The records of new upsert tables of which none has a key: such a table could not be made."""
@@ -199,7 +264,8 @@ class BlockState:
         places = [upserts[0], deletes[0]] if partial is None else [upserts[0], deletes[0], partial[0]]
         self._check_once(np.sort(np.concatenate(places)), f"among the changes of {table}")
         offsets = np.asarray(self.block.offsets, np.int64)
-        return as_changes(upserts, deletes, offsets, partial and self._partial(table, partial, offsets))
+        indexes = None if self.elements is None else self.elements.indexes
+        return as_changes(upserts, deletes, offsets, partial and self._partial(table, partial, offsets), indexes)
 
     def _partial(self, table: str, placed: Placed, offsets: Ints) -> PartialRows:
         places, rows = placed
@@ -213,7 +279,11 @@ class BlockState:
             if lacking not in known:
                 known[lacking] = ",".join(map(str, kept_ids(lacking, columns, policy)))
             kept.append(known[lacking])
-        return PartialRows(plain_table(rows).combine_chunks(), offsets[places], pa.array(kept, pa.string()))
+        rows, indexes = (
+            plain_table(rows).combine_chunks(),
+            None if self.elements is None else self.elements.indexes[places],
+        )
+        return PartialRows(rows, offsets[places], pa.array(kept, pa.string()), indexes)
 
     def _check_once(self, positions: Ints, where: str) -> None:
         """Invariant 8: one record that is lost and one that comes twice are no sound sum."""

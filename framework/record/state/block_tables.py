@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TypeVar
 
-from framework.config.names.metadata import HISTORY, metadata_column
+from framework.config.names.metadata import metadata_column
 from framework.config.spec import FieldHint, NameCase, TablePolicy, TextAsNumber
 from framework.plan.model import Plan
 from framework.record.convert.nested import fold
@@ -178,7 +178,7 @@ class BlockTables:
     def all_metadata(self) -> tuple[str, ...]:
         """Kafka's names of those of all the tables."""
         named = self.plan.decode.metadata_columns
-        also = HISTORY if self.histories else ()
+        also = self.plan.history_columns if self.histories else ()
         return (*named, *(name for name in also if name not in named))
 
     @cached_property

@@ -11,10 +11,11 @@ from collections.abc import Collection
 import numpy as np
 import pyarrow as pa
 
-from framework.config.names.metadata import HEADER, metadata_column
+from framework.config.names.metadata import HEADER, INDEX, metadata_column
 from framework.record.arrays import Ints
 from framework.record.failure import RecordFailure
 from framework.record.model import RecordBlock, timestamps_us
+from framework.record.state.elements import NO_ELEMENT
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -25,9 +26,12 @@ def is_text(name: str) -> bool:
 
 
 class MetadataValues:
-    def __init__(self, block: RecordBlock, wanted: tuple[str, ...]) -> None:
+    """`indexes` are those of elements, where the block's records hold several documents."""
+
+    def __init__(self, block: RecordBlock, wanted: tuple[str, ...], indexes: Ints | None = None) -> None:
         self._block = block
         self._wanted = wanted
+        self._indexes = indexes
         self._texts: dict[str, list[str | None]] = {}
 
     def unreadable(self, positions: Ints) -> dict[int, RecordFailure]:
@@ -56,14 +60,18 @@ class MetadataValues:
             arrays["partition"] = pa.repeat(pa.scalar(block.partition, pa.int32()), len(positions))
         if "offset" in wanted:
             arrays["offset"] = pa.array(np.asarray(block.offsets, np.int64)[positions])
+        if INDEX in wanted:
+            indexes = np.full(len(block), NO_ELEMENT) if self._indexes is None else self._indexes
+            found = indexes[positions]
+            arrays[INDEX] = pa.array(found, pa.int32(), mask=found == NO_ELEMENT)
         if "timestamp" in wanted:
             micros, absent = timestamps_us(np.asarray(block.timestamps_ms, np.int64)[positions])
             arrays["timestamp"] = pa.array(micros, pa.timestamp("us", "UTC"), mask=absent)
         if "key" in wanted:
             arrays["key"] = pa.array([block.key(i) for i in positions.tolist()], pa.binary())
         if "headers" in wanted:
-            found = [[{"key": k, "value": v} for k, v in block.headers_of(i)] for i in positions.tolist()]
-            arrays["headers"] = pa.array(found, HEADERS)
+            headers = [[{"key": k, "value": v} for k, v in block.headers_of(i)] for i in positions.tolist()]
+            arrays["headers"] = pa.array(headers, HEADERS)
         for name in wanted:
             if is_text(name):
                 arrays[name] = pa.array([self._texts[name][i] for i in positions.tolist()], pa.string())

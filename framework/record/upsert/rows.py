@@ -50,14 +50,19 @@ def without_value(rows: pa.Table, policy: TablePolicy) -> Iterator[tuple[str, Ma
             yield column, values.is_null().to_numpy()
 
 
-def as_changes(upserts: Placed, deletes: Placed, offsets: Ints, partial: PartialRows | None = None) -> UpsertRows:
-    """Changes of one table, each in order; `offsets` are those of the block's records."""
+def as_changes(
+    upserts: Placed, deletes: Placed, offsets: Ints, partial: PartialRows | None = None, indexes: Ints | None = None
+) -> UpsertRows:
+    """Changes of one table, each in order; `offsets` are those of the block's records, `indexes` of their elements, if they
+    have some."""
     return UpsertRows(
         plain_table(upserts[1]).combine_chunks(),
         offsets[upserts[0]],
         plain_table(deletes[1]).combine_chunks(),
         offsets[deletes[0]],
         partial,
+        None if indexes is None else indexes[upserts[0]],
+        None if indexes is None else indexes[deletes[0]],
     )
 
 
@@ -65,23 +70,39 @@ def joined_changes(parts: Sequence[UpsertRows]) -> UpsertRows:
     """The changes of parts of a block as one, by offset."""
     if len(parts) == 1:
         return parts[0]
-    upserts, upsert_offsets = _in_order([(part.upsert_offsets, part.upserts) for part in parts])
-    deletes, delete_offsets = _in_order([(part.delete_offsets, part.deletes) for part in parts])
+    upserts, upsert_offsets, upsert_indexes = _in_order(
+        [(part.upserts, part.upsert_offsets, part.upsert_indexes) for part in parts]
+    )
+    deletes, delete_offsets, delete_indexes = _in_order(
+        [(part.deletes, part.delete_offsets, part.delete_indexes) for part in parts]
+    )
     partial = [each.partial for each in parts if each.partial is not None]
-    return UpsertRows(upserts, upsert_offsets, deletes, delete_offsets, _joined_partial(partial) if partial else None)
+    return UpsertRows(
+        upserts,
+        upsert_offsets,
+        deletes,
+        delete_offsets,
+        _joined_partial(partial) if partial else None,
+        upsert_indexes,
+        delete_indexes,
+    )
 
 
 def _joined_partial(parts: Sequence[PartialRows]) -> PartialRows:
-    rows = [(each.offsets, each.rows.append_column(_KEPT, each.kept)) for each in parts]
-    joined, offsets = _in_order(rows)
+    rows = [(each.rows.append_column(_KEPT, each.kept), each.offsets, each.indexes) for each in parts]
+    joined, offsets, indexes = _in_order(rows)
     last = joined.num_columns - 1
-    return PartialRows(joined.remove_column(last), offsets, joined.column(last).combine_chunks())
+    return PartialRows(joined.remove_column(last), offsets, joined.column(last).combine_chunks(), indexes)
 
 
-def _in_order(parts: Sequence[Placed]) -> tuple[pa.Table, Ints]:
-    offsets = np.concatenate([own for own, _ in parts])
-    rows = pa.concat_tables([own for _, own in parts])
+def _in_order(parts: Sequence[tuple[pa.Table, Ints, Ints | None]]) -> tuple[pa.Table, Ints, Ints | None]:
+    """The rows of all parts by their offsets; those of one offset, which one part has, as they were."""
+    rows = pa.concat_tables([own for own, _, _ in parts])
+    offsets = np.concatenate([own for _, own, _ in parts])
+    own_indexes = [own for _, _, own in parts if own is not None]
+    indexes = np.concatenate(own_indexes) if own_indexes else None
     if (offsets[1:] < offsets[:-1]).any():
         order = np.argsort(offsets, kind="stable")
         offsets, rows = offsets[order], rows.take(pa.array(order))
-    return rows.combine_chunks(), offsets
+        indexes = None if indexes is None else indexes[order]
+    return rows.combine_chunks(), offsets, indexes

@@ -35,10 +35,12 @@ DEBEZIUM_DELETES = DeleteWhen("__op", "d")
 
 
 def delete_when(write: WritePolicy, envelope: Envelope) -> DeleteWhen | None:
-    """What makes a record of the table a delete; Debezium's envelope says it without a word of the pipeline file."""
+    """What makes a record of the table a delete; an envelope of change events says it without a word of the
+    pipeline file."""
     if not write.is_upsert:
         return None
-    return write.delete_when or (DEBEZIUM_DELETES if envelope is Envelope.DEBEZIUM else None)
+    says_it = envelope in (Envelope.DEBEZIUM, Envelope.FIELDS)
+    return write.delete_when or (DEBEZIUM_DELETES if says_it else None)
 
 
 @dataclass(frozen=True)

@@ -22,16 +22,18 @@ from framework.task.upsert.newest import Flags, Positions
 
 UPSERT, DELETE, PARTIAL = "upsert", "delete", "partial"
 _POSITIONS = ("topic", "partition", "offset")
+_INDEX = "index"  # a fourth one, where records hold several documents
 _KEPT = "kept"
 
 
-def with_positions(rows: pa.Table, source: tuple[int, int], offsets: Ints) -> pa.Table:
-    """The rows with where they stood: the topic's number, its partition and each row's offset."""
+def with_positions(rows: pa.Table, source: tuple[int, int], offsets: Ints, indexes: Ints | None = None) -> pa.Table:
+    """The rows with where they stood: the topic's number, its partition, each row's offset, and its index in the record,
+    if that holds several documents."""
     topic, partition = source
     numbers = (pa.array(np.full(len(rows), number, np.int32)) for number in (topic, partition))
     for name, column in zip(_POSITIONS, (*numbers, pa.array(offsets, pa.int64())), strict=True):
         rows = rows.append_column(name, column)
-    return rows
+    return rows if indexes is None else rows.append_column(_INDEX, pa.array(indexes, pa.int32()))
 
 
 def with_kept(partial: PartialRows) -> pa.Table:
@@ -39,9 +41,13 @@ def with_kept(partial: PartialRows) -> pa.Table:
     return partial.rows.append_column(_KEPT, partial.kept)
 
 
-def behind(change: str) -> int:
-    """How many columns stand behind those of the table."""
-    return len(_POSITIONS) + (change == PARTIAL)
+def behind(change: str, names: Sequence[str]) -> int:
+    """How many of a piece's columns stand behind those of the table; the last one is never the table's."""
+    return len(_positions(names)) + (change == PARTIAL)
+
+
+def _positions(names: Sequence[str]) -> tuple[str, ...]:
+    return (*_POSITIONS, _INDEX) if names[-1] == _INDEX else _POSITIONS
 
 
 def head_of(
@@ -50,9 +56,9 @@ def head_of(
     """Some columns of the rows in an Arrow stream, in this order, where the rows stood, and what partial ones lack; the
     other columns are not unpacked."""
     found = pa.ipc.open_stream(stream).schema.names
-    own = len(found) - behind(change)
+    own, stood = len(found) - behind(change, found), _positions(found)
     columns = read_columns(stream, [*(found.index(name, 0, own) for name in names), *range(own, len(found))])
-    positions = pa.Table.from_arrays(columns[len(columns) - len(_POSITIONS) :], _POSITIONS)
+    positions = pa.Table.from_arrays(columns[len(columns) - len(stood) :], stood)
     return columns[: len(names)], positions, columns[len(names)] if change == PARTIAL else None
 
 
@@ -67,7 +73,7 @@ def read_columns(stream: pa.Buffer, places: Sequence[int]) -> list[pa.ChunkedArr
 
 def positions_of(pieces: Sequence[pa.Table]) -> Positions:
     held = pa.concat_tables(pieces)
-    return Positions(*(np.asarray(held.column(name), np.int64) for name in _POSITIONS))
+    return Positions(*(np.asarray(held.column(name), np.int64) for name in held.column_names))
 
 
 class ReadChanges(Protocol):
@@ -112,7 +118,7 @@ class TableChanges:
                 held, change = pieces[piece]
                 stream = waiting.read(held)
                 found = pa.ipc.open_stream(stream).schema.names
-                own = len(found) - behind(change)
+                own = len(found) - behind(change, found)
                 columns = read_columns(stream, [found.index(name, 0, own) for name in names])
                 rows = pa.Table.from_arrays(columns, names=list(names))
                 parts.append(rows.take(pa.array(numbers[mine] - starts[piece])))

@@ -80,7 +80,7 @@ def chains_of(
     if order is not None:
         ranks = np.asarray(pc.rank(order.take(pa.array(rows)), tiebreaker="dense")).astype(np.int64)
         by = (ranks, *by)
-    rows = rows[np.lexsort((positions.offsets[rows], positions.partitions[rows], positions.topics[rows], *by))]
+    rows = rows[np.lexsort((*positions.take(rows).by_weight, *by))]
     is_next = (high[rows][1:] != high[rows][:-1]) | (low[rows][1:] != low[rows][:-1])
     found = KeyChains(rows, np.cumsum(np.append(np.zeros(min(1, len(rows)), np.int64), is_next)).astype(np.int64))
     # Other keys may have half of the hash.

@@ -1,7 +1,8 @@
 """Of many changes of a table's keys in one batch, the newest of each key, and what it does to the table.
 
 In: the key of each change, where in the source it stood, and which of the keys have live rows. Out: the rows of the
-winners, and counts that add up to the changes that came in. Pure. The order is the source's own: partition and offset.
+winners, and counts that add up to the changes that came in. Pure. The order is the source's own: partition, offset, and
+the index in a record that holds several documents.
 A key whose changes come from several partitions has no order of its own, so the highest (topic, partition, offset)
 wins, topics by their names: any task that does the batch again, in whatever pieces, finds the same winner.
 """
@@ -25,11 +26,22 @@ Words = npt.NDArray[np.uint64]
 @dataclass(frozen=True)
 class Positions:
     """Where changes stood in the source: arrays of one length. `topics` are numbers in the order of the topics'
-    names."""
+    names; `indexes` are those of elements, where records hold several documents."""
 
     topics: Ints
     partitions: Ints
     offsets: Ints
+    indexes: Ints | None = None
+
+    @property
+    def by_weight(self) -> tuple[Ints, ...]:
+        """What says which of two changes stood later, in the order of `np.lexsort`: what decides first comes last."""
+        within = () if self.indexes is None else (self.indexes,)
+        return (*within, self.offsets, self.partitions, self.topics)
+
+    def take(self, rows: Ints) -> Positions:
+        indexes = None if self.indexes is None else self.indexes[rows]
+        return Positions(self.topics[rows], self.partitions[rows], self.offsets[rows], indexes)
 
 
 @dataclass(frozen=True)
@@ -59,7 +71,7 @@ def newest(codes: Ints, positions: Positions, ranks: Ints | None = None) -> Ints
     if not len(codes):
         return np.empty(0, np.int64)
     by = (codes,) if ranks is None else (ranks, codes)
-    order = np.lexsort((positions.offsets, positions.partitions, positions.topics, *by))
+    order = np.lexsort((*positions.by_weight, *by))
     ordered = codes[order]
     is_last = np.append(ordered[1:] != ordered[:-1], True)
     return np.sort(order[is_last])
@@ -87,7 +99,7 @@ def newest_by_hash(
     ranks = None
     if values is not None:
         ranks = np.asarray(pc.rank(values.take(pa.array(rows)), tiebreaker="dense")).astype(np.int64)
-    last = newest(codes, Positions(positions.topics[rows], positions.partitions[rows], positions.offsets[rows]), ranks)
+    last = newest(codes, positions.take(rows), ranks)
     return np.sort(np.concatenate([order[~several], rows[last]]))
 
 

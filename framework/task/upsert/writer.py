@@ -228,7 +228,7 @@ class UpsertWriter:
             is_delete.append(np.full(len(piece), change == DELETE, np.bool_))
             first, last = np.searchsorted(winners, [start, end])
             if change not in (DELETE, PARTIAL) and first < last:
-                rows = piece.select(list(range(piece.num_columns - behind(change))))
+                rows = piece.select(list(range(piece.num_columns - behind(change, piece.column_names))))
                 if last - first < len(piece):
                     rows = rows.take(pa.array(winners[first:last] - start))
                 self._add(target, base, rows, np.arange(first, last), ids)

@@ -178,6 +178,16 @@ def test_columns_of_envelopes_and_keys_name_the_fields_they_come_from() -> None:
         "__source_table": ("source.table", False),
         "key_id": ("key.id", False),
     }
+    paths = {"operation": "head.what", "after": "now", "fields": ["head.by", "at"]}
+    own = {"type": "json", "envelope": "fields", "envelope_paths": paths, "column": "value"}
+    plan = {"transform": None, "decode": {"format": own, "key": None, "hints": [], "parsed": ["doc"]}}
+    assert column_sources(plan, ("id", "doc", "__op", "__head_by", "__at", "_kafka_index")) == {
+        "id": ("now.id", False),
+        "doc": ("now.doc", True),
+        "__op": ("head.what", False),
+        "__head_by": ("head.by", False),
+        "__at": ("at", False),
+    }
     raw = {"type": "raw", "envelope": "none", "column": "Body"}
     assert column_sources({"transform": None, "decode": {"format": raw, "key": None, "hints": []}}, ("body",)) == {
         "body": ("value", False)

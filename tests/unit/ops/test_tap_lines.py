@@ -12,7 +12,7 @@ from framework.ops.tap.lines import Stage, document, json_line, text_lines
 from framework.ops.tap.model import Change, RecordOutcome, SampledRecord
 from framework.record.masks import Masks
 from framework.record.model import DeadLetter
-from framework.record.strict_json import parse_record
+from framework.record.strict_json import parse_document, parse_record
 
 SEEN = SampledRecord("orders", 0, 7, 1_000, None, b"{}", RecordOutcome.WRITTEN, {})
 
@@ -63,6 +63,26 @@ def test_the_words_about_a_hidden_field_are_not_shown(path: str) -> None:
     text = said(seen, path)
     assert "XY" not in text
     assert "xy" not in text
+
+
+def test_the_words_about_a_hidden_field_of_an_element_are_not_shown() -> None:
+    """Lists add nothing to the path that a person hides, so neither do they to that of a dead letter."""
+    seen = refused(b'{"who": [{"mail": "xy"}]}', message="XY is bad", field_path="who[0].mail", actual="XY")
+    text = said(seen, "who.mail")
+    assert "XY" not in text
+    assert "xy" not in text
+
+
+def test_a_record_that_is_an_array_is_hidden_field_by_field() -> None:
+    """Its elements' fields have the names that they have as rows; secrets are hidden whoever asks."""
+    value = b'[{"mail": "me@there.example", "n": 12.10}, {"mail": "xy", "password": "s3cret-word"}, 5]'
+    seen = refused(value, message="XY is bad", field_path="[1].mail", actual="XY")
+    text = said(replace(seen, fields={"$": parse_document(value)}), "mail")
+    assert "me@there" not in text
+    assert "s3cret-word" not in text
+    assert "XY" not in text
+    assert "xy" not in text
+    assert "12.10" in text
 
 
 @pytest.mark.parametrize(

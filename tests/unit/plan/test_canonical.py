@@ -8,6 +8,9 @@ from dataclasses import replace
 from framework.config.spec import (
     Deletes,
     DeleteWhen,
+    Envelope,
+    EnvelopePaths,
+    FormatSpec,
     RouteCondition,
     RouteRule,
     SecretRef,
@@ -120,3 +123,26 @@ def test_only_tables_that_remember_deletes_say_for_how_long() -> None:
     by_field = replace(by_source, order_field="version")
     assert hash_of_policy(by_source) == hash_of_policy(replace(by_source, remember_deletes_ms=1))
     assert hash_of_policy(by_field) != hash_of_policy(replace(by_field, remember_deletes_ms=1))
+
+
+def test_what_becomes_of_a_record_before_it_is_parsed_is_shown_and_hashed() -> None:
+    """Elements, JSON inside of texts and envelopes by their paths are in the value that is reviewed, and in none that has
+    nothing of them."""
+    text = json.dumps(canonical(loaded()))
+    assert [word for word in ("explode", "parsed", "envelope_paths") if word in text] == []
+    source = loaded().spec.source
+    sources = [
+        source,
+        replace(source, parsed=("doc",)),
+        replace(source, format=FormatSpec(explode="$")),
+        replace(source, format=FormatSpec(explode="items")),
+        replace(source, format=FormatSpec(envelope=Envelope.FIELDS, envelope_paths=EnvelopePaths("what", "now"))),
+        replace(source, format=FormatSpec(envelope=Envelope.FIELDS, envelope_paths=EnvelopePaths("what", "then"))),
+    ]
+    changed = [replace(loaded(), spec=replace(loaded().spec, source=each)) for each in sources]
+    assert len({plan_hash([each]) for each in changed}) == len(sources)
+    shown = ["\n".join(dict(explain_plan(compile_plan(each)))["Decode"]) for each in changed]
+    assert "doc: text that is parsed as JSON" in shown[1]
+    assert "a row for each element of the record" in shown[2]
+    assert "a row for each element of items" in shown[3]
+    assert "the operation at what and the row at now" in shown[4]

@@ -95,8 +95,9 @@ def _alone(records: RecordBlock, made: Plan, tables: Tables) -> BlockResult:
     for position, failure in read.failures.items():
         state.fail(position, failure)
     gone = state.tombstones if not state.tables.takes_tombstones else [False] * len(records)
-    state.drop(int(sum(gone)))
-    state.judge_alone(i for i in range(len(records)) if not gone[i] and i not in read.failures)
+    state.drop(int(sum(gone)) + len(read.dropped))
+    done = read.failures.keys() | read.dropped
+    state.judge_alone(i for i in range(len(records)) if not gone[i] and i not in done)
     judge(state)
     return state.result()
 

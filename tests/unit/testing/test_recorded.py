@@ -40,6 +40,13 @@ def test_a_field_is_masked_with_all_below_it() -> None:
     )
 
 
+def test_elements_of_a_record_that_is_an_array_are_masked_as_rows() -> None:
+    """Their fields are named as those of a record that is one; it becomes YAML as it stands."""
+    shown, paths = hidden([{"who": "a", "password": "b"}, {"who": "c"}, 5], "who")
+    assert shown == [{"who": "masked", "password": "masked"}, {"who": "masked"}, 5]
+    assert paths == {"who", "password"}
+
+
 def test_fields_with_the_name_of_a_secret_are_masked_unasked() -> None:
     """A password or a token never gets into a test, on any level, nor in a header."""
     shown, paths = hidden({"password": "a", "auth": [{"access_token": "b"}], "user": "c", "api_key": None})

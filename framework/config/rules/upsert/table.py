@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from framework.config.names.column_names import owner_of
 from framework.config.names.metadata import DEBEZIUM_MOMENTS, PREFIX, metadata_column
 from framework.config.rules.create import column_kind, is_column, missing_column
+from framework.config.rules.format import is_described
 from framework.config.rules.rules import Document, Rule, at, table_policies
 from framework.config.spec import KeySpec
 from framework.config.tree import Entry, Node, Path, Scalar
@@ -197,6 +198,9 @@ def _delete_findings(found: UpsertPolicy) -> Iterator[Diagnostic]:
         return
     if document.text("source", "format", "envelope") == "debezium":
         message = "Debezium's envelope says by itself which changes delete a row"
+        yield at("FLOE-C457", message, entry, path, "remove `delete_when`")
+    elif is_described(document):
+        message = "the envelope says by itself which changes delete a row"
         yield at("FLOE-C457", message, entry, path, "remove `delete_when`")
     elif document.text(*path) == "tombstone":
         for item_path, item, column in found.key:

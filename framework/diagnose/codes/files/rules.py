@@ -231,6 +231,13 @@ ENTRIES = (
         'source: {kafka: {topics: [orders]}, format: {type: avro, schema: \'{"type": "record", "name": "Order", "fields": []}\'}}',
     ),
     Code(
+        "FLOE-C435",
+        "A word of an envelope that means two things",
+        "`envelope.operations` says which words mean an insert, an update, a delete or a row of a snapshot, and `ignore` which events are no changes of rows. Words are compared without case.",
+        "source: {kafka: {topics: [orders]}, format: {envelope: {operation: type, after: data, operations: {c: [new], u: [new, changed]}}}}",
+        "source: {kafka: {topics: [orders]}, format: {envelope: {operation: type, after: data, operations: {c: [new], u: [changed]}}}}",
+    ),
+    Code(
         "FLOE-C440",
         "A value cannot have a column of its own",
         "`data_type: new_column` adds a column next to the one that a value does not fit. It needs `columns: evolve`, and records without declared types: columns of `transform.sql`, and of formats with a schema, have one type each.",

@@ -231,6 +231,39 @@ ENTRIES = (
         ),
     ),
     Code(
+        "FLOE-D126",
+        "No array to explode",
+        "`source.format.explode` makes a row of each element of an array, and the record has none there: the field is missing, or holds something else. An empty array, or null, is no error: such a record has no row, and is counted as dropped.",
+        transcript=_stopped(
+            "decode",
+            "items: the record has no such array to explode (field items: expected array, got nothing)",
+            "# Correct `source.format.explode`, or leave the topic's other records to a pipeline of their own. Then:",
+            *_again("FLOE-D126"),
+        ),
+    ),
+    Code(
+        "FLOE-D127",
+        "Too many elements for one record",
+        "Each element of an exploded array becomes a row with what stands beside the array. Of this record that would be more than 256 MiB of JSON, more than a task should hold at once.",
+        transcript=_stopped(
+            "decode",
+            "items: with what stands beside it the 40,000 elements have 512,034,112 bytes (field items: expected 268,435,456 bytes at most, got 512,034,112 bytes)",
+            "# Have the producer write smaller records.",
+            *_LETTER,
+        ),
+    ),
+    Code(
+        "FLOE-D128",
+        "A text that is no JSON",
+        "`source.schema` says `parse: json` of the field, so its text is to hold a JSON value, and does not.",
+        transcript=_stopped(
+            "decode",
+            "payload: the text is no JSON, and `parse: json` is to give the value in it (field payload: expected JSON, got n/a)",
+            "# Correct the producer, or declare the field a `string`. Then:",
+            *_again("FLOE-D128"),
+        ),
+    ),
+    Code(
         "FLOE-D201",
         "No rule matches",
         "No rule of `routes` takes the record; `routes.unrouted` says what happens to it.",
