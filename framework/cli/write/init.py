@@ -195,11 +195,10 @@ def _report(seen: Proposal) -> None:
             "of them are not JSON objects and would be dead letters",
         )
         click.echo(f"  {what}")
-    if seen.envelope:
-        types = "with a schema that says their types" if seen.typed else "without a schema"
-        click.echo(f"  they are change events of Debezium, {types}: `envelope: {seen.envelope}`")
-    if seen.wrapped:
-        click.echo("  they have Kafka Connect's `schema` and `payload`, which become two columns")
+    if seen.wrapping is not None:
+        words = {"explode": seen.wrapping.explode, "envelope": seen.wrapping.envelope}
+        said = ", ".join(f"{key}: {word}" for key, word in words.items() if word)
+        click.echo(f"  they are {seen.wrapping.what}: `{said}`")
     for hint in seen.hints:
         unit = f", whole {hint.unit} since 1970" if hint.unit else f", written as {hint.format}" if hint.format else ""
         click.echo(f"  {hint.path}: {hint.type}{unit}{', without a zone in its text' if hint.zoneless else ''}")
@@ -231,8 +230,13 @@ def _with_proposal(what: Scaffold, seen: Proposal) -> Scaffold:
             (
                 ("type", hint.type),
                 *((key, said) for key, said in (("unit", hint.unit), ("format", hint.format)) if said),
+                *((("on_extra_precision", "truncate"),) if hint.cut else ()),
             ),
-            "no zone in the text; if you know it: type: timestamptz, zone: ..." if hint.zoneless else "",
+            "no zone in the text; if you know it: type: timestamptz, zone: ..."
+            if hint.zoneless
+            else f"{hint.type}_ns keeps nine digits, in tables of format version 3"
+            if hint.cut
+            else "",
         )
         for hint in seen.hints
     )
@@ -241,13 +245,16 @@ def _with_proposal(what: Scaffold, seen: Proposal) -> Scaffold:
         for split in seen.splits
         if split.field != what.split_by
     )
+    if seen.wrapping is not None and (field := seen.wrapping.table_field) is not None:
+        splits += (f'each event names its table. A table for each: "{what.namespace}.{{{field}}}"',)
     by_kafka_time = ("day(_kafka_timestamp)",) if seen.records else ()
     return replace(
         what,
         hints=hints,
         splits=splits,
         questions=tuple((question.answer, question.question) for question in seen.questions),
-        envelope=seen.envelope,
+        envelope=seen.wrapping.envelope if seen.wrapping is not None else None,
+        explode=seen.wrapping.explode if seen.wrapping is not None else None,
         partition_by=(f"day({seen.time_field})",) if seen.time_field else by_kafka_time,
         metadata_columns=() if seen.time_field or not seen.records else ("timestamp",),
     )

@@ -56,6 +56,7 @@ class Scaffold:
     splits: tuple[str, ...] = ()
     questions: tuple[tuple[str, str], ...] = ()
     envelope: str | None = None
+    explode: str | None = None
 
     @property
     def namespace(self) -> str:
@@ -81,7 +82,8 @@ def _lines(what: Scaffold) -> Iterator[str]:
     yield _commented(f"    connection: {_flow_scalar(what.connection)}", "one of the target's connections")
     yield f"    topics: {_list(what.topics)}"
     yield _commented("    starting_offsets: earliest", "for the very first run only")
-    yield f"  format: {{type: json{f', envelope: {what.envelope}' if what.envelope else ''}}}"
+    words = (("type", "json"), ("explode", what.explode), ("envelope", what.envelope))
+    yield f"  format: {{{', '.join(f'{key}: {_flow_scalar(word)}' for key, word in words if word)}}}"
     if what.metadata_columns:
         yield f"  metadata_columns: {_list(what.metadata_columns)}"
     if what.questions and not what.hints:

@@ -15,8 +15,8 @@ from framework.config.units import quoted
 from framework.diagnose.suggest import listed
 from framework.record.convert.iso_time import parse_moment
 from framework.record.failure import RecordFailure
-from framework.record.proposal import envelopes
-from framework.record.strict_json import JsonValue, NumberText, parse_record
+from framework.record.proposal.envelopes import Wrapping, wrapping_of
+from framework.record.strict_json import JsonValue, NumberText, parse_document
 from framework.table.schema.types import BIG_INTEGER, MOST_DIGITS
 
 MAX_SPLIT_VALUES = 20
@@ -52,13 +52,14 @@ _TABLE_SAFE = re.compile(r"[A-Za-z0-9_-]+\Z")
 @dataclass(frozen=True)
 class ProposedHint:
     """A field's exact type; `unit` for numbers since 1970, `format` for times that are not ISO's. `zoneless` says that the
-    text leaves the zone open."""
+    text leaves the zone open, `cut` that it has more digits of a second than the column."""
 
     path: str
     type: str
     unit: str | None = None
     zoneless: bool = False
     format: str | None = None
+    cut: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,8 +97,7 @@ class ProposedSplit:
 class Proposal:
     """`unreadable` counts records that are not JSON objects; `time_field` is the hint by which to partition, if any.
 
-    `envelope` is what wraps the records; all paths are then those of the rows inside. `wrapped` says that Kafka Connect's
-    `schema` part is there and no envelope that floe takes off.
+    `wrapping` is around the rows; all paths are then those of the rows inside.
     """
 
     records: int
@@ -107,9 +107,7 @@ class Proposal:
     splits: tuple[ProposedSplit, ...]
     questions: tuple[OpenQuestion, ...] = ()
     unusable: UnusableValues | None = None
-    envelope: str | None = None
-    typed: bool = False
-    wrapped: bool = False
+    wrapping: Wrapping | None = None
 
 
 def propose(values: Iterable[bytes], split_by: str | None = None) -> Proposal:
@@ -118,38 +116,38 @@ def propose(values: Iterable[bytes], split_by: str | None = None) -> Proposal:
     Args:
         split_by: the field whose values are to name tables.
     """
-    records: list[dict[str, JsonValue]] = []
+    documents: list[JsonValue] = []
     unreadable = 0
     for value in values:
         try:
-            records.append(parse_record(value))
+            documents.append(parse_document(value))
         except RecordFailure:
             unreadable += 1
-    events = [envelopes.row_of(record) for record in records]
-    rows = [event.row for event in events if event is not None]
-    is_debezium = bool(records) and len(rows) == len(records)
-    typed = is_debezium and all(event.typed for event in events if event is not None)
-    wrapped = bool(records) and not is_debezium and all(map(envelopes.is_wrapped, records))
-    records = [row for row in rows if row is not None] if is_debezium else records
+    count = len(documents) + unreadable
+    wrapping = wrapping_of(documents)
+    records = [record for record in documents if isinstance(record, dict)]
+    if wrapping is not None:
+        records = list(wrapping.rows)
+    else:
+        unreadable = count - len(records)
+    typed = wrapping is not None and wrapping.typed
     columns: dict[str, list[JsonValue]] = {}
     for record in records:
         for path, leaf in _leaves(record, ""):
             columns.setdefault(path, []).append(leaf)
-    # The schema part of a change event says the types; what is declared beside it would only be another opinion.
+    # A schema that comes with the records says the types; what is declared beside it would only be another opinion.
     hints = () if typed else tuple(hint for path, found in columns.items() if (hint := _hint(path, found)) is not None)
     splits = tuple(split for path, found in columns.items() if (split := _split(path, found, len(records))) is not None)
     questions = () if typed else (*_questions(columns), *_lists(records))
     return Proposal(
-        len(events) + unreadable,
+        count,
         unreadable,
         hints,
         _time_field(hints, columns, len(records)),
         splits,
         questions,
         _unusable(split_by, records) if split_by else None,
-        "debezium" if is_debezium else None,
-        typed,
-        wrapped,
+        wrapping,
     )
 
 
@@ -194,10 +192,11 @@ def _moments(path: str, texts: Sequence[str], pattern: str | None) -> ProposedHi
     seen = [moment for text in texts if (moment := parse_moment(text, pattern)) is not None]
     if not any(moment.has_time for moment in seen):
         return ProposedHint(path, "date", format=pattern)
+    cut = any(moment.nanoseconds % 1_000 for moment in seen)
     if all(moment.offset_seconds is not None for moment in seen):
-        return ProposedHint(path, "timestamptz", format=pattern)
+        return ProposedHint(path, "timestamptz", format=pattern, cut=cut)
     if all(moment.offset_seconds is None for moment in seen):
-        return ProposedHint(path, "timestamp", zoneless=True, format=pattern)
+        return ProposedHint(path, "timestamp", zoneless=True, format=pattern, cut=cut)
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -163,7 +164,32 @@ def test_change_events_are_recognized() -> None:
     """Debezium's events become an envelope, and what is proposed is about the rows inside; a schema says the types itself."""
     plain, typed = of(_EVENT, {**_EVENT, "after": None, "before": {"id": 2}}), of({"schema": {}, "payload": _EVENT})
 
-    assert (plain.envelope, [hint.path for hint in plain.hints]) == ("debezium", ["id", "at"])
-    assert (typed.envelope, typed.typed, typed.hints) == ("debezium", True, ())
-    assert of(_EVENT, {"id": 1}).envelope is None
-    assert of({"schema": {}, "payload": {"id": 1}}).wrapped
+    assert plain.wrapping is not None
+    assert typed.wrapping is not None
+    assert (plain.wrapping.envelope, [hint.path for hint in plain.hints]) == ("debezium", ["id", "at"])
+    assert (typed.wrapping.envelope, typed.wrapping.typed, typed.hints) == ("debezium", True, ())
+    assert of(_EVENT, {"id": 1}).wrapping is None
+
+
+_ROW = {"id": 1, "at": "2026-10-27T02:30:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        ({"schema": {}, "payload": _ROW}, ("connect", None)),
+        ({"database": "d", "table": "t", "type": "insert", "data": _ROW}, ("maxwell", None)),
+        ({"database": "d", "table": "t", "type": "INSERT", "isDdl": False, "data": [_ROW]}, ("canal", "data")),
+        ({"data": _ROW, "metadata": {"operation": "load", "record-type": "data"}}, ("dms", None)),
+        ([_ROW, _ROW], (None, "$")),
+    ],
+)
+def test_what_is_around_the_rows_is_recognized(record: Any, words: tuple[str | None, str | None]) -> None:
+    """Other envelopes and arrays as well, where all records have them; hints are about the rows inside, unless a schema came
+    with them."""
+    found = propose([json.dumps(record).encode()] * 2)
+    assert found.wrapping is not None
+    assert (found.wrapping.envelope, found.wrapping.explode) == words
+    assert ("at" in {hint.path for hint in found.hints}) is (words[0] != "connect")
+    assert (found.records, found.unreadable) == (2, 0)
+    assert propose([json.dumps(record).encode(), b'{"id": 1}']).wrapping is None
