@@ -142,12 +142,12 @@ def test_each_element_is_a_row_through_kills(
     file = project.pipeline("arrays", PIPELINE.format(topic=topic, version=version, path="$"))
     expected = Expected()
     for seed, fault in enumerate(("", *faults, "")):
-        for partition, some in _by_partition(records(seed, 600)).items():
+        for partition, some in _by_partition(records(seed, 400)).items():
             broker.produce(topic, some, partition=partition)
             for each in some:
                 expected.add(partition, each)
         dies: Element = {"code": None, "env": {"FLOE_FAULT": fault}} if fault else {}
-        project.run("run", file, "--until-caught-up", timeout_s=300, **dies)
+        project.run("run", file, "--until-caught-up", timeout_s=600, **dies)
     check(project, expected)
 
 

@@ -63,6 +63,7 @@ class _Exploder:
     def __init__(self, block: RecordBlock, read: JsonRead, decode: Decode, schemas: Schemas, first: int) -> None:
         self._block, self._read, self._decode, self._schemas = block, read, decode, schemas
         self._path = decode.format.explode or WHOLE_RECORD
+        self._is_finished = not (decode.parsed or decode.key or decode.format.envelope_paths)
         self._first = self.end = first
         self._records: list[int] = []
         self._indexes: list[int] = []
@@ -94,6 +95,11 @@ class _Exploder:
         if not texts:
             self._found.dropped.append(len(self._texts))
             return self._add(record, NO_ELEMENT, None)
+        if self._is_finished:
+            self._records += [record] * len(texts)
+            self._indexes += range(len(texts))
+            self._texts += texts
+            return len(texts) * _PLACE_BYTES + sum(map(len, texts))
         return sum(self._add(record, index, text) for index, text in enumerate(texts))
 
     def _fail(self, record: int, failure: RecordFailure) -> int:
