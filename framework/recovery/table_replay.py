@@ -182,7 +182,7 @@ def perform_replay(at: Recovery, loaded: LoadedPipeline, plan: ReplayPlan, say: 
     for gap in plan.gaps:
         refuse_live(KafkaAdmin(at.kafka), at.prefix, gap.replay_pipeline, DOING)
         if plan.declared:
-            commit_recovery(at.catalog, plan.table, topic_id, lambda found, gap=gap: _noted(found, gap))  # type: ignore[misc]
+            commit_recovery(at.catalog, plan.table, topic_id, lambda found, gap=gap: _declared(at, plan, found, gap))  # type: ignore[misc]
         result = Job((loaded,), True, say, plans=(replay_plan_of(at.plan, at.prefix, tables, gap),)).run()
         if result.signal is not None:
             break
@@ -235,6 +235,22 @@ def replay_plan_of(plan: Plan, prefix: str, tables: tuple[str, ...], gap: Gap) -
         ),
         announce=replace(plan.announce, transactional_id=transactional_id(prefix, name)),
     )
+
+
+def _declared(at: Recovery, plan: ReplayPlan, found: RecordedTable, gap: Gap) -> RecoverTable | None:
+    """The gap on the table's list, in a commit to the head that still holds none of it.
+
+    Raises:
+        StateDisagreement: FLOE-R346, somebody has added rows of it since the table was looked at.
+    """
+    if plan.held == 0 and at.catalog.rows_in(plan.table, gap.ranges):
+        raise StateDisagreement(
+            f"table {plan.table} has changed since it was looked at: it holds rows of these source ranges; nothing was changed",
+            code="FLOE-R346",
+            place=plan.table,
+            remedy="run the command again",
+        )
+    return _noted(found, gap)
 
 
 def _noted(found: RecordedTable, gap: Gap) -> RecoverTable | None:

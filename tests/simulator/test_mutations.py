@@ -339,6 +339,11 @@ def a_rebase_that_was_interrupted(patch: Patch) -> None:
     patch.setattr(rebase_rules, "_is_settled", lambda facts, of: whole(replace(facts, chain_batch=None), of))
 
 
+def rows_that_came_since_the_look(patch: Patch) -> None:
+    """A replay of named ranges goes on although somebody has added their rows since it was decided."""
+    patch.setattr(table_replay, "_declared", lambda at, plan, found, gap: table_replay._noted(found, gap))
+
+
 def back_under_a_waiting_replay(patch: Patch) -> None:
     """A table goes back to a snapshot that holds what a replay has announced since others deleted it."""
     patch.setattr(rollback, "_refuse_doubled", lambda *_: None)
@@ -631,6 +636,28 @@ SHORT: dict[Mutation, tuple[int, tuple[Act, ...]]] = {
             Act("roll_back", 18609883778575221814717478868),
             Act("move_branch", 67295388869998857801225914918),
             Act("roll_back", 69947432119407819875025260246),
+        ),
+    ),
+    rows_that_came_since_the_look: (
+        66_054_981,
+        (
+            Act("rename", 78176268191733678279240636085),
+            Act("rename", 54177900208560928404316976699),
+            Act("batch", 61477938372551267106003331685),
+            Act("batch", 31466805527394804561082838732),
+            Act("coordinate_all", 71118505226367253594573358360),
+            Act("batch", 9759673677668825789833699640),
+            Act("batch", 64599798799017162179248882592),
+            Act("delete_rows", 62837026305543106105255648635),
+            Act("batch", 25405752992753762656465556357),
+            Act("announce", 54463840826555184851773641241),
+            Act("batch", 32587606584001281121908294356),
+            Act("batch", 56063659578283287802548177665),
+            Act(
+                "replay_named",
+                38972768345527587249136300601,
+                (("files looked for", Act("add_again", 31225006116970979163570035997)),),
+            ),
         ),
     ),
 }
