@@ -118,6 +118,7 @@ def read_facts(at: Recovery, make_control_topic: bool) -> RebaseFacts:
         lacking=tuple(view.table for view in views if lacks_announced(log.state, view)),
         cut_off=tuple(view.table for view in views if is_cut_off(log.state, view)),
         chain_batch=link.batch if link is not None else None,
+        pending=tuple(a.event.ranges for t in log.state.tables.values() for a in t.pending if a.event.pipeline == name),
     )
 
 

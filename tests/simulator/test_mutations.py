@@ -344,6 +344,11 @@ def rows_that_came_since_the_look(patch: Patch) -> None:
     patch.setattr(table_replay, "_declared", lambda at, plan, found, gap: table_replay._noted(found, gap))
 
 
+def a_rebase_inside_of_what_waits(patch: Patch) -> None:
+    """A rebase goes on in the middle of a batch that waits, which its table can neither take nor drop."""
+    patch.setattr(rebase_rules, "_before_pending", lambda facts, after: after)
+
+
 def back_under_a_waiting_replay(patch: Patch) -> None:
     """A table goes back to a snapshot that holds what a replay has announced since others deleted it."""
     patch.setattr(rollback, "_refuse_doubled", lambda *_: None)
@@ -658,6 +663,20 @@ SHORT: dict[Mutation, tuple[int, tuple[Act, ...]]] = {
                 38972768345527587249136300601,
                 (("files looked for", Act("add_again", 31225006116970979163570035997)),),
             ),
+        ),
+    ),
+    a_rebase_inside_of_what_waits: (
+        66_084_487,
+        (
+            Act("batch", 17338297972641993733302259595),
+            Act("coordinate", 17955365143652356074190404831),
+            Act("coordinate", 4511289577942149767711996519),
+            Act("control_anew", 7329079931308400966050112843),
+            Act("batch", 18184216169442572403916994393),
+            Act("batch", 75269668940259652929737716178),
+            Act("batch", 24442762202591430448155038303),
+            Act("late_request", 1567181096201783907248299872),
+            Act("batch", 27519739716042427004378791124),
         ),
     ),
 }

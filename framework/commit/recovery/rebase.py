@@ -29,7 +29,8 @@ class RebaseFacts:
     `waiting`: the tables that announcements of this control log wait for. `replays`: what tables record of the
     pipeline's replays of dead letters. `given_up`: where partitions ended that a person gave up. `lacking`: tables that
     lack what was announced for them and committed, since they were put back; `cut_off`: tables whose progress lies
-    above what the control log still holds. `chain_batch`: the last batch of the good chain in the control log."""
+    above what the control log still holds. `chain_batch`: the last batch of the good chain in the control log.
+    `pending`: the ranges of each announcement that waits."""
 
     pipeline: str
     cluster_id: str
@@ -49,6 +50,7 @@ class RebaseFacts:
     cut_off: tuple[str, ...] = ()
     log_epoch: int | None = None
     chain_batch: int | None = None
+    pending: tuple[tuple[SourceRange, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -314,7 +316,28 @@ def _positions(facts: RebaseFacts, choice: RebaseChoice) -> tuple[dict[Partition
             lost += fact.log_start - at
             at = fact.log_start
         after[key] = at
-    return after, lost
+    return _before_pending(facts, after), lost
+
+
+def _before_pending(facts: RebaseFacts, after: dict[PartitionKey, int]) -> dict[PartitionKey, int]:
+    """The positions, moved back to where a batch that waits begins if they lie inside of it: a table that holds a part of
+    it, by a request that came late, can neither take it nor drop it. It is read again, cut where the table ends."""
+    changed = True
+    while changed:
+        changed = False
+        for ranges in facts.pending:
+            own = {
+                (r.topic, r.partition): r
+                for r in ranges
+                if r.start < r.end and (f := facts.partitions.get((r.topic, r.partition))) and f.topic_id == r.topic_id
+            }
+            if any(r.end > after[key] for key, r in own.items()) and any(
+                r.start < after[key] for key, r in own.items()
+            ):
+                back = {key: max(facts.partitions[key].log_start, min(after[key], r.start)) for key, r in own.items()}
+                changed = changed or any(back[key] < after[key] for key in back)
+                after |= back
+    return after
 
 
 def _check_order(pipeline: str, holders: list[HeldBy]) -> None:

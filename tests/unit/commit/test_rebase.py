@@ -95,6 +95,24 @@ def test_a_quiet_table_holds_nothing_back_once_a_person_says_so() -> None:
     assert ends_of(plan.tables[0].after) == {KEYS[0]: 50, KEYS[1]: 40}
 
 
+def test_a_batch_that_waits_is_read_again_whole() -> None:
+    """A table that holds a part of what waits for it, by a request that came late, reads it again from its beginning, in
+    all its partitions; what waits elsewhere moves nothing."""
+    waits = tuple(
+        SourceRange(key[0], SRC, key[1], start, end) for key, start, end in zip(KEYS, (45, 30), (60, 40), strict=True)
+    )
+    beyond = tuple(SourceRange(key[0], SRC, key[1], 70, 80) for key in KEYS)
+    former = tuple(SourceRange(key[0], "former", key[1], 45, 60) for key in KEYS)
+    known = facts(held("db.t", progress(5, 50, 40)))
+    assert {p.after for p in plan_rebase(replace(known, pending=(beyond, former)), RebaseChoice()).partitions} == {
+        50,
+        40,
+    }
+    plan = plan_rebase(replace(known, pending=(beyond, waits)), RebaseChoice())
+    assert [p.after for p in plan.partitions] == [45, 30]
+    assert ends_of(plan.tables[0].after) == {KEYS[0]: 50, KEYS[1]: 40}
+
+
 def test_nothing_is_settled_twice() -> None:
     """Where tables, group and log agree there is nothing to do."""
     announced = {key: SourceRange(key[0], SRC, key[1], 60, 60) for key in KEYS}
