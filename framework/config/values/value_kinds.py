@@ -291,7 +291,8 @@ def _topic(value: ScalarValue) -> RefusedValue:
 
 
 def _column(value: ScalarValue) -> RefusedValue:
-    if (way := quoted(str(value))) is not None:
+    # `$.a` is how others write `a`.
+    if not str(value).startswith("$.") and (way := quoted(str(value))) is not None:
         message = f"{show(value)} is the name of a field only in quotes"
         return RefusedValue("FLOE-C209", message, f"write {json.dumps(way, ensure_ascii=False)}")
     return RefusedValue(
