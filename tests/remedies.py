@@ -23,8 +23,8 @@ _WORDS = (
     r"^begin with (?:a literal namespace, such as )?`([^`]+)`$",
     r"^write it like `([^`]+)`$",
     r"^write `([^`]+)`, ",
-    r'^write "([^"]+)"$',
-    r'^write `"([^"]+)": \.\.\.`$',
+    r'^write ("[^"]+")$',
+    r'^write `("[^"]+"): \.\.\.`$',
 )
 
 
