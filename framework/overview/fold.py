@@ -31,6 +31,7 @@ from framework.commit.events.event_types import (
 from framework.commit.machine.pauses import Pauses, with_pause, with_repeated
 from framework.commit.machine.progress.chain import settled_link
 from framework.commit.risks import LeadershipHistory, leadership_claim
+from framework.diagnose.whole_commands import StartedFrom
 from framework.overview.values import ActView, AnnouncementOutcome, Minute, SchemaChange, TimelineEntry
 
 ENTRIES = 40
@@ -102,6 +103,7 @@ class PipelineFold:
     last_batch_ms: int | None = None
     heard_ms: int | None = None  # of any of its runs
     tables: set[str] = field(default_factory=set)
+    run: StartedFrom = field(default_factory=StartedFrom)
 
 
 class LogFold:
@@ -128,6 +130,8 @@ class LogFold:
         self.leadership = self.leadership.after(leadership_claim(event))
         if isinstance(event, DataComplete | Heartbeat | Deployed):
             self._pipeline(event.pipeline).heard_ms = at_ms
+        if isinstance(event, Deployed):
+            self._started(event)
         if isinstance(event, DataWritten):
             self._written(offset, event, at_ms)
         elif isinstance(event, DataComplete):
@@ -247,6 +251,11 @@ class LogFold:
         for number, entry in enumerate(table.timeline):
             if entry.outcome in settled and first <= entry.offset < below:
                 table.timeline[number] = replace(entry, outcome=outcome)
+
+    def _started(self, event: Deployed) -> None:
+        found = self._pipeline(event.pipeline)
+        found.run = StartedFrom(event.file, event.deployment)
+        self.touched |= found.tables
 
     def _cycle(self, offset: int, event: CommitComplete) -> None:
         if self._begin is not None and event.position >= self._begin:

@@ -21,6 +21,7 @@ from framework.adapters.kafka.control.topic import check_control_topic
 from framework.commit.dead_letter_replay import is_replay, is_replay_topic
 from framework.commit.offsets import PartitionKey, SafeOffset, decode_metadata, recreated_topics
 from framework.commit.risks import nearest_to_retention
+from framework.diagnose.whole_commands import ReaderPlace
 from framework.errors import StateDisagreement
 from framework.observe.liveness import live_members
 from framework.overview.build import Built, held_of, overview
@@ -48,6 +49,7 @@ class LiveTarget:
     prefix: str
     kafka: Mapping[str, str]
     control_topic: str
+    connection: str = ""  # where a command has to name it
 
 
 class OverviewReader:
@@ -58,6 +60,9 @@ class OverviewReader:
         self._say = say
         self._admin = KafkaAdmin(looked.kafka)
         self._group = coordinator_group(looked.prefix, looked.control_topic)
+        self._place = ReaderPlace(
+            looked.target, looked.control_topic, looked.connection, looked.kafka.get("bootstrap.servers", "")
+        )
         self._fold = LogFold()
         self._built = Built()
         self._broker = BrokerSeen()
@@ -120,8 +125,7 @@ class OverviewReader:
                     self._built,
                     int(time.time() * 1000),
                     self._version,
-                    self._looked.target,
-                    self._looked.control_topic,
+                    self._place,
                 )
             return self._view
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from typing import TypeVar
 
 from framework.commit.dead_letter_replay import is_replay
 from framework.commit.events.event_types import (
@@ -31,6 +32,7 @@ from framework.commit.offsets import PartitionKey, SafeOffset
 from framework.commit.risks import Held, Risk, coordinator_flaps, retention_near
 from framework.config.spec import TemplateUse
 from framework.diagnose.counted import counted
+from framework.diagnose.whole_commands import UNKNOWN_RUN, ReaderPlace, StartedFrom, whole_commands
 from framework.observe.status.control_log import ControlLog
 from framework.observe.status.model import (
     CommitStatus,
@@ -91,8 +93,10 @@ def table_names(log: ControlLog) -> list[str]:
     return sorted(set(log.commits) | set(log.state.tables))
 
 
-def status_of(target: str, log: ControlLog, seen: BrokerView, now_ms: int, looked: StatusInput | None = None) -> Status:
-    """Everything that the log knows of, once."""
+def status_of(
+    place: ReaderPlace, log: ControlLog, seen: BrokerView, now_ms: int, looked: StatusInput | None = None
+) -> Status:
+    """Everything that the log knows of, once; with commands for whoever reads it at that place."""
     facts, stopped = log.facts, log.state.stopped
     low = low_water(looked.log.state if looked is not None else log.state) if stopped is None else facts.log_start
     control = ControlStatus(
@@ -105,8 +109,8 @@ def status_of(target: str, log: ControlLog, seen: BrokerView, now_ms: int, looke
         stopped.remedy if stopped is not None else "",
         stopped.code if stopped is not None else "",
     )
-    return Status(
-        target,
+    found = Status(
+        place.target,
         control,
         seen.coordinator,
         tuple(_pipeline(name, log, seen.pipelines.get(name, PipelineSeen()), now_ms) for name in pipeline_names(log)),
@@ -120,6 +124,29 @@ def status_of(target: str, log: ControlLog, seen: BrokerView, now_ms: int, looke
         verified=looked is not None,
         risks=tuple(_risks(log, seen, now_ms)),
     )
+    return _with_whole_commands(found, place, {name: started_from(run) for name, run in log.deployed.items()})
+
+
+Told = TypeVar("Told", PipelineStatus, TableStatus, Risk)
+
+
+def _with_whole_commands(found: Status, place: ReaderPlace, runs: Mapping[str, StartedFrom]) -> Status:
+    def whole(told: Told, pipeline: str) -> Told:
+        if not told.remedy:
+            return told
+        return replace(told, remedy=whole_commands(told.remedy, place, runs.get(pipeline, UNKNOWN_RUN)))
+
+    return replace(
+        found,
+        control=replace(found.control, remedy=whole_commands(found.control.remedy, place)),
+        pipelines=tuple(whole(each, each.pipeline) for each in found.pipelines),
+        tables=tuple(whole(each, each.pipelines[0] if len(each.pipelines) == 1 else "") for each in found.tables),
+        risks=tuple(whole(each, each.name) for each in found.risks),
+    )
+
+
+def started_from(run: Deployed) -> StartedFrom:
+    return StartedFrom(run.file, run.deployment)
 
 
 def _risks(log: ControlLog, seen: BrokerView, now_ms: int) -> Iterator[Risk]:
@@ -181,6 +208,7 @@ def _pipeline(name: str, log: ControlLog, seen: PipelineSeen, now_ms: int) -> Pi
             unannounced=link is None and not group,
             last_batch_ms=log.batched_ms.get(name),
             heard_ms=word.timestamp_ms if (word := log.words.get(name)) is not None else None,
+            is_deployed=bool((run := log.deployed.get(name)) is not None and run.deployment),
         )
     )
     valid_through_ms = folded.visible_through_ms if folded is not None else None

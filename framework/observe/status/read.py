@@ -20,6 +20,7 @@ from framework.commit.maintenance.health import TableHealth
 from framework.commit.offsets import PartitionKey, SafeOffset, decode_metadata, recreated_topics
 from framework.commit.risks import Held, nearest_to_retention
 from framework.config.values.maintenance import MaintenancePolicy
+from framework.diagnose.whole_commands import ReaderPlace
 from framework.errors import FloeError, StateDisagreement
 from framework.observe.liveness import live_members
 from framework.observe.status.control_log import ControlLog, read_latest_event
@@ -79,10 +80,12 @@ def read_status(
     control_topic: str,
     catalog: IcebergTables | None = None,
     with_health: bool = False,
+    connection: str = "",
 ) -> Status:
     """Read everything once.
 
     Args:
+        connection: whose `kafka` is, where the target has others, too.
         catalog: look at the tables, too, and say where they differ from what the log says; None: the log's word counts.
         with_health: also read the manifests of every table, and say what maintenance would gain.
 
@@ -107,7 +110,8 @@ def read_status(
             for name in table_names(log)
         }
         looked = StatusInput(looked_log, tables)
-    return status_of(target_name, log, BrokerView(owner, pipelines), int(time.time() * 1000), looked)
+    place = ReaderPlace(target_name, control_topic, connection, kafka.get("bootstrap.servers", ""))
+    return status_of(place, log, BrokerView(owner, pipelines), int(time.time() * 1000), looked)
 
 
 def _pipeline(admin: KafkaAdmin, kafka: dict[str, str], prefix: str, name: str, log: ControlLog) -> PipelineSeen:

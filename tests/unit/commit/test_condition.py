@@ -116,4 +116,4 @@ def test_what_a_run_said_at_its_end_is_what_to_do() -> None:
     )
     assert pipeline_condition(replace(LIVE, broken="a gap")).code == "FLOE-R105"
     silent = replace(LIVE, live=(), reports=(replace(report(Health.FAILED), remedy=""),))
-    assert pipeline_condition(silent).remedy == "`floe run` goes on from the safe offsets"
+    assert pipeline_condition(silent).remedy == "`floe run FILE` goes on from the safe offsets"

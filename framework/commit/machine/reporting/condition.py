@@ -24,6 +24,8 @@ from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument, is_command
 
 _QUOTED = re.compile("`([^`]*)`")
+GOES_ON_ALONE = "`floe run FILE` goes on from the safe offsets"
+GOES_ON_DEPLOYED = "`floe deploy FOLDER` starts it again at the safe offsets"
 HELD = "FLOE-R139"
 HELD_REMEDY = "`floe status` says why those tables wait; reading resumes by itself once they are committed"
 
@@ -59,6 +61,7 @@ class PipelineFacts:
     last_batch_ms: int | None = None
     heard_ms: int | None = None
     recreated_topics: tuple[str, ...] = ()
+    is_deployed: bool = False  # `floe deploy` started its newest run
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,8 @@ def pipeline_condition(facts: PipelineFacts) -> Condition:
     if facts.replay:
         return Condition(Health.IDLE)
     if not facts.live:
-        return _ended(reported, facts.heard_ms)
+        goes_on = GOES_ON_DEPLOYED if facts.is_deployed else GOES_ON_ALONE
+        return _ended(reported, facts.heard_ms, goes_on)
     if facts.pause is not None:
         remedy = f"`{resume_command(facts.pause)}` resumes it"
         return Condition(Health.PAUSED, describe(facts.pause), remedy, "", facts.pause.timestamp_ms)
@@ -121,18 +125,18 @@ def later(one_ms: int | None, other_ms: int | None) -> int | None:
     return max(known, default=None)
 
 
-def _ended(reported: StateChanged | None, heard_ms: int | None) -> Condition:
+def _ended(reported: StateChanged | None, heard_ms: int | None, goes_on: str) -> Condition:
     """No run is live. One that said nothing of its end vanished after the log had heard of it last."""
     if reported is None:
-        return Condition(Health.STOPPED, "no run is live", "`floe run` goes on from the safe offsets")
+        return Condition(Health.STOPPED, "no run is live", goes_on)
     if reported.state in (Health.STOPPED, Health.FAILED):
         # One that stopped with a code did not end as it was asked to: what it announced is not in all tables.
         state = Health.FAILED if reported.code else reported.state
-        remedy = reported.remedy or "`floe run` goes on from the safe offsets"
+        remedy = reported.remedy or goes_on
         return _as_reported(replace(reported, state=state, remedy=remedy))
     reason = f"run {reported.by} vanished: it was killed, or its machine is gone"
     since_ms = later(reported.timestamp_ms, heard_ms)
-    return Condition(Health.FAILED, reason, "`floe run` goes on from the safe offsets", "FLOE-R138", since_ms)
+    return Condition(Health.FAILED, reason, goes_on, "FLOE-R138", since_ms)
 
 
 def _as_reported(report: StateChanged) -> Condition:

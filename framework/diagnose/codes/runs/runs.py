@@ -281,7 +281,7 @@ ENTRIES = (
             "run orders.yaml -t prod",
             "640 of 1,000 records of this batch are dead letters; errors.max_ratio is 0.1",
             "orders",
-            "`floe run` announced nothing of the batch; look at the producer, and at `floe dlq stats`, or raise errors.max_ratio",
+            "`floe run` announced nothing of the batch; look at the producer, and at `floe dlq stats FILE`, or raise errors.max_ratio",
             (
                 "# Dead letters of earlier batches; those of this one were not announced.",
                 "floe dlq stats orders.yaml -t prod",
@@ -298,7 +298,7 @@ ENTRIES = (
             "run orders.yaml -t prod",
             "1,001 dead letters since the pipeline first ran; errors.max_count is 1,000",
             "orders",
-            "`floe run` announced nothing of the batch; look at the producer, and at `floe dlq stats`, or raise errors.max_count",
+            "`floe run` announced nothing of the batch; look at the producer, and at `floe dlq stats FILE`, or raise errors.max_count",
             (
                 "floe dlq stats orders.yaml -t prod",
                 "# Correct the producer or the file, and raise `errors.max_count`: replayed dead letters still count.",
