@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from framework.commit.dead_letter_history import DeadLetterFlood
 from framework.commit.events.event_types import (
     CommitComplete,
     ControlEvent,
@@ -17,10 +18,10 @@ from framework.commit.events.event_types import (
     StateChanged,
     Subject,
 )
-from framework.diagnose.counted import counted
+from framework.diagnose.counted import counted, share_of
 from framework.diagnose.shown import argument
 
-RETENTION_NEAR, COORDINATOR_FLAPS = "FLOE-R152", "FLOE-R153"
+RETENTION_NEAR, COORDINATOR_FLAPS, MANY_DEAD_LETTERS = "FLOE-R152", "FLOE-R153", "FLOE-R154"
 USED_MOST = 0.8
 TAKEOVERS_MOST = 3
 TAKEOVERS_MIN = 15
@@ -142,6 +143,21 @@ def retention_near(pipeline: str, held: Iterable[Held]) -> Risk | None:
         "`floe readiness FILE` says how long is left",
         RETENTION_NEAR,
         worst.waits_since_ms,
+    )
+
+
+def many_dead_letters(pipeline: str, flood: DeadLetterFlood | None) -> Risk | None:
+    """More of its newest records become dead letters than a feed has that is well."""
+    if flood is None:
+        return None
+    return Risk(
+        "pipeline",
+        pipeline,
+        f"{share_of(flood.dead_letters, flood.records)} of the newest {counted(flood.records, 'record')} are dead letters",
+        "`floe dlq stats FILE` says why, and which records; "
+        f"`floe pause --reading {argument(pipeline)}` holds it until file or producer is right",
+        MANY_DEAD_LETTERS,
+        flood.since_ms,
     )
 
 

@@ -22,7 +22,7 @@ from framework.commit.machine.reporting.condition import (
     table_condition,
 )
 from framework.commit.maintenance.health import needs_of
-from framework.commit.risks import RETENTION_NEAR, Held, Risk, coordinator_flaps, retention_near
+from framework.commit.risks import RETENTION_NEAR, Held, Risk, coordinator_flaps, many_dead_letters, retention_near
 from framework.diagnose.whole_commands import UNKNOWN_RUN, ReaderPlace, StartedFrom, whole_commands
 from framework.overview.fold import MINUTES, LogFold, PendingAnnouncement, PipelineFold, TableFold
 from framework.overview.values import (
@@ -74,12 +74,12 @@ def overview(
     fold.touched.clear()
     tables = tuple(each for _, each in sorted(built.tables.items()) if not given_up(each))
     pipelines = tuple(
-        pipeline_view(fold.pipelines[name], fold, broker, minute, place) for name in sorted(fold.pipelines)
+        pipeline_view(fold.pipelines[name], fold, broker, at_ms, place) for name in sorted(fold.pipelines)
     )
     flaps = coordinator_flaps(place.control_topic, fold.leadership.takeovers_ms, at_ms)
     lines = [
         *(ScreenProblem("pipeline", each.pipeline, each.condition) for each in pipelines),
-        *(ScreenProblem("pipeline", each.pipeline, each.at_risk) for each in pipelines if each.at_risk is not None),
+        *(ScreenProblem("pipeline", each.pipeline, risk) for each in pipelines for risk in each.risks),
         *(
             (ScreenProblem("coordinator", place.control_topic, _whole(as_condition(flaps), place)),)
             if flaps is not None
@@ -111,9 +111,10 @@ def pipeline_view(
     found: PipelineFold,
     fold: LogFold,
     broker: BrokerSeen,
-    minute: int,
+    now_ms: int,
     place: ReaderPlace,
 ) -> PipelineView:
+    minute = now_ms // 60_000
     name, link = found.pipeline, found.link
     facts = broker.pipelines.get(name, PipelineFactsSeen())
     condition = pipeline_condition(
@@ -133,7 +134,14 @@ def pipeline_view(
             is_deployed=bool(found.run.deployment),
         )
     )
-    near = retention_near(name, held_of(facts.partitions))
+    risks = tuple(
+        _whole(as_condition(risk), place, found.run)
+        for risk in (
+            retention_near(name, held_of(facts.partitions)),
+            many_dead_letters(name, found.dead_letters.flood(now_ms)),
+        )
+        if risk is not None
+    )
     return PipelineView(
         pipeline=name,
         condition=_whole(condition, place, found.run),
@@ -148,7 +156,8 @@ def pipeline_view(
         ),
         minutes=_hour(found.minutes.found, minute),
         phases=_phases(found, minute),
-        at_risk=_whole(as_condition(near), place, found.run) if near is not None else None,
+        at_risk=next(iter(risks), None),
+        risks=risks,
     )
 
 

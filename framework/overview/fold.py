@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field, replace
 
+from framework.commit.dead_letter_history import DeadLetterHistory
 from framework.commit.events.event_types import (
     Acted,
     CommitComplete,
@@ -103,6 +104,7 @@ class PipelineFold:
     last_batch_ms: int | None = None
     heard_ms: int | None = None  # of any of its runs
     tables: set[str] = field(default_factory=set)
+    dead_letters: DeadLetterHistory = field(default_factory=DeadLetterHistory)
     run: StartedFrom = field(default_factory=StartedFrom)
 
 
@@ -210,6 +212,7 @@ class LogFold:
         if event.phase_ms and at_ms is not None:
             pipeline.phases.append((at_ms // MINUTE_MS, event.phase_ms))
         a = event.accounting
+        pipeline.dead_letters.add(at_ms, a.offsets - a.holes, a.dead_lettered)
         pipeline.minutes.add(at_ms, records=a.offsets, dead_letters=a.dead_lettered, batches=1, rows=a.rows)
 
     def _committed(self, offset: int, event: CommitToTable) -> None:

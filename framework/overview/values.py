@@ -99,8 +99,8 @@ class PhaseTime:
 
 @dataclass(frozen=True)
 class PipelineView:
-    """`valid_through_ms`: no older record is still to come in its tables. `at_risk`: what threatens it, in whatever state it
-    is. `phases`: where the time of its batches went, the longest first."""
+    """`valid_through_ms`: no older record is still to come in its tables. `risks`: what threatens it, in whatever state it is,
+    the most urgent first; `at_risk`: the first of them. `phases`: where the time of its batches went, the longest first."""
 
     pipeline: str
     condition: Condition
@@ -114,6 +114,7 @@ class PipelineView:
     minutes: tuple[Minute, ...]
     at_risk: Condition | None = None
     phases: tuple[PhaseTime, ...] = ()
+    risks: tuple[Condition, ...] = ()
 
     def records_a_minute(self, minute: int) -> int:
         """Of the newest minute that is over: the present one says how far it has got, which is no rate."""

@@ -337,7 +337,7 @@ FAULTS: dict[str, Fault] = {
     "catalog refuses": Fault(
         refuse_catalog,
         (
-            Expected("table", "web.clicks", FAILS, "FLOE-R136", "503", "doctor"),
+            Expected("table", "web.clicks", FAILS, "FLOE-R136", "Service Unavailable", "doctor"),
             Expected("service", "catalog", ("DOWN",), screens=("metrics",)),
         ),
         mend_catalog,

@@ -39,6 +39,7 @@ CONTROL_TOPIC = "control-iceberg"
 PARTITIONS = 2
 RATE = 20  # records a second of each topic
 STALLED_MS = 8_000
+UP_TO_DATE_MS = 8_000
 
 ORDERS = """
     source:
@@ -214,7 +215,17 @@ class Installation:
         seen = self.watched().until(well, timeout_s)
         missing = [name for name in screens.SCREENS if name not in seen]
         assert not missing, "\n".join(self.readers()[name]().text[-3000:] for name in missing) + "".join(self.said)
+        wait_for(self._is_up_to_date, "records of a moment ago in each table", timeout_s)
         return time.monotonic() - begun
+
+    def _is_up_to_date(self) -> bool:
+        """Whether records of the last seconds are in all tables: a run that has just begun is live before it reads."""
+        _, out = self.floe("status", "--json")
+        found = json.loads(out[out.index("{") :])
+        return all(
+            each["lag"] < 10 * RATE and (each["freshness_ms"] or UP_TO_DATE_MS) < UP_TO_DATE_MS
+            for each in found["pipelines"]
+        )
 
     @staticmethod
     def troubles(screen: Screen) -> list[screens.Line]:

@@ -170,7 +170,7 @@ class _Articles(HTMLParser):
             if tag == "time":
                 self._article.setdefault("time", []).append(found.get("datetime") or "")
             if tag == "button":
-                self._article.setdefault("copy", []).append(found.get("data-copy") or "")
+                self._article.setdefault("to copy", []).append(found.get("data-copy") or "")
             if tag == "a":
                 self._article.setdefault("href", []).append(found.get("href") or "")
         if tag == "tr":
@@ -224,7 +224,7 @@ def page(url: str) -> Screen:
             continue
         moment = (article.get("time") or [""])[0]
         others = re.search(r"and ([0-9,]+) more", (article.get("others") or [""])[0])
-        commands = tuple(article.get("copy", ()))
+        commands = tuple(article.get("to copy", ()))
         remedy = (article.get("remedy") or [""])[0].removeprefix("Do ")
         lines.append(
             Line(

@@ -16,6 +16,7 @@ from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.leadership import Mark, mark_of
 from framework.adapters.kafka.control.log import ControlReader, RawRecord
 from framework.adapters.kafka.control.topic import ControlTopicFacts, check_control_topic
+from framework.commit.dead_letter_history import DeadLetterHistory
 from framework.commit.events.codec import is_of_type
 from framework.commit.events.event_types import (
     CommitComplete,
@@ -75,6 +76,7 @@ class ControlLog:
     words: dict[str, LatestEvent] = field(default_factory=dict)  # by pipeline, the newest of any of its runs
     word: LatestEvent | None = None  # the newest of any coordinator
     batched_ms: dict[str, int | None] = field(default_factory=dict)  # by pipeline, when a batch was announced last
+    dead_letters: dict[str, DeadLetterHistory] = field(default_factory=dict)  # by pipeline
     leadership: LeadershipHistory = field(default_factory=LeadershipHistory)
     writers: dict[str, frozenset[str]] = field(default_factory=dict)  # by table, pipelines whose batches named it
 
@@ -119,6 +121,9 @@ class ControlLog:
             self.word = LatestEvent(self.word.by if self.word is not None else "", event.timestamp_ms)
         if isinstance(event, DataComplete):
             self.batched_ms[event.pipeline] = record.timestamp_ms
+            a = event.accounting
+            history = self.dead_letters.setdefault(event.pipeline, DeadLetterHistory())
+            history.add(record.timestamp_ms, a.offsets - a.holes, a.dead_lettered)
             for table in event.tables:
                 known = self.writers.get(table, frozenset())
                 if event.pipeline not in known:

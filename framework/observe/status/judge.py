@@ -29,7 +29,7 @@ from framework.commit.machine.reporting.condition import PipelineFacts, TableFac
 from framework.commit.machine.reporting.health import table_health
 from framework.commit.maintenance.health import TableHealth
 from framework.commit.offsets import PartitionKey, SafeOffset
-from framework.commit.risks import Held, Risk, coordinator_flaps, retention_near
+from framework.commit.risks import Held, Risk, coordinator_flaps, many_dead_letters, retention_near
 from framework.config.spec import TemplateUse
 from framework.diagnose.counted import counted
 from framework.diagnose.whole_commands import UNKNOWN_RUN, ReaderPlace, StartedFrom, whole_commands
@@ -154,6 +154,9 @@ def _risks(log: ControlLog, seen: BrokerView, now_ms: int) -> Iterator[Risk]:
         near = retention_near(name, seen.pipelines[name].held) if name in seen.pipelines else None
         if near is not None:
             yield near
+        many = many_dead_letters(name, log.dead_letters[name].flood(now_ms)) if name in log.dead_letters else None
+        if many is not None:
+            yield many
     flaps = coordinator_flaps(log.facts.name, log.leadership.takeovers_ms, now_ms)
     if flaps is not None:
         yield flaps

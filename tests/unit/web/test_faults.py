@@ -100,7 +100,8 @@ FAULTS: dict[str, tuple[tuple[ControlEvent, ...], PipelineFactsSeen, str]] = {
         f"DEGRADED orders pipeline {SINCE} FLOE-R152 retention is about to remove records that were not read: of the 5,000 that "
         "orders-0 still holds 90% are not announced Do keep them longer first: kafka-configs.sh --bootstrap-server BROKER "
         "--alter --topic orders --add-config retention.ms=604800000 ; then see why it is behind: floe readiness FILE -t prod "
-        "says how long is left kafka-configs.sh --bootstrap-server BROKER --alter --topic orders --add-config retention.ms=604800000 "
+        "says how long is left kafka-configs.sh --bootstrap-server BROKER --alter --topic orders --add-config "
+        "retention.ms=604800000 "
         "Copy floe readiness FILE -t prod Copy",
     ),
     "coordinator-flapping": (

@@ -185,7 +185,7 @@ ENTRIES = (
             "status -t prod",
             "run d5b288230460 vanished: it was killed, or its machine is gone",
             "orders: FAILED for 12m 3s",
-            "`floe run` goes on from the safe offsets",
+            "`floe run FILE` goes on from the safe offsets",
             ("floe run orders.yaml -t prod",),
             ShownAs.STATUS,
         ),
@@ -269,6 +269,22 @@ ENTRIES = (
             (
                 "floe log -t prod --last 200",
                 "floe coordinator -t prod",
+            ),
+            ShownAs.STATUS,
+        ),
+    ),
+    Code(
+        "FLOE-R154",
+        "Many of the newest records are dead letters",
+        "More than one in twenty of the records that a pipeline read last became dead letters. The pipeline goes on, and its other records are in their tables. Usual causes: a new schema, a new producer, or a broken one.",
+        transcript=Transcript(
+            "status -t prod",
+            "24 (10.0%) of the newest 240 records are dead letters",
+            "pipeline orders: at risk for 2m 3s",
+            "`floe dlq stats FILE` says why, and which records; `floe pause --reading orders` holds it until file or producer is right",
+            (
+                "floe dlq stats orders.yaml -t prod",
+                "floe dlq replay orders.yaml -t prod",
             ),
             ShownAs.STATUS,
         ),
