@@ -32,6 +32,7 @@ from tests.chaos.harness import Running, kill, wait_for
 from tests.chaos.proxy import HttpProxy
 from tests.conftest import Broker
 from tests.night import screens
+from tests.night.judge import calm
 from tests.night.screens import WELL, Screen, Watched
 from tests.project import FLOE, Project
 
@@ -210,7 +211,8 @@ class Installation:
 
         def well(screen: Screen) -> bool:
             found = {(line.kind, line.name) for line in screen.lines if line.state in WELL}
-            return wanted <= found and not self.troubles(screen)
+            is_calm = screen.name != "page" or calm(screen.headline)
+            return wanted <= found and not self.troubles(screen) and is_calm
 
         seen = self.watched().until(well, timeout_s)
         missing = [name for name in screens.SCREENS if name not in seen]

@@ -94,6 +94,7 @@ def read_status(
     """
     admin = KafkaAdmin(kafka)
     group = coordinator_group(prefix, control_topic)
+    admin.check()  # one time-out where no broker answers, and not that of each question that is asked beside others
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="status") as pool:
         members = pool.submit(admin.group_members, group)
         log, looked_log = read_latest_event(admin, kafka, control_topic, group, catalog)
