@@ -254,13 +254,14 @@ class KeySpec:
 @dataclass(frozen=True)
 class SourceSpec:
     """`metadata_columns` names Kafka's own fields to add as columns `_kafka_<name>`; framework.table.metadata has
-    them."""
+    them. `silent_after_ms`: a topic without a record for so long is at risk; None: whatever its silence."""
 
     kafka: KafkaSourceSpec
     format: FormatSpec = field(default_factory=FormatSpec)
     key: KeySpec | None = None
     hints: tuple[FieldHint, ...] = ()
     metadata_columns: tuple[str, ...] = ()
+    silent_after_ms: int | None = None
 
 
 @dataclass(frozen=True)

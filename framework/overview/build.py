@@ -22,7 +22,16 @@ from framework.commit.machine.reporting.condition import (
     table_condition,
 )
 from framework.commit.maintenance.health import needs_of
-from framework.commit.risks import RETENTION_NEAR, Held, Risk, coordinator_flaps, many_dead_letters, retention_near
+from framework.commit.risks import (
+    RETENTION_NEAR,
+    Held,
+    Risk,
+    Silence,
+    coordinator_flaps,
+    feed_silent,
+    many_dead_letters,
+    retention_near,
+)
 from framework.diagnose.whole_commands import UNKNOWN_RUN, ReaderPlace, StartedFrom, whole_commands
 from framework.overview.fold import MINUTES, LogFold, PendingAnnouncement, PipelineFold, TableFold
 from framework.overview.values import (
@@ -139,6 +148,7 @@ def pipeline_view(
         for risk in (
             retention_near(name, held_of(facts.partitions)),
             many_dead_letters(name, found.dead_letters.flood(now_ms)),
+            feed_silent(name, Silence(found.silent_after_ms, found.last_batch_ms), now_ms) if facts.runs else None,
         )
         if risk is not None
     )

@@ -31,7 +31,7 @@ from framework.commit.events.event_types import (
 )
 from framework.commit.machine.pauses import Pauses, with_pause, with_repeated
 from framework.commit.machine.progress.chain import settled_link
-from framework.commit.risks import LeadershipHistory, leadership_claim
+from framework.commit.risks import LeadershipHistory, leadership_claim, silent_after_ms
 from framework.diagnose.whole_commands import StartedFrom
 from framework.overview.values import ActView, AnnouncementOutcome, Minute, SchemaChange, TimelineEntry
 
@@ -105,6 +105,7 @@ class PipelineFold:
     heard_ms: int | None = None  # of any of its runs
     tables: set[str] = field(default_factory=set)
     dead_letters: DeadLetterHistory = field(default_factory=DeadLetterHistory)
+    silent_after_ms: int | None = None
     run: StartedFrom = field(default_factory=StartedFrom)
 
 
@@ -258,6 +259,7 @@ class LogFold:
     def _started(self, event: Deployed) -> None:
         found = self._pipeline(event.pipeline)
         found.run = StartedFrom(event.file, event.deployment)
+        found.silent_after_ms = silent_after_ms(event)
         self.touched |= found.tables
 
     def _cycle(self, offset: int, event: CommitComplete) -> None:

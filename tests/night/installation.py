@@ -223,7 +223,10 @@ class Installation:
     def _is_up_to_date(self) -> bool:
         """Whether records of the last seconds are in all tables: a run that has just begun is live before it reads."""
         _, out = self.floe("status", "--json")
+        assert "{" in out, f"no document: {out}"
         found = json.loads(out[out.index("{") :])
+        if not found["ok"]:
+            return False
         return all(
             each["lag"] < 10 * RATE and (each["freshness_ms"] or UP_TO_DATE_MS) < UP_TO_DATE_MS
             for each in found["pipelines"]

@@ -111,6 +111,7 @@ def _source(source: Values) -> SourceSpec:
         key=_key(source["key"]) if "key" in source else None,
         hints=tuple(_hint(path, hint) for path, hint in source.get("schema", {}).items()),
         metadata_columns=tuple(source.get("metadata_columns", ())),
+        silent_after_ms=_duration(source["silent_after"]) if "silent_after" in source else None,
     )
 
 

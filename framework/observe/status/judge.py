@@ -29,7 +29,16 @@ from framework.commit.machine.reporting.condition import PipelineFacts, TableFac
 from framework.commit.machine.reporting.health import table_health
 from framework.commit.maintenance.health import TableHealth
 from framework.commit.offsets import PartitionKey, SafeOffset
-from framework.commit.risks import Held, Risk, coordinator_flaps, many_dead_letters, retention_near
+from framework.commit.risks import (
+    Held,
+    Risk,
+    Silence,
+    coordinator_flaps,
+    feed_silent,
+    many_dead_letters,
+    retention_near,
+    silent_after_ms,
+)
 from framework.config.spec import TemplateUse
 from framework.diagnose.counted import counted
 from framework.diagnose.whole_commands import UNKNOWN_RUN, ReaderPlace, StartedFrom, whole_commands
@@ -157,6 +166,11 @@ def _risks(log: ControlLog, seen: BrokerView, now_ms: int) -> Iterator[Risk]:
         many = many_dead_letters(name, log.dead_letters[name].flood(now_ms)) if name in log.dead_letters else None
         if many is not None:
             yield many
+        run, is_live = log.deployed.get(name), name in seen.pipelines and bool(seen.pipelines[name].live)
+        if run is not None and is_live:
+            silent = feed_silent(name, Silence(silent_after_ms(run), log.batched_ms.get(name)), now_ms)
+            if silent is not None:
+                yield silent
     flaps = coordinator_flaps(log.facts.name, log.leadership.takeovers_ms, now_ms)
     if flaps is not None:
         yield flaps

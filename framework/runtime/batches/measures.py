@@ -41,6 +41,7 @@ class RunMeasures:
         self.retries: Counter[Service] = Counter()
         self.newest_ms: dict[PartitionKey, int] = {}  # of records, by partition
         now_ms = steady_ms()
+        self.announced_ms = now_ms  # when the newest batch of records was, or since when this run waits for one
         self.progress = Progress(RunPhase.STARTING, now_ms, now_ms)
         self._reported_s: Mapping[RunPhase, float] = {}
         self._lock = threading.Lock()
@@ -74,6 +75,7 @@ class RunMeasures:
         result = batch.result
         with self._lock:
             self.announced_batches += 1
+            self.announced_ms = steady_ms()
             self.failed_in_a_row = 0
             self.durations = self.durations.with_one(batch.seconds)
             self.letters += result.letters

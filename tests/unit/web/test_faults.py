@@ -18,7 +18,15 @@ from rich.console import Console
 
 from framework.cli.shared.status_text import print_status
 from framework.cli.watch.top_text import screen
-from framework.commit.events.event_types import CommitComplete, ControlEvent, Health, StateChanged, Subject
+from framework.commit.events.event_types import (
+    Accounting,
+    CommitComplete,
+    ControlEvent,
+    Deployed,
+    Health,
+    StateChanged,
+    Subject,
+)
 from framework.commit.machine.reporting.blocked_remedies import FAILING_REMEDY, blocked_remedy
 from framework.commit.machine.reporting.health import STALLED_BATCH_REMEDY, STALLED_COMMIT_REMEDY
 from framework.commit.risks import Held, coordinator_flaps, retention_near
@@ -53,6 +61,7 @@ POISONED = (
 )
 NEAR = PartitionView("orders", 0, 1_500, 6_000, 4_500, log_start=1_000, waits_since_ms=NOW_MS - 60_000)
 COORDINATORS = tuple(CommitComplete(f"c{n % 2}", 0, NOW_MS - 60_000 + n) for n in range(-1, 4))
+DEPLOYED = Deployed("orders", "run-1", "sha256:1", {}, "0.1.0", NOW_MS, file="shop/orders.yaml")
 FAULTS: dict[str, tuple[tuple[ControlEvent, ...], PipelineFactsSeen, str]] = {
     "catalog-down": (
         of_table(Health.FAILED, "the catalog does not answer: connection refused", FAILING_REMEDY, "FLOE-R136"),
@@ -111,6 +120,13 @@ FAULTS: dict[str, tuple[tuple[ControlEvent, ...], PipelineFactsSeen, str]] = {
         "the log again before it commits Do floe log --last 200 -t prod shows who; end drivers that start and fail, and look "
         "whether machines lack memory or the broker is restarted; floe coordinator -t prod on a quiet machine keeps leadership "
         "floe log --last 200 -t prod Copy floe coordinator -t prod Copy",
+    ),
+    "many-dead-letters": (
+        (DEPLOYED, written("shop.orders", 1), replace(complete(1), accounting=Accounting(300, 270, dead_lettered=30))),
+        PipelineFactsSeen(("run-1",)),
+        "DEGRADED orders pipeline since 2027-01-15 08:00:00 UTC FLOE-R154 30 (10.0%) of the newest 300 records are dead letters "
+        "Do floe dlq stats shop/orders.yaml -t prod says why, and which records; floe pause --reading orders -t prod holds it "
+        "until file or producer is right floe dlq stats shop/orders.yaml -t prod Copy floe pause --reading orders -t prod Copy",
     ),
     "run-killed": (
         of_run(Health.RUNNING, "", "", ""),

@@ -290,6 +290,22 @@ ENTRIES = (
         ),
     ),
     Code(
+        "FLOE-R155",
+        "No record comes any more",
+        "The pipeline runs and has read everything, and no record came for longer than its file says under `source.silent_after`. Usual causes: a producer that stopped, or that writes to another topic.",
+        transcript=Transcript(
+            "status -t prod",
+            "no record came for longer than 900 seconds, which its file has as `source.silent_after`",
+            "pipeline orders: at risk for 17m 3s",
+            "look at the producer; `floe offsets show orders` shows the ends of its topics",
+            (
+                "floe offsets show orders -t prod",
+                "floe status -t prod",
+            ),
+            ShownAs.STATUS,
+        ),
+    ),
+    Code(
         "FLOE-R322",
         "Too many dead letters in a batch",
         "`errors.max_ratio` is exceeded. The batch was not announced.",
