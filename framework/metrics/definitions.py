@@ -108,7 +108,8 @@ SUMMED = _gauge(
 MEMORY = _gauge("floe_process_resident_memory_bytes", "Memory in use.", Label.PROCESS, unit="bytes")
 SERVICE_UP = _gauge(
     "floe_service_up",
-    "1: the service answered when it was last asked. 0: it did not. Asked every ten seconds.",
+    "1: the service answered when it was last asked. 0: it did not. Broker and catalog are asked every ten seconds; the store is "
+    "as files were written last, and has no series before.",
     Label.SERVICE,
 )
 

@@ -149,7 +149,6 @@ class Installation:
         self.url = ""
         self.load: Load | None = None
         self.said: list[str] = []
-        self.kept = ""  # what a fault took, to be given back
         self.frozen: list[int] = []
         self.slow = threading.Event()
 

@@ -36,6 +36,7 @@ class RunMeasures:
         self.announced_batches = 0
         self.failed_batches = 0
         self.failed_in_a_row = 0
+        self.store_up: bool | None = None  # whether the store took files when it was last needed
         self.letters: Counter[tuple[str, str]] = Counter()
         self.dropped: Counter[str] = Counter()
         self.retries: Counter[Service] = Counter()
@@ -77,6 +78,7 @@ class RunMeasures:
             self.announced_batches += 1
             self.announced_ms = steady_ms()
             self.failed_in_a_row = 0
+            self.store_up = True
             self.durations = self.durations.with_one(batch.seconds)
             self.letters += result.letters
             self.dropped += result.dropped_for
@@ -91,4 +93,7 @@ class RunMeasures:
         with self._lock:
             self.failed_batches += 1
             self.failed_in_a_row += 1
-            self.retries[service_of(error)] += 1
+            service = service_of(error)
+            self.retries[service] += 1
+            if service is Service.STORE:
+                self.store_up = False

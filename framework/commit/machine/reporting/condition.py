@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from framework.commit.events.event_types import Health, PauseChanged, StateChanged, Subject
 from framework.commit.machine.pauses import describe, resume_command
+from framework.commit.machine.reporting.batch_remedies import BATCH_FAILED, batch_remedy
 from framework.commit.machine.reporting.blocked_remedies import FAILING_REMEDY, blocked_remedy
 from framework.commit.machine.reporting.health import (
     STALLED_BATCH,
@@ -24,6 +25,7 @@ from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument, is_command
 
 _QUOTED = re.compile("`([^`]*)`")
+_STARTS = re.compile("`floe (?:run|deploy|submit) ")
 GOES_ON_ALONE = "`floe run FILE` goes on from the safe offsets"
 GOES_ON_DEPLOYED = "`floe deploy FOLDER` starts it again at the safe offsets"
 HELD = "FLOE-R139"
@@ -132,8 +134,10 @@ def _ended(reported: StateChanged | None, heard_ms: int | None, goes_on: str) ->
     if reported.state in (Health.STOPPED, Health.FAILED):
         # One that stopped with a code did not end as it was asked to: what it announced is not in all tables.
         state = Health.FAILED if reported.code else reported.state
-        remedy = reported.remedy or goes_on
-        return _as_reported(replace(reported, state=state, remedy=remedy))
+        told = _as_reported(replace(reported, state=state, remedy=reported.remedy or goes_on))
+        if state is Health.FAILED and not _STARTS.search(told.remedy):
+            told = replace(told, remedy=f"{told.remedy}; then {goes_on}")  # what mends the cause starts nothing
+        return told
     reason = f"run {reported.by} vanished: it was killed, or its machine is gone"
     since_ms = later(reported.timestamp_ms, heard_ms)
     return Condition(Health.FAILED, reason, goes_on, "FLOE-R138", since_ms)
@@ -153,6 +157,8 @@ def _made(report: StateChanged) -> str | None:
     """The remedy of a code, from nothing but its subject's name and the words by which a reason is known."""
     if report.subject is Subject.TABLE and report.code == "FLOE-R110":
         return blocked_remedy(report.name, report.reason)
+    if report.code == BATCH_FAILED and report.state is Health.DEGRADED:
+        return batch_remedy(report.reason)
     return {
         STALLED_BATCH: STALLED_BATCH_REMEDY,
         STALLED_COMMIT: STALLED_COMMIT_REMEDY,
