@@ -63,6 +63,42 @@ _BY_TOPIC = frozenset(
         *("stop", "top"),
     )
 )
+# With nothing behind them they are no command, but the name of one: they want a file, a table, a pipeline.
+_WANT_A_FILE = frozenset(
+    (
+        *(
+            "diff",
+            "dlq list",
+            "dlq replay",
+            "dlq stats",
+            "graph",
+            "plan",
+            "readiness",
+            "rebase",
+            "render",
+            "replay",
+            "run",
+        ),
+        *("submit", "tap", "test", "validate"),
+    )
+)
+_WANT_MORE = frozenset(
+    (
+        *(
+            "deploy",
+            "discard",
+            "dlq",
+            "dlq show",
+            "maintain",
+            "offsets",
+            "offsets set",
+            "offsets show",
+            "pause",
+            "resume",
+        ),
+        *("rollback", "stop"),
+    )
+)
 CONTROL_TOPIC = "control-iceberg"
 _COMMAND = re.compile(r"`floe ([a-z]+)([^`]*)`")
 _FILE = re.compile(r" FILE(?![A-Za-z|.])")
@@ -107,7 +143,9 @@ def whole_commands(text: str, place: ReaderPlace, run: StartedFrom = UNKNOWN_RUN
 
     def whole(found: re.Match[str]) -> str:
         verb, rest = found[1], found[2]
-        if verb not in _TARGETED:
+        if f"{verb}{rest}" in _WANT_A_FILE and run.file:
+            rest += " FILE"
+        if verb not in _TARGETED or f"{verb}{rest}" in _WANT_A_FILE | _WANT_MORE:
             return found[0]
         for word, known in ((_FILE, run.file), (_FOLDER, run.folder)):
             if known:

@@ -329,6 +329,8 @@ VANISHED = Expected(
     "pipeline", "clicks", ("FAILED",), "FLOE-R138", "vanished", r"`?floe run ", screens=("status", "top", "page")
 )
 MISSING = Expected("table", "web.clicks", ("BLOCKED",), "FLOE-R110", "missing|dropped|replaced", "put it back")
+STORE = Expected("pipeline", "clicks", ("DEGRADED",), "FLOE-R324", "Cannot create|Failed to open", "takes files")
+STORE_DOWN = Expected("service", "store", ("DOWN",), screens=("metrics",))
 STALLS_S = STALLED_MS / 1000
 
 FAULTS: dict[str, Fault] = {
@@ -352,12 +354,8 @@ FAULTS: dict[str, Fault] = {
         ),
         fast_catalog,
     ),
-    "store away": Fault(
-        take_store, (Expected("pipeline", "clicks", FAILS, "FLOE-R130", "", "doctor"),), give_store
-    ),
-    "store read-only": Fault(
-        lock_store, (Expected("pipeline", "clicks", FAILS, "FLOE-R130", "", "doctor"),), unlock_store
-    ),
+    "store away": Fault(take_store, (STORE, STORE_DOWN), give_store),
+    "store read-only": Fault(lock_store, (STORE, STORE_DOWN), unlock_store),
     "driver killed": Fault(kill_driver, (VANISHED,), run_again, ("web",)),
     "driver frozen": Fault(freeze_driver, (VANISHED,), thaw_driver),
     "coordinator frozen": Fault(freeze_coordinator, (), thaw_driver),

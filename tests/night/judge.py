@@ -108,8 +108,9 @@ def judged(
 
 
 def _plain(text: str) -> str:
-    """Without marks, and without what is a figure that grows."""
-    return re.sub(r"\d[\d,.]*", "N", " ".join(text.replace("`", "").split()))
+    """Without marks, and without what is another one at each look: figures that grow, names of files."""
+    text = re.sub(r"[0-9a-f]{8,}(?:-[0-9a-f-]+)?", "ID", " ".join(text.replace("`", "").split()))
+    return re.sub(r"\d[\d,.]*", "N", text)
 
 
 def calm(headline: str) -> bool:

@@ -24,6 +24,10 @@ PROD = ReaderPlace("prod")
         ("`floe run FILE` goes on", PROD, StartedFrom("a b.yaml"), "`floe run 'a b.yaml' -t prod` goes on"),
         ("`floe run FILE` goes on", PROD, StartedFrom(), "`floe run FILE -t prod` goes on"),
         ("`floe rebase FILE --same-offsets`", PROD, StartedFrom("a.yaml"), "`floe rebase a.yaml --same-offsets -t prod`"),
+        ("`floe plan` shows", PROD, StartedFrom("a.yaml"), "`floe plan a.yaml -t prod` shows"),
+        ("`floe plan` shows", PROD, StartedFrom(), "`floe plan` shows"),
+        ("`floe rollback` settles it", PROD, StartedFrom("a.yaml"), "`floe rollback` settles it"),
+        ("`floe dlq stats`", PROD, StartedFrom("a.yaml"), "`floe dlq stats a.yaml -t prod`"),
         ("`floe run FILE`", PROD, StartedFrom(r"C:\1.yaml"), r"`floe run 'C:\1.yaml' -t prod`"),
         ("`floe deploy FOLDER`", PROD, StartedFrom("/x/shop/a/b.yaml", "shop"), "`floe deploy /x/shop -t prod`"),
         ("`floe deploy FOLDER`", PROD, StartedFrom("shop/a.yaml", "other"), "`floe deploy FOLDER -t prod`"),
@@ -62,6 +66,18 @@ def test_the_verbs_are_those_that_take_the_options() -> None:
     assert targeted >= w._TARGETED
     assert by_topic == w._BY_TOPIC
     assert not other & w._BY_TOPIC
+
+
+def test_what_is_no_command_by_itself_is_left_as_a_name() -> None:
+    """Verbs that want an argument or an option are known: no text shows one with a target alone, as if that could be typed."""
+    wanting = {
+        name
+        for name, command in _commands("", floe)
+        if any(each.required for each in command.params) and any("--target" in each.opts for each in command.params)
+    }
+    assert wanting - {"import-connector", "init", "templates test"} <= w._WANT_A_FILE | w._WANT_MORE
+    groups = {name.split()[0] for name, _ in _commands("", floe) if " " in name}
+    assert {name for name, _ in _commands("", floe)} | groups >= w._WANT_A_FILE | w._WANT_MORE
 
 
 def _commands(name: str, command: click.Command) -> list[tuple[str, click.Command]]:
