@@ -167,8 +167,8 @@ class Monitor:
     def _store(self) -> dict[Service, bool]:
         """Whether stores took files when they were last needed; nothing where they were not yet. A question of our own would be
         a file in somebody's table."""
-        measures = (*(x.measures for x in self._workers), *(x.measures for x in self._coordinators))
-        known = [each.store_up for each in measures if each.store_up is not None]
+        found = [*(x.measures.store_up for x in self._workers), *(x.measures.store_up for x in self._coordinators)]
+        known = [is_up for is_up in found if is_up is not None]
         return {Service.STORE: all(known)} if known else {}
 
     def checks(self) -> dict[str, bool]:

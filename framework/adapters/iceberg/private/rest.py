@@ -68,11 +68,12 @@ class TimeoutRestCatalog(RestCatalog):
         """As PyIceberg does, which takes every 404 for a table that does not exist. Iceberg's own server gives that status with
         another type where it cannot read the table's metadata file: the table is there, and the store may be away."""
         try:
-            return super().load_table(identifier)
+            found: Table = super().load_table(identifier)
         except NoSuchTableError as error:
             if str(error).startswith(_FILE_MISSING):
                 raise ServerError(str(error)) from error
             raise
+        return found
 
     def _hear(self, response: Response, *_: Any, **__: Any) -> None:
         if response.status_code in _REFUSALS:
