@@ -31,6 +31,7 @@ from framework.commit.events.event_types import (
 )
 from framework.commit.machine.pauses import Pauses, with_pause, with_repeated
 from framework.commit.machine.progress.chain import settled_link
+from framework.commit.machine.reporting.blocked_words import BlockedTables
 from framework.commit.risks import LeadershipHistory, leadership_claim, silent_after_ms
 from framework.diagnose.whole_commands import StartedFrom
 from framework.overview.values import ActView, AnnouncementOutcome, Minute, SchemaChange, TimelineEntry
@@ -122,6 +123,7 @@ class LogFold:
         self.low_water = 0
         self.touched: set[str] = set()
         self.leadership = LeadershipHistory()
+        self._blocked = BlockedTables()
         self._begin: int | None = None
         self._names: dict[str, set[str]] = {}  # a table's uuid -> the names under which it was announced
 
@@ -221,6 +223,7 @@ class LogFold:
         if table.commit is not None and table.commit.snapshot_id == event.snapshot_id:
             return  # reported twice
         table.commit, table.blocked, table.blocked_since_ms = event, "", None
+        self._blocked.committed(event.table)
         entry = TimelineEntry(
             AnnouncementOutcome.SNAPSHOT,
             offset,
@@ -266,12 +269,9 @@ class LogFold:
         if self._begin is not None and event.position >= self._begin:
             self.pauses = with_repeated(self.pauses, offset, event, 0)
         self.everything_is_in(event.low_water)
-        for table in self.tables.values():
-            blocked = event.blocked.get(table.table, "")
-            if blocked != table.blocked and not (table.blocked and event.more_blocked):
-                self._block(table, blocked, event.timestamp_ms)
-        for name in event.blocked:
-            self._block(self._table(name), event.blocked[name], event.timestamp_ms)
+        for name in self._blocked.hear(event):
+            table, word = self._table(name), self._blocked.found.get(name)
+            table.blocked, table.blocked_since_ms = (word.reason, word.since_ms) if word is not None else ("", None)
         for name, pipeline in self.pipelines.items():
             pipeline.broken = event.blocked_pipelines.get(name, "")
         for name, link in event.chain.items():
@@ -280,12 +280,6 @@ class LogFold:
                 found.link = link
         for name, valid_ms in event.valid_through_ms.items():
             self._pipeline(name).valid_through_ms = valid_ms
-
-    def _block(self, table: TableFold, blocked: str, at_ms: int) -> None:
-        if not table.blocked or not blocked:
-            table.blocked_since_ms = at_ms if blocked else None
-        table.blocked = blocked
-        self.touched.add(table.table)
 
     def _state(self, event: StateChanged) -> None:
         if event.subject is Subject.TABLE:

@@ -43,6 +43,7 @@ from framework.commit.machine.effects import (
 )
 from framework.commit.machine.progress.chain import settled_link
 from framework.commit.machine.queues import drop_announcements
+from framework.commit.machine.reporting.blocked_words import BlockedTables
 from framework.commit.machine.step import CoordinatorState, Limits, start_offset, step
 from framework.commit.risks import LeadershipHistory, leadership_claim
 from framework.errors import FloeError
@@ -77,6 +78,7 @@ class ControlLog:
     word: LatestEvent | None = None  # the newest of any coordinator
     batched_ms: dict[str, int | None] = field(default_factory=dict)  # by pipeline, when a batch was announced last
     dead_letters: dict[str, DeadLetterHistory] = field(default_factory=dict)  # by pipeline
+    blocked: BlockedTables = field(default_factory=BlockedTables)
     leadership: LeadershipHistory = field(default_factory=LeadershipHistory)
     writers: dict[str, frozenset[str]] = field(default_factory=dict)  # by table, pipelines whose batches named it
 
@@ -84,7 +86,9 @@ class ControlLog:
         event = record.event
         if isinstance(event, CommitToTable):
             self.commits[event.table] = event
+            self.blocked.committed(event.table)
         elif isinstance(event, CommitComplete):
+            self.blocked.hear(event)
             self.links = {**event.chain, **self.links}
         elif isinstance(event, DataComplete | Heartbeat):
             self.links[event.pipeline] = event

@@ -286,15 +286,19 @@ def _one_table(
         )
     commit = log.commits.get(name)
     health = table_health(log.state, state)[:2] if state is not None and examined else (Health.IDLE, "")
+    blocked = log.blocked.found.get(name) if not examined else None
+    if blocked is not None:
+        health = (Health.BLOCKED, blocked.reason)
     condition = table_condition(
         TableFacts(
             table=name,
             pending=pending.announcements,
-            examined=health if examined else None,
+            examined=health if examined or blocked is not None else None,
             report=log.state.reports.get(name),
             last_commit_ms=commit.timestamp_ms if commit is not None else None,
             pause=holding(log.state.pauses, Holds.COMMITS, name),
             coordinated=coordinated,
+            blocked_since_ms=blocked.since_ms if blocked is not None else None,
             waits_since_ms=first.timestamp_ms if state is not None and (first := state.pending.first) else None,
             unreadable=look.unreadable if look is not None else "",
         )

@@ -143,7 +143,8 @@ FAULTS: dict[str, tuple[tuple[ControlEvent, ...], PipelineFactsSeen, str]] = {
         ),
         PipelineFactsSeen(),
         f"FAILED orders pipeline {SINCE} FLOE-R322 batch 12 has 900 dead letters in 1,000 records, and errors.max_ratio is "
-        "0.5 Do look at the producer, and at `floe dlq stats FILE -t prod` floe explain FLOE-R322 Copy",
+        "0.5 Do look at the producer, and at `floe dlq stats FILE -t prod`; then `floe run FILE -t prod` goes on from the "
+        "safe offsets floe explain FLOE-R322 Copy",
     ),
 }  # fmt: skip
 
