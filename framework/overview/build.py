@@ -168,6 +168,8 @@ def pipeline_view(
         phases=_phases(found, minute),
         at_risk=next(iter(risks), None),
         risks=risks,
+        waits_since_ms=facts.waits_since_ms,
+        lag_trend=found.trend.word(now_ms, facts.waits_since_ms),
     )
 
 

@@ -29,6 +29,7 @@ from framework.commit.events.event_types import (
     Subject,
     TableMeasured,
 )
+from framework.commit.lag_trend import LagTrend, oldest_partition_ms
 from framework.commit.machine.pauses import Pauses, with_pause, with_repeated
 from framework.commit.machine.progress.chain import settled_link
 from framework.commit.machine.reporting.blocked_words import BlockedTables
@@ -106,6 +107,7 @@ class PipelineFold:
     heard_ms: int | None = None  # of any of its runs
     tables: set[str] = field(default_factory=set)
     dead_letters: DeadLetterHistory = field(default_factory=DeadLetterHistory)
+    trend: LagTrend = field(default_factory=LagTrend)
     silent_after_ms: int | None = None
     run: StartedFrom = field(default_factory=StartedFrom)
 
@@ -215,6 +217,7 @@ class LogFold:
         if event.phase_ms and at_ms is not None:
             pipeline.phases.append((at_ms // MINUTE_MS, event.phase_ms))
         a = event.accounting
+        pipeline.trend.add(at_ms, oldest_partition_ms(event))
         pipeline.dead_letters.add(at_ms, a.offsets - a.holes, a.dead_lettered)
         pipeline.minutes.add(at_ms, records=a.offsets, dead_letters=a.dead_lettered, batches=1, rows=a.rows)
 

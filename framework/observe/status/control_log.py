@@ -29,6 +29,7 @@ from framework.commit.events.event_types import (
     StateChanged,
     Subject,
 )
+from framework.commit.lag_trend import LagTrend, oldest_partition_ms
 from framework.commit.machine.changed import changed
 from framework.commit.machine.effects import (
     Assigned,
@@ -79,6 +80,7 @@ class ControlLog:
     batched_ms: dict[str, int | None] = field(default_factory=dict)  # by pipeline, when a batch was announced last
     dead_letters: dict[str, DeadLetterHistory] = field(default_factory=dict)  # by pipeline
     blocked: BlockedTables = field(default_factory=BlockedTables)
+    trends: dict[str, LagTrend] = field(default_factory=dict)  # by pipeline
     leadership: LeadershipHistory = field(default_factory=LeadershipHistory)
     writers: dict[str, frozenset[str]] = field(default_factory=dict)  # by table, pipelines whose batches named it
 
@@ -128,6 +130,7 @@ class ControlLog:
             a = event.accounting
             history = self.dead_letters.setdefault(event.pipeline, DeadLetterHistory())
             history.add(record.timestamp_ms, a.offsets - a.holes, a.dead_lettered)
+            self.trends.setdefault(event.pipeline, LagTrend()).add(record.timestamp_ms, oldest_partition_ms(event))
             for table in event.tables:
                 known = self.writers.get(table, frozenset())
                 if event.pipeline not in known:

@@ -67,6 +67,7 @@ class PipelineSeen:
     ends: Mapping[PartitionKey, int] = field(default_factory=dict)
     held: tuple[Held, ...] = ()
     recreated: tuple[str, ...] = ()
+    waits_since_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -245,6 +246,8 @@ def _pipeline(name: str, log: ControlLog, seen: PipelineSeen, now_ms: int) -> Pi
         valid_through_ms,
         _age_ms(valid_through_ms, now_ms),
         log.words.get(name),
+        seen.waits_since_ms,
+        log.trends[name].word(now_ms, seen.waits_since_ms) if name in log.trends else "",
     )
 
 

@@ -48,6 +48,7 @@ from framework.observe.status.model import (
     TableStatus,
     filtered,
 )
+from framework.observe.waiting_since import Unread, waiting_since
 from framework.plan.compile import coordinator_group, group_id
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ def read_status(
         pipelines = dict(
             zip(names, pool.map(lambda name: _pipeline(admin, kafka, prefix, name, log), names), strict=True)
         )
+        pipelines = _with_waiting(kafka, pipelines)
         owner = next((m.client_id for m in members.result() if (control_topic, 0) in m.partitions), None)
     looked = None
     if catalog is not None and looked_log is not None:
@@ -138,6 +140,19 @@ def _pipeline(admin: KafkaAdmin, kafka: dict[str, str], prefix: str, name: str, 
         _held(kafka, admin.start_offsets([key for key in keys if key in group]), ends, group),
         recreated_topics(group, {topic: facts.topic_id for topic, facts in found.items()}),
     )
+
+
+def _with_waiting(kafka: dict[str, str], pipelines: Mapping[str, PipelineSeen]) -> dict[str, PipelineSeen]:
+    """The pipelines with since when their oldest unread record waits."""
+    unread = {}
+    for name, seen in pipelines.items():
+        starts = {(each.topic, each.partition): each.log_start for each in seen.held}
+        unread[name] = tuple(
+            Unread(key, max(safe.offset, starts.get(key, 0)), seen.ends.get(key, 0) - safe.offset)
+            for key, safe in seen.group.items()
+        )
+    since_ms = waiting_since(kafka, unread)
+    return {name: replace(seen, waits_since_ms=since_ms.get(name)) for name, seen in pipelines.items()}
 
 
 def _held(
