@@ -28,7 +28,7 @@ class DeadLetterFlood:
 
 
 @dataclass(frozen=True)
-class _Batch:
+class _BatchLetters:
     at_ms: int
     records: int
     dead_letters: int
@@ -38,7 +38,7 @@ class DeadLetterHistory:
     """Of one pipeline. `add` in the order of the log, by one thread at a time."""
 
     def __init__(self) -> None:
-        self._batches: deque[_Batch] = deque(maxlen=MOST_BATCHES)
+        self._batches: deque[_BatchLetters] = deque(maxlen=MOST_BATCHES)
         self._since_ms: int | None = None
 
     def add(self, at_ms: int | None, records: int, dead_letters: int) -> None:
@@ -47,7 +47,7 @@ class DeadLetterHistory:
             return
         while self._batches and at_ms - self._batches[0].at_ms >= FLOOD_MS:
             self._batches.popleft()
-        self._batches.append(_Batch(at_ms, records, dead_letters))
+        self._batches.append(_BatchLetters(at_ms, records, dead_letters))
         if not any(each.dead_letters for each in self._batches):
             self._since_ms = None
             return
@@ -64,16 +64,16 @@ class DeadLetterHistory:
             return None
         return DeadLetterFlood(self._since_ms, found.records, found.dead_letters)
 
-    def _newest(self) -> _Batch | None:
+    def _newest(self) -> _BatchLetters | None:
         """The newest batches as one, with so many records as are enough, or with all; the worse of the two. A flood ends where
         both are well, and so it does not end with one good batch."""
         records = letters = 0
-        worst: _Batch | None = None
+        worst: _BatchLetters | None = None
         for number, each in enumerate(reversed(self._batches), 1):
             records, letters = records + each.records, letters + each.dead_letters
             is_last = number == len(self._batches)
             if (worst is None and records >= FLOOD_RECORDS) or is_last:
-                found = _Batch(each.at_ms, records, letters)
+                found = _BatchLetters(each.at_ms, records, letters)
                 is_worse = worst is None or letters * worst.records > worst.dead_letters * records
                 worst = found if is_worse else worst
         return worst

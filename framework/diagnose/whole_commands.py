@@ -100,7 +100,7 @@ _WANT_MORE = frozenset(
     )
 )
 CONTROL_TOPIC = "control-iceberg"
-_COMMAND = re.compile(r"`floe ([a-z]+)([^`]*)`")
+_COMMAND = re.compile(r"`floe ([a-z]+)(?![a-z])([^`]*)`")
 _FILE = re.compile(r" FILE(?![A-Za-z|.])")
 _FOLDER = re.compile(r" FOLDER(?![A-Za-z|.])")
 _BROKER = re.compile(r"`kafka-[a-z]+\.sh --bootstrap-server BROKER ")
@@ -117,7 +117,7 @@ class StartedFrom:
 
     @property
     def folder(self) -> str:
-        """The deployed folder; "" where the file's path does not tell."""
+        """The deployed folder; "" where the file's path does not show it."""
         parts = self.file.split("/")
         if not self.deployment or self.deployment not in parts[:-1]:
             return ""

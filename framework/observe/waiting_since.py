@@ -17,7 +17,7 @@ MOST_OF_A_PIPELINE = 8
 
 
 @dataclass(frozen=True)
-class Unread:
+class UnreadPart:
     """Where the unread records of a partition begin, and how many there are."""
 
     key: PartitionKey
@@ -25,9 +25,9 @@ class Unread:
     count: int
 
 
-def waiting_since(kafka: Mapping[str, str], unread: Mapping[str, tuple[Unread, ...]]) -> dict[str, int]:
+def waiting_since(kafka: Mapping[str, str], unread: Mapping[str, tuple[UnreadPart, ...]]) -> dict[str, int]:
     """Of each pipeline that was asked about and whose records have times. Several pipelines may read one partition."""
-    chosen: list[tuple[str, Unread]] = []
+    chosen: list[tuple[str, UnreadPart]] = []
     for name, partitions in unread.items():
         furthest = sorted((each for each in partitions if each.count > 0), key=lambda each: -each.count)
         chosen += [(name, each) for each in furthest[:MOST_OF_A_PIPELINE]]

@@ -18,7 +18,8 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewPartitions
 from pyiceberg.table.update import SetSnapshotRefUpdate
 
-from tests.chaos.harness import Process, descendants, kill, wait_for
+from tests.chaos.harness import Process, descendants, kill, python_daemons_of, python_workers_of, wait_for
+from tests.chaos.test_outages import limit_file_size
 from tests.night.installation import STALLED_MS, Installation
 from tests.night.judge import Expected, ExpectedText
 from tests.night.screens import Line
@@ -164,6 +165,21 @@ def freeze_coordinator(where: Installation) -> None:
     kill(where.frozen, signal.SIGSTOP)
 
 
+def kill_coordinator(where: Installation) -> None:
+    kill([where.pid_of("coordinator")])
+
+
+def fill_disk(where: Installation) -> None:
+    """Tasks of one driver can write no more than a few bytes into a file, as on a disk that is full."""
+    driver = where.pid_of("web")
+    where.limited = [*python_daemons_of(driver), *python_workers_of(driver)]
+    limit_file_size(where.limited, 16)
+
+
+def free_disk(where: Installation, lines: Mapping[str, Line]) -> None:
+    limit_file_size([*where.limited, *python_workers_of(where.pid_of("web"))], None)
+
+
 # ---- tables ---------------------------------------------------------------------------------------------------------
 
 
@@ -303,6 +319,32 @@ def make_dead_letter_topic(where: Installation, lines: Mapping[str, Line]) -> No
     where.new_topic("clicks-dead")
 
 
+# ---- two at once -----------------------------------------------------------------------------------------------------
+
+
+def both(*plants: Callable[[Installation], None]) -> Callable[[Installation], None]:
+    def plant(where: Installation) -> None:
+        for each in plants:
+            each(where)
+
+    return plant
+
+
+def mend_catalog_and_run_again(where: Installation, lines: Mapping[str, Line]) -> None:
+    mend_catalog(where, lines)
+    run_again(where, lines)
+
+
+def mend_broker_and_catalog(where: Installation, lines: Mapping[str, Line]) -> None:
+    mend_catalog(where, lines)
+    thaw_broker(where, lines)
+
+
+def register_and_resume(where: Installation, lines: Mapping[str, Line]) -> None:
+    register_table(where, lines)
+    resume(where, lines)
+
+
 # ---- people ---------------------------------------------------------------------------------------------------------
 
 
@@ -359,6 +401,12 @@ FAULTS: dict[str, Fault] = {
     "driver killed": Fault(kill_driver, (VANISHED,), run_again, ("web",)),
     "driver frozen": Fault(freeze_driver, (VANISHED,), thaw_driver),
     "coordinator frozen": Fault(freeze_coordinator, (), thaw_driver),
+    "coordinator killed": Fault(kill_coordinator, (), nothing),
+    "disk full": Fault(
+        fill_disk,
+        (Expected("pipeline", "clicks", ("DEGRADED",), "FLOE-R324", "File too large", "takes files"), STORE_DOWN),
+        free_disk,
+    ),
     "table dropped": Fault(drop_table, (MISSING,), register_table),
     "table renamed": Fault(rename_table, (MISSING,), rename_back),
     "column dropped": Fault(drop_column, (), nothing),
@@ -396,6 +444,22 @@ FAULTS: dict[str, Fault] = {
     ),
     "commits paused": Fault(
         pause_commits, (Expected("table", "web.clicks", ("PAUSED",), "", "of the night", "floe resume"),), resume
+    ),
+    "catalog refuses, driver killed": Fault(
+        both(refuse_catalog, kill_driver),
+        (VANISHED, Expected("table", "shop.orders", FAILS, "FLOE-R136", "Service Unavailable", "doctor")),
+        mend_catalog_and_run_again,
+        ("web",),
+    ),
+    "broker frozen, catalog refuses": Fault(
+        both(freeze_broker, refuse_catalog),
+        (NO_BROKER, Expected("service", "catalog", ("DOWN",), screens=("metrics",))),
+        mend_broker_and_catalog,
+    ),
+    "table dropped, reading paused": Fault(
+        both(drop_table, pause),
+        (Expected("pipeline", "clicks", ("PAUSED",), "", "of the night", "floe resume"),),
+        register_and_resume,
     ),
     "stopped": Fault(
         stop,

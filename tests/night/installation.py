@@ -150,6 +150,7 @@ class Installation:
         self.load: Load | None = None
         self.said: list[str] = []
         self.frozen: list[int] = []
+        self.limited: list[int] = []
         self.slow = threading.Event()
 
     # ---- its life ------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """What a person sees at three in the morning: each fault planted in a live installation, and judged by what the screens say.
 
-FLOE_NIGHT='table dropped' .venv/bin/python -m pytest -s -m chaos tests/night
+FLOE_NIGHT='table dropped;poison' .venv/bin/python -m pytest -s -m chaos tests/night
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ pytestmark = [
 
 ROOT = Path(__file__).parents[2]
 MEASURED = ROOT / "build" / "night.jsonl"
-CHOSEN = [name for name in FAULTS if name in os.environ.get("FLOE_NIGHT", name).split(",")]
+CHOSEN = [name for name in FAULTS if name in os.environ.get("FLOE_NIGHT", name).split(";")]
 
 
 @pytest.fixture(scope="module")

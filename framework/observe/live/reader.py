@@ -24,7 +24,7 @@ from framework.commit.risks import nearest_to_retention
 from framework.diagnose.whole_commands import ReaderPlace
 from framework.errors import StateDisagreement
 from framework.observe.liveness import live_members
-from framework.observe.waiting_since import Unread, waiting_since
+from framework.observe.waiting_since import UnreadPart, waiting_since
 from framework.overview.build import Built, held_of, overview
 from framework.overview.fold import LogFold
 from framework.overview.values import BrokerSeen, Overview, PartitionView, PipelineFactsSeen
@@ -225,7 +225,7 @@ class OverviewReader:
     def _with_waiting(self, pipelines: Mapping[str, PipelineFactsSeen]) -> dict[str, PipelineFactsSeen]:
         unread = {
             name: tuple(
-                Unread((each.topic, each.partition), max(each.safe_offset, each.log_start), each.lag)
+                UnreadPart((each.topic, each.partition), max(each.safe_offset, each.log_start), each.lag)
                 for each in seen.partitions
                 if each.safe_offset is not None
             )

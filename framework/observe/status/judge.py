@@ -137,14 +137,14 @@ def status_of(
     return _with_whole_commands(found, place, {name: started_from(run) for name, run in log.deployed.items()})
 
 
-Told = TypeVar("Told", PipelineStatus, TableStatus, Risk)
+WithRemedy = TypeVar("WithRemedy", PipelineStatus, TableStatus, Risk)
 
 
 def _with_whole_commands(found: Status, place: ReaderPlace, runs: Mapping[str, StartedFrom]) -> Status:
-    def whole(told: Told, pipeline: str) -> Told:
-        if not told.remedy:
-            return told
-        return replace(told, remedy=whole_commands(told.remedy, place, runs.get(pipeline, UNKNOWN_RUN)))
+    def whole(one: WithRemedy, pipeline: str) -> WithRemedy:
+        if not one.remedy:
+            return one
+        return replace(one, remedy=whole_commands(one.remedy, place, runs.get(pipeline, UNKNOWN_RUN)))
 
     return replace(
         found,

@@ -48,7 +48,7 @@ from framework.observe.status.model import (
     TableStatus,
     filtered,
 )
-from framework.observe.waiting_since import Unread, waiting_since
+from framework.observe.waiting_since import UnreadPart, waiting_since
 from framework.plan.compile import coordinator_group, group_id
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _with_waiting(kafka: dict[str, str], pipelines: Mapping[str, PipelineSeen]) 
     for name, seen in pipelines.items():
         starts = {(each.topic, each.partition): each.log_start for each in seen.held}
         unread[name] = tuple(
-            Unread(key, max(safe.offset, starts.get(key, 0)), seen.ends.get(key, 0) - safe.offset)
+            UnreadPart(key, max(safe.offset, starts.get(key, 0)), seen.ends.get(key, 0) - safe.offset)
             for key, safe in seen.group.items()
         )
     since_ms = waiting_since(kafka, unread)

@@ -1,6 +1,6 @@
 """Which tables a coordinator's newest word on a commit names as blocked, since when, and why.
 
-In: each `CommitComplete` of a control log, in its order. Out: the reasons by table. It is told with every commit, while a
+In: each `CommitComplete` of a control log, in its order. Out: the reasons by table. It comes with every commit, while a
 table's `StateChanged` comes at a bounded rate: who looks goes by the newer of the two.
 """
 

@@ -134,10 +134,10 @@ def _ended(reported: StateChanged | None, heard_ms: int | None, goes_on: str) ->
     if reported.state in (Health.STOPPED, Health.FAILED):
         # One that stopped with a code did not end as it was asked to: what it announced is not in all tables.
         state = Health.FAILED if reported.code else reported.state
-        told = _as_reported(replace(reported, state=state, remedy=reported.remedy or goes_on))
-        if state is Health.FAILED and not _STARTS.search(told.remedy):
-            told = replace(told, remedy=f"{told.remedy}; then {goes_on}")  # what mends the cause starts nothing
-        return told
+        found = _as_reported(replace(reported, state=state, remedy=reported.remedy or goes_on))
+        if state is Health.FAILED and not _STARTS.search(found.remedy):
+            found = replace(found, remedy=f"{found.remedy}; then {goes_on}")  # what repairs the cause starts nothing
+        return found
     reason = f"run {reported.by} vanished: it was killed, or its machine is gone"
     since_ms = later(reported.timestamp_ms, heard_ms)
     return Condition(Health.FAILED, reason, goes_on, "FLOE-R138", since_ms)

@@ -93,7 +93,7 @@ def _reported(state: CoordinatorState, table: TableState) -> StateChanged | None
 def _pause_ms(state: CoordinatorState, reported: StateChanged, event: StateChanged) -> int:
     same = reported.state is event.state and (reported.code == STALLED_COMMIT) == (event.code == STALLED_COMMIT)
     # Why a table is blocked is a sentence of floe's own, and another one is another cause with another remedy: who put
-    # something back that was not enough is told so. What others say of a failure may differ each time.
+    # something back that was not enough reads so. What others say of a failure may differ each time.
     is_other = event.state is Health.BLOCKED and _FIGURES.sub("", reported.reason) != _FIGURES.sub("", event.reason)
     return state.limits.retell_ms if same and not is_other else state.limits.report_ms
 
