@@ -38,9 +38,9 @@ class LagTrend:
         self._lags.append((at_ms, max(0, at_ms - newest_ms)))
 
     def word(self, now_ms: int, waits_since_ms: int | None) -> str:
-        """How the lag of now compares with that of the oldest batch that is kept; of a pipeline that is not behind nothing."""
+        """How the lag of now compares with that of the oldest batch that is kept; nothing of a pipeline that is hardly behind."""
         before = next((lag for at_ms, lag in self._lags if BEFORE_MS <= now_ms - at_ms <= KEPT_MS), None)
-        if waits_since_ms is None or before is None:
+        if waits_since_ms is None or before is None or now_ms - waits_since_ms < STEADY_MS:
             return ""
         change = now_ms - waits_since_ms - before
         if abs(change) <= max(STEADY_MS, STEADY_SHARE * before):

@@ -142,6 +142,7 @@ def all_of(where: Installation, name: str) -> list[int]:
 
 def kill_driver(where: Installation) -> None:
     kill(all_of(where, "web"))
+    where.running["web"].process.wait(20)
 
 
 def run_again(where: Installation, lines: Mapping[str, Line]) -> None:
@@ -167,6 +168,7 @@ def freeze_coordinator(where: Installation) -> None:
 
 def kill_coordinator(where: Installation) -> None:
     kill([where.pid_of("coordinator")])
+    where.running["coordinator"].process.wait(20)
 
 
 def fill_disk(where: Installation) -> None:

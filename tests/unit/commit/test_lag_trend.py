@@ -22,7 +22,8 @@ def of(*lags_s: float) -> LagTrend:
 @pytest.mark.parametrize(
     ("lags_s", "now_s", "word"),
     [
-        ([3] * 30, 4, "steady"),
+        ([3] * 30, 4, ""),
+        ([20] * 30, 24, "steady"),
         ([3 + 9 * n for n in range(30)], 270, "growing"),
         ([600 - 15 * n for n in range(30)], 150, "falling"),
         ([600] * 30, 640, "steady"),
