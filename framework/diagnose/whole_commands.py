@@ -103,17 +103,19 @@ CONTROL_TOPIC = "control-iceberg"
 _COMMAND = re.compile(r"`floe ([a-z]+)(?![a-z])([^`]*)`")
 _FILE = re.compile(r" FILE(?![A-Za-z|.])")
 _FOLDER = re.compile(r" FOLDER(?![A-Za-z|.])")
+_PIPELINE = re.compile(r" PIPELINE(?![A-Za-z|.])")
 _BROKER = re.compile(r"`kafka-[a-z]+\.sh --bootstrap-server BROKER ")
 _HAS_TARGET = re.compile(r" (?:-t|--target)(?: |=|$)")
 
 
 @dataclass(frozen=True)
 class StartedFrom:
-    """What a run published of where it comes from: its pipeline file, and the deployment that started it, "" for none. A
-    deployment has its folder's name, if nobody gave it another one."""
+    """Of which pipeline a run is, and what it published of where it comes from: its pipeline file, and the deployment that
+    started it, "" for none. A deployment has its folder's name, if nobody gave it another one."""
 
     file: str = ""
     deployment: str = ""
+    pipeline: str = ""
 
     @property
     def folder(self) -> str:
@@ -147,7 +149,7 @@ def whole_commands(text: str, place: ReaderPlace, run: StartedFrom = UNKNOWN_RUN
             rest += " FILE"
         if verb not in _TARGETED or f"{verb}{rest}" in _WANT_A_FILE | _WANT_MORE:
             return found[0]
-        for word, known in ((_FILE, run.file), (_FOLDER, run.folder)):
+        for word, known in ((_FILE, run.file), (_FOLDER, run.folder), (_PIPELINE, run.pipeline)):
             if known:
                 rest = word.sub(f" {argument(known)}".replace("\\", r"\\"), rest)
         if place.target and not _HAS_TARGET.search(rest):

@@ -185,7 +185,7 @@ class LogFold:
                 self._forget(table, uuid, below)
 
     def _pipeline(self, name: str) -> PipelineFold:
-        return self.pipelines.setdefault(name, PipelineFold(name))
+        return self.pipelines.setdefault(name, PipelineFold(name, run=StartedFrom(pipeline=name)))
 
     def _table(self, name: str, uuid: str = "") -> TableFold:
         table = self.tables.setdefault(name, TableFold(name))
@@ -264,7 +264,7 @@ class LogFold:
 
     def _started(self, event: Deployed) -> None:
         found = self._pipeline(event.pipeline)
-        found.run = StartedFrom(event.file, event.deployment)
+        found.run = StartedFrom(event.file, event.deployment, event.pipeline)
         found.silent_after_ms = silent_after_ms(event)
         self.touched |= found.tables
 

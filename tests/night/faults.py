@@ -216,9 +216,11 @@ def roll_back(where: Installation) -> None:
 
 
 def settle_rollback(where: Installation, lines: Mapping[str, Line]) -> None:
+    typed(where, lines, "floe stop")
     dry = typed(where, lines, "--dry-run")
     done, output = where.type(dry.replace(" --dry-run", ""))
     assert done == 0, output
+    run_again(where, lines)
 
 
 def drop_column(where: Installation) -> None:
@@ -418,6 +420,7 @@ FAULTS: dict[str, Fault] = {
         roll_back,
         (Expected("table", "web.clicks", ("BLOCKED",), "FLOE-R110", "rolled back", "floe rollback"),),
         settle_rollback,
+        ("web",),
     ),
     "topic deleted": Fault(
         delete_topic,

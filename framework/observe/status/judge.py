@@ -41,7 +41,7 @@ from framework.commit.risks import (
 )
 from framework.config.spec import TemplateUse
 from framework.diagnose.counted import counted
-from framework.diagnose.whole_commands import UNKNOWN_RUN, ReaderPlace, StartedFrom, whole_commands
+from framework.diagnose.whole_commands import ReaderPlace, StartedFrom, whole_commands
 from framework.observe.status.control_log import ControlLog
 from framework.observe.status.model import (
     CommitStatus,
@@ -144,7 +144,9 @@ def _with_whole_commands(found: Status, place: ReaderPlace, runs: Mapping[str, S
     def whole(one: WithRemedy, pipeline: str) -> WithRemedy:
         if not one.remedy:
             return one
-        return replace(one, remedy=whole_commands(one.remedy, place, runs.get(pipeline, UNKNOWN_RUN)))
+        return replace(
+            one, remedy=whole_commands(one.remedy, place, runs.get(pipeline, StartedFrom(pipeline=pipeline)))
+        )
 
     return replace(
         found,
@@ -156,7 +158,7 @@ def _with_whole_commands(found: Status, place: ReaderPlace, runs: Mapping[str, S
 
 
 def started_from(run: Deployed) -> StartedFrom:
-    return StartedFrom(run.file, run.deployment)
+    return StartedFrom(run.file, run.deployment, run.pipeline)
 
 
 def _risks(log: ControlLog, seen: BrokerView, now_ms: int) -> Iterator[Risk]:

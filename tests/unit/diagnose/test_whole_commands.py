@@ -29,6 +29,7 @@ PROD = ReaderPlace("prod")
         ("`floe rollback` settles it", PROD, StartedFrom("a.yaml"), "`floe rollback` settles it"),
         ("`floe dlq stats`", PROD, StartedFrom("a.yaml"), "`floe dlq stats a.yaml -t prod`"),
         ("`floe run FILE`", PROD, StartedFrom(r"C:\1.yaml"), r"`floe run 'C:\1.yaml' -t prod`"),
+        ("`floe stop PIPELINE`", PROD, StartedFrom(pipeline="my pipe"), "`floe stop 'my pipe' -t prod`"),
         ("`floe deploy FOLDER`", PROD, StartedFrom("/x/shop/a/b.yaml", "shop"), "`floe deploy /x/shop -t prod`"),
         ("`floe deploy FOLDER`", PROD, StartedFrom("shop/a.yaml", "other"), "`floe deploy FOLDER -t prod`"),
         ("`floe explain FLOE-R110`", PROD, StartedFrom(), "`floe explain FLOE-R110`"),
