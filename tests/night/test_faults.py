@@ -53,6 +53,7 @@ def test_a_fault_is_told_the_same_on_every_screen(installation: Installation, na
             fault.end(installation, verdicts[0].lines if verdicts else {})
         except AssertionError as error:
             complaints.append(str(error))
+            note(name, verdicts, -1.0, complaints)
     finally:
         installation.reset()
     ended_s = time.time()

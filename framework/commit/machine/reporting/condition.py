@@ -20,6 +20,7 @@ from framework.commit.machine.reporting.health import (
     STALLED_COMMIT,
     STALLED_COMMIT_REMEDY,
 )
+from framework.commit.offsets import RECREATED_REMEDY
 from framework.commit.watch import PipelineBacklog, hold_reason
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument, is_command
@@ -101,11 +102,7 @@ def pipeline_condition(facts: PipelineFacts) -> Condition:
         return Condition(Health.BLOCKED, reason, remedy, "FLOE-R315", since_ms)
     if facts.recreated_topics:
         reason = f"topic {', '.join(facts.recreated_topics)} was recreated, and holds other records than those that were read"
-        remedy = (
-            "`floe rebase FILE --begin-at earliest` goes on with it from its start, into the same tables; if each offset "
-            "holds the record that it held, `floe rebase FILE --same-offsets`"
-        )
-        return Condition(Health.BLOCKED, reason, remedy, "FLOE-R316", since_ms)
+        return Condition(Health.BLOCKED, reason, RECREATED_REMEDY, "FLOE-R316", since_ms)
     if facts.replay:
         return Condition(Health.IDLE)
     if not facts.live:
