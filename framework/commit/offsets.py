@@ -311,8 +311,8 @@ def find_gaps(
 
 
 RECREATED_REMEDY = (
-    "`floe rebase FILE --begin-at earliest` goes on with it from its start, into the same tables; if each offset holds the record "
-    "that it held, `floe rebase FILE --same-offsets`"
+    "`floe rebase FILE --begin-at earliest` goes on with it from its start, into the same tables; if each offset "
+    "holds the record that it held, `floe rebase FILE --same-offsets`"
 )
 
 
