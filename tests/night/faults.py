@@ -215,7 +215,7 @@ def roll_back(where: Installation) -> None:
 
 
 def settle_rollback(where: Installation, lines: Mapping[str, Line]) -> None:
-    typed(where, lines, "floe stop")
+    typed(where, lines, "floe stop", 6)  # a table is blocked, and what waits for it is not committed
     dry = typed(where, lines, "--dry-run")
     done, output = where.type(dry.replace(" --dry-run", ""))
     assert done == 0, output
@@ -437,7 +437,12 @@ FAULTS: dict[str, Fault] = {
     ),
     "poison": Fault(
         poison,
-        (ExpectedText({"page": r"\d+ \(\d+(\.\d+)? %\)", "top": r"\d+ \(\d+(\.\d+)? %\)", "metrics": "dead_lettered"}),),
+        (
+            Expected(
+                "pipeline", "clicks", ("DEGRADED",), "FLOE-R154", "dead letters", "dlq stats",
+                20, "200 records are judged, which is ten seconds of this load", screens=("status", "top", "page"),
+            ),
+        ),
         cure,
     ),
     "dead-letter topic gone": Fault(

@@ -67,7 +67,7 @@ def status(floe: Command) -> Screen:
     for kind in ("pipeline", "table"):
         for each in document[f"{kind}s"]:
             lines.append(_of_document(kind, each[kind], each, each["state"]))
-    lines += [_of_document(each["kind"], each["name"], each, "AT RISK") for each in document["dangers"]]
+    lines += [_of_document(each["kind"], each["name"], each, "DEGRADED") for each in document["dangers"]]
     who = f"coordinated by {document['coordinator']}" if document["coordinator"] else "nobody coordinates"
     return Screen("status", at_s, tuple(lines), out, f"exit code {code}; {who}")
 
