@@ -138,7 +138,8 @@ def status(
         ConfigError: the target's file is wrong.
         SetupError: the broker cannot be asked.
     """
-    from framework.cli.shared.target_options import CONTROL_TOPIC, open_control
+    from framework.cli.shared.target_options import open_control
+    from framework.diagnose.whole_commands import CONTROL_TOPIC
     from framework.observe.status.read import read_status
 
     control = open_control(target, connection, control_topic or CONTROL_TOPIC)

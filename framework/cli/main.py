@@ -114,6 +114,7 @@ def _run_verb(arguments: list[str] | None) -> int:
     try:
         result = floe.main(args=arguments, prog_name="floe", standalone_mode=False)
     except FloeError as error:
+        _name_the_place(arguments, error)
         click.echo(_logged(arguments, error) or show_error(error), err=True)
         _print_json(arguments, error)
         return error.exit_code
@@ -129,6 +130,15 @@ def _run_verb(arguments: list[str] | None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     return result if isinstance(result, int) else 0
+
+
+def _name_the_place(arguments: list[str] | None, error: FloeError) -> None:
+    """The commands of a remedy are for the target and the file that were typed."""
+    from framework.cli.shared.typed_place import typed_file, typed_place
+    from framework.diagnose.whole_commands import whole_commands
+
+    words = sys.argv[1:] if arguments is None else arguments
+    error.remedy = whole_commands(error.remedy, typed_place(words), typed_file(words))
 
 
 def _logged(arguments: list[str] | None, error: FloeError) -> str:

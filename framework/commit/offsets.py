@@ -310,15 +310,19 @@ def find_gaps(
     )
 
 
+RECREATED_REMEDY = (
+    "`floe rebase FILE --begin-at earliest` goes on with it from its start, into the same tables; if each offset "
+    "holds the record that it held, `floe rebase FILE --same-offsets`"
+)
+
+
 def _check_position(pipeline: str, key: PartitionKey, safe: SafeOffset, fact: PartitionFacts, on_data_loss: str) -> int:
     if safe.topic_id != fact.topic_id:  # Invariant 11
         raise StateDisagreement(
             f"topic {key[0]} was recreated: pipeline {pipeline} read the one with id {safe.topic_id}, now it is {fact.topic_id}",
             code="FLOE-R316",
             place=_name(key),
-            remedy="give the pipeline another name to start over with the new topic; or "
-            f"`floe offsets set {argument(pipeline)} {argument(key[0])}:{key[1]}={fact.log_start} ... --allow-loss`, "
-            "every partition by name, goes on with it",
+            remedy=RECREATED_REMEDY,
         )
     if safe.offset < fact.log_start and on_data_loss != SKIP_AND_RECORD:
         raise DataLossError(

@@ -9,18 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from framework.commit.dead_letter_history import DeadLetterFlood
 from framework.commit.events.event_types import (
     CommitComplete,
     ControlEvent,
     CoordinatorAssigned,
     CoordinatorReleased,
+    Deployed,
     StateChanged,
     Subject,
 )
-from framework.diagnose.counted import counted
+from framework.diagnose.counted import counted, share_of
 from framework.diagnose.shown import argument
 
-RETENTION_NEAR, COORDINATOR_FLAPS = "FLOE-R152", "FLOE-R153"
+RETENTION_NEAR, COORDINATOR_FLAPS, MANY_DEAD_LETTERS = "FLOE-R152", "FLOE-R153", "FLOE-R154"
+FEED_SILENT = "FLOE-R155"
 USED_MOST = 0.8
 TAKEOVERS_MOST = 3
 TAKEOVERS_MIN = 15
@@ -142,6 +145,52 @@ def retention_near(pipeline: str, held: Iterable[Held]) -> Risk | None:
         "`floe readiness FILE` says how long is left",
         RETENTION_NEAR,
         worst.waits_since_ms,
+    )
+
+
+def many_dead_letters(pipeline: str, flood: DeadLetterFlood | None) -> Risk | None:
+    """More of its newest records become dead letters than a feed has that is well."""
+    if flood is None:
+        return None
+    return Risk(
+        "pipeline",
+        pipeline,
+        f"{share_of(flood.dead_letters, flood.records)} of the newest {counted(flood.records, 'record')} are dead letters",
+        "`floe dlq stats FILE` says why, and which records; "
+        f"`floe pause --reading {argument(pipeline)}` holds it until file or producer is right",
+        MANY_DEAD_LETTERS,
+        flood.since_ms,
+    )
+
+
+@dataclass(frozen=True)
+class Silence:
+    """What its file allows a pipeline's topics, and when its newest batch of records was announced."""
+
+    after_ms: int | None = None
+    newest_ms: int | None = None
+
+
+def silent_after_ms(deployed: Deployed) -> int | None:
+    """What the file of a run says, if anything, as the run published it."""
+    plan = deployed.plan.get("plan")
+    announce = plan.get("announce") if isinstance(plan, dict) else None
+    found = announce.get("silent_after_ms") if isinstance(announce, dict) else None
+    return found if isinstance(found, int) and found > 0 else None
+
+
+def feed_silent(pipeline: str, silence: Silence, now_ms: int) -> Risk | None:
+    """No record comes any more where the file says that some always do: a producer that stopped ends no run."""
+    if silence.after_ms is None or silence.newest_ms is None or now_ms - silence.newest_ms < silence.after_ms:
+        return None
+    return Risk(
+        "pipeline",
+        pipeline,
+        f"no record came for longer than {counted(silence.after_ms // 1_000, 'second')}, which its file has as "
+        "`source.silent_after`",
+        f"look at the producer; `floe offsets show {argument(pipeline)}` shows the ends of its topics",
+        FEED_SILENT,
+        silence.newest_ms,
     )
 
 

@@ -284,7 +284,8 @@ class KeySpec:
 @dataclass(frozen=True)
 class SourceSpec:
     """`metadata_columns` names Kafka's own fields to add as columns `_kafka_<name>`; framework.table.metadata has
-    them. `parsed` are the dotted paths of fields whose text is JSON."""
+    them. `parsed` are the dotted paths of fields whose text is JSON. `silent_after_ms`: a topic without a record for so long is
+    at risk; None: whatever its silence."""
 
     kafka: KafkaSourceSpec
     format: FormatSpec = field(default_factory=FormatSpec)
@@ -292,6 +293,7 @@ class SourceSpec:
     hints: tuple[FieldHint, ...] = ()
     metadata_columns: tuple[str, ...] = ()
     parsed: tuple[str, ...] = ()
+    silent_after_ms: int | None = None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,12 @@ from __future__ import annotations
 from framework.diagnose.diagnostic import Diagnostic, Severity, Span
 from framework.diagnose.entry import CodeEntry, ShownAs, Transcript
 from framework.diagnose.render import refused_table, text_of, trouble
+from framework.diagnose.whole_commands import ReaderPlace, StartedFrom, whole_commands
 from framework.errors import FloeError
+
+# Whose terminal a status is shown on.
+SEEN_AT = ReaderPlace("prod", broker="broker-1:9092")
+SEEN_RUN = StartedFrom("orders.yaml")
 
 
 def seen_lines(entry: CodeEntry) -> list[str]:
@@ -30,7 +35,7 @@ def repair_lines(entry: CodeEntry) -> list[str]:
 def _printed(code: str, seen: Transcript) -> list[str]:
     code = seen.printed or code
     if seen.shown_as is ShownAs.STATUS:
-        return trouble(seen.place, seen.message, seen.remedy)
+        return trouble(seen.place, seen.message, whole_commands(seen.remedy, SEEN_AT, SEEN_RUN))
     if seen.shown_as is ShownAs.PLAN:
         return [f"    ! {refused_table(seen.place, seen.message, code)}"]
     if seen.shown_as is ShownAs.ERROR:

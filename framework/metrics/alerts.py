@@ -111,13 +111,19 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         "FloeLagGrows", _TICKET,
-        f"{d.LAG_SECONDS.name} > 900 and deriv({d.LAG_RECORDS.name}[15m]) > 0", 15,
+        f"{d.LAG_SECONDS.name} > 300 and deriv({d.LAG_RECORDS.name}[5m]) > 0", 2,
         "Pipeline {{ $labels.pipeline }} falls behind",
         "The oldest record has waited for {{ $value | humanizeDuration }}, and more come than are read.",
         (
             Series(f'{d.LAG_SECONDS.name}{{pipeline="orders"}}', "0+60x60"),
             Series(f'{d.LAG_RECORDS.name}{{pipeline="orders"}}', "0+100x60"),
-        ), 50, _OF_PIPELINE,
+        ), 10, _OF_PIPELINE,
+    ),
+    Alert(
+        "FloeFeedSilent", _TICKET, f"{d.SILENT.name} == 1", 0,
+        "No record comes to pipeline {{ $labels.pipeline }} any more",
+        "Its file says under `source.silent_after` how long it may be without one.",
+        (Series(f'{d.SILENT.name}{{pipeline="orders"}}', "0 1x60"),), 2, _OF_PIPELINE,
     ),
     Alert(
         "FloeRetentionNear", _PAGE, f"{d.RETENTION_USED.name} > {USED_MOST}", 5,

@@ -13,7 +13,7 @@ from enum import Enum
 from framework.commit.maintenance.health import MANY_FILES, MANY_MANIFESTS, MANY_SNAPSHOTS, MUCH_DELETED
 from framework.commit.risks import TAKEOVERS_MIN
 
-CONTRACT_VERSION = 3
+CONTRACT_VERSION = 4
 # Beyond so many tables, partitions or reasons the rest is summed under this label.
 OTHERS = "(others)"
 
@@ -108,7 +108,8 @@ SUMMED = _gauge(
 MEMORY = _gauge("floe_process_resident_memory_bytes", "Memory in use.", Label.PROCESS, unit="bytes")
 SERVICE_UP = _gauge(
     "floe_service_up",
-    "1: the service answered when it was last asked. 0: it did not. Asked every ten seconds.",
+    "1: the service answered when it was last asked. 0: it did not. Broker and catalog are asked every ten seconds; the store is "
+    "as files were written last, and has no series before.",
     Label.SERVICE,
 )
 
@@ -198,6 +199,12 @@ STALLED = _gauge(
     "1: the run has made no progress for longer than the target's `stalled_after_ms`; the phase says where.",
     Label.PIPELINE,
     Label.PHASE,
+)
+SILENT = _gauge(
+    "floe_pipeline_silent",
+    "1: no record came for longer than `source.silent_after` of its file; 0 otherwise, and where the file says nothing.",
+    Label.PIPELINE,
+    since=4,
 )
 WAITING_BATCHES = _gauge(
     "floe_announced_batches",
@@ -348,7 +355,7 @@ NEEDS = _gauge(
 METRICS: tuple[Metric, ...] = (
     INFO, CONTRACT, SUMMED, MEMORY, SERVICE_UP,
     PIPELINE_STATE, PIPELINE_SINCE, LAG_RECORDS, LAG_SECONDS, RETENTION_USED, SAFE_OFFSET, LOG_END,
-    RECORDS, DEAD_LETTERS, DROPPED, BATCH, BATCHES, BATCH_SECONDS, PHASE_SECONDS, PHASE, PROGRESS, STALLED,
+    RECORDS, DEAD_LETTERS, DROPPED, BATCH, BATCHES, BATCH_SECONDS, PHASE_SECONDS, PHASE, PROGRESS, STALLED, SILENT,
     WAITING_BATCHES, WAITING_BYTES, RETRIES, LINEAGE_DROPPED,
     OWNER, OWNER_SINCE, TAKEOVERS, RECENT_TAKEOVERS, LEADER_EPOCH, LOW_WATER, POSITION,
     TABLES, TABLE_STATE, PENDING_ANNOUNCEMENTS, PENDING_RECORDS, PENDING_FILES, PENDING_BYTES, OLDEST, VALID_THROUGH,

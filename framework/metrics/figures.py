@@ -101,6 +101,7 @@ class PipelineFigures:
     waiting_bytes: int
     dead_letters: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by stage and code
     dropped: Mapping[str, int] = field(default_factory=dict)  # by reason
+    is_silent: bool = False  # for longer than its file says
 
 
 @dataclass(frozen=True)

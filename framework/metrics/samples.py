@@ -120,6 +120,7 @@ def _of_pipeline(pipeline: PipelineFigures, at_ms: int) -> Iterator[MetricSample
     yield MetricSample(d.PROGRESS, (name,), pipeline.progress_ms / 1000)
     stall = pipeline.stall
     yield MetricSample(d.STALLED, (name, (stall.phase if stall else pipeline.phase).value), int(stall is not None))
+    yield MetricSample(d.SILENT, (name,), int(pipeline.is_silent))
     yield MetricSample(d.WAITING_BATCHES, (name,), pipeline.waiting_batches)
     yield MetricSample(d.WAITING_BYTES, (name,), pipeline.waiting_bytes)
 

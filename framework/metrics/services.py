@@ -6,6 +6,7 @@ In: an error that stopped a batch or a commit. Out: a Service, for counting alon
 from __future__ import annotations
 
 from framework.commit.machine.effects import CommitConflict, CommitFailed, FailureCause, FilesGone, Input
+from framework.commit.machine.reporting.batch_remedies import is_of_store
 from framework.errors import FloeError, OutcomeUnknown
 from framework.metrics.figures import Service
 
@@ -18,8 +19,6 @@ _BY_CODE = {
     **dict.fromkeys(("FLOE-R372", "FLOE-R373"), Service.STORE),
     **dict.fromkeys(("FLOE-E112", "FLOE-R141"), Service.REGISTRY),
 }
-# What the last line of a task's traceback begins with, where a file could not be written or read.
-_OF_STORES = ("OSError", "FileNotFoundError", "PermissionError", "TimeoutError")
 
 
 def service_of(error: FloeError) -> Service:
@@ -29,7 +28,7 @@ def service_of(error: FloeError) -> Service:
         return found
     if isinstance(error, OutcomeUnknown):
         return Service.BROKER
-    return Service.STORE if any(name in error.message for name in _OF_STORES) else Service.SPARK
+    return Service.STORE if is_of_store(error.message) else Service.SPARK
 
 
 def outcome_of(answer: Input) -> str:

@@ -22,7 +22,17 @@ from framework.commit.machine.reporting.condition import (
     table_condition,
 )
 from framework.commit.maintenance.health import needs_of
-from framework.commit.risks import RETENTION_NEAR, Held, Risk, coordinator_flaps, retention_near
+from framework.commit.risks import (
+    RETENTION_NEAR,
+    Held,
+    Risk,
+    Silence,
+    coordinator_flaps,
+    feed_silent,
+    many_dead_letters,
+    retention_near,
+)
+from framework.diagnose.whole_commands import UNKNOWN_RUN, ReaderPlace, StartedFrom, whole_commands
 from framework.overview.fold import MINUTES, LogFold, PendingAnnouncement, PipelineFold, TableFold
 from framework.overview.values import (
     IN_TROUBLE,
@@ -60,31 +70,37 @@ def overview(
     built: Built,
     at_ms: int,
     version: int,
-    target: str,
-    control_topic: str,
+    place: ReaderPlace,
 ) -> Overview:
-    """Everything at this moment; `built` is changed, and the fold's `touched` is emptied."""
+    """Everything at this moment, with commands for whoever reads it at that place; `built` is changed, and the fold's
+    `touched` is emptied."""
     minute = at_ms // 60_000
     coordinated = broker.owner is not None
     everything = built.coordinated is not coordinated or built.minute != minute
     built.coordinated, built.minute = coordinated, minute
     for name in fold.tables if everything else fold.touched:
-        built.tables[name] = table_view(fold.tables[name], fold, coordinated, minute)
+        built.tables[name] = table_view(fold.tables[name], fold, coordinated, minute, place)
     fold.touched.clear()
     tables = tuple(each for _, each in sorted(built.tables.items()) if not given_up(each))
-    pipelines = tuple(pipeline_view(fold.pipelines[name], fold, broker, minute) for name in sorted(fold.pipelines))
-    flaps = coordinator_flaps(control_topic, fold.leadership.takeovers_ms, at_ms)
+    pipelines = tuple(
+        pipeline_view(fold.pipelines[name], fold, broker, at_ms, place) for name in sorted(fold.pipelines)
+    )
+    flaps = coordinator_flaps(place.control_topic, fold.leadership.takeovers_ms, at_ms)
     lines = [
         *(ScreenProblem("pipeline", each.pipeline, each.condition) for each in pipelines),
-        *(ScreenProblem("pipeline", each.pipeline, each.at_risk) for each in pipelines if each.at_risk is not None),
-        *((ScreenProblem("coordinator", control_topic, as_condition(flaps)),) if flaps is not None else ()),
+        *(ScreenProblem("pipeline", each.pipeline, risk) for each in pipelines for risk in each.risks),
+        *(
+            (ScreenProblem("coordinator", place.control_topic, _whole(as_condition(flaps), place)),)
+            if flaps is not None
+            else ()
+        ),
         *(ScreenProblem("table", each.table, each.condition) for each in tables),
     ]
     return Overview(
         version,
         at_ms,
-        target,
-        control_topic,
+        place.target,
+        place.control_topic,
         broker,
         fold.position,
         pipelines,
@@ -104,8 +120,10 @@ def pipeline_view(
     found: PipelineFold,
     fold: LogFold,
     broker: BrokerSeen,
-    minute: int,
+    now_ms: int,
+    place: ReaderPlace,
 ) -> PipelineView:
+    minute = now_ms // 60_000
     name, link = found.pipeline, found.link
     facts = broker.pipelines.get(name, PipelineFactsSeen())
     condition = pipeline_condition(
@@ -122,11 +140,21 @@ def pipeline_view(
             replay=is_replay(name),
             last_batch_ms=found.last_batch_ms,
             heard_ms=later(found.heard_ms, facts.live_until_ms),
+            is_deployed=bool(found.run.deployment),
         )
+    )
+    risks = tuple(
+        _whole(as_condition(risk), place, found.run)
+        for risk in (
+            retention_near(name, held_of(facts.partitions)),
+            many_dead_letters(name, found.dead_letters.flood(now_ms)),
+            feed_silent(name, Silence(found.silent_after_ms, found.last_batch_ms), now_ms) if facts.runs else None,
+        )
+        if risk is not None
     )
     return PipelineView(
         pipeline=name,
-        condition=condition,
+        condition=_whole(condition, place, found.run),
         runs=facts.runs,
         batch=link.batch if link is not None else 0,
         totals=link.totals if link is not None else Accounting(),
@@ -138,8 +166,17 @@ def pipeline_view(
         ),
         minutes=_hour(found.minutes.found, minute),
         phases=_phases(found, minute),
-        at_risk=as_condition(near) if (near := retention_near(name, held_of(facts.partitions))) is not None else None,
+        at_risk=next(iter(risks), None),
+        risks=risks,
+        waits_since_ms=facts.waits_since_ms,
+        lag_trend=found.trend.word(now_ms, facts.waits_since_ms),
     )
+
+
+def _whole(condition: Condition, place: ReaderPlace, run: StartedFrom = UNKNOWN_RUN) -> Condition:
+    if not condition.remedy:
+        return condition
+    return replace(condition, remedy=whole_commands(condition.remedy, place, run))
 
 
 def _phases(found: PipelineFold, minute: int) -> tuple[PhaseTime, ...]:
@@ -166,7 +203,7 @@ def held_of(partitions: Iterable[PartitionView]) -> tuple[Held, ...]:
     )
 
 
-def table_view(found: TableFold, fold: LogFold, coordinated: bool, minute: int) -> TableView:
+def table_view(found: TableFold, fold: LogFold, coordinated: bool, minute: int, place: ReaderPlace) -> TableView:
     waiting = _waiting(w for queue in found.waiting.values() for w in queue)
     report, commit = found.report, found.commit
     last_commit_ms = commit.timestamp_ms if commit is not None else None
@@ -187,6 +224,8 @@ def table_view(found: TableFold, fold: LogFold, coordinated: bool, minute: int) 
             waits_since_ms=waiting.oldest_ms,
         )
     )
+    of = next(iter(found.pipelines)) if len(found.pipelines) == 1 else ""
+    condition = _whole(condition, place, fold.pipelines[of].run if of in fold.pipelines else UNKNOWN_RUN)
     minutes = _hour(found.minutes.found, minute)
     unknown = condition.state in IN_TROUBLE and condition.reason.startswith(OUTCOME_UNKNOWN)
     return TableView(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field, replace
 
+from framework.commit.dead_letter_history import DeadLetterHistory
 from framework.commit.events.event_types import (
     Acted,
     CommitComplete,
@@ -28,9 +29,12 @@ from framework.commit.events.event_types import (
     Subject,
     TableMeasured,
 )
+from framework.commit.lag_trend import LagTrend, oldest_partition_ms
 from framework.commit.machine.pauses import Pauses, with_pause, with_repeated
 from framework.commit.machine.progress.chain import settled_link
-from framework.commit.risks import LeadershipHistory, leadership_claim
+from framework.commit.machine.reporting.blocked_words import BlockedTables
+from framework.commit.risks import LeadershipHistory, leadership_claim, silent_after_ms
+from framework.diagnose.whole_commands import StartedFrom
 from framework.overview.values import ActView, AnnouncementOutcome, Minute, SchemaChange, TimelineEntry
 
 ENTRIES = 40
@@ -102,6 +106,10 @@ class PipelineFold:
     last_batch_ms: int | None = None
     heard_ms: int | None = None  # of any of its runs
     tables: set[str] = field(default_factory=set)
+    dead_letters: DeadLetterHistory = field(default_factory=DeadLetterHistory)
+    trend: LagTrend = field(default_factory=LagTrend)
+    silent_after_ms: int | None = None
+    run: StartedFrom = field(default_factory=StartedFrom)
 
 
 class LogFold:
@@ -117,6 +125,7 @@ class LogFold:
         self.low_water = 0
         self.touched: set[str] = set()
         self.leadership = LeadershipHistory()
+        self._blocked = BlockedTables()
         self._begin: int | None = None
         self._names: dict[str, set[str]] = {}  # a table's uuid -> the names under which it was announced
 
@@ -128,6 +137,8 @@ class LogFold:
         self.leadership = self.leadership.after(leadership_claim(event))
         if isinstance(event, DataComplete | Heartbeat | Deployed):
             self._pipeline(event.pipeline).heard_ms = at_ms
+        if isinstance(event, Deployed):
+            self._started(event)
         if isinstance(event, DataWritten):
             self._written(offset, event, at_ms)
         elif isinstance(event, DataComplete):
@@ -174,7 +185,7 @@ class LogFold:
                 self._forget(table, uuid, below)
 
     def _pipeline(self, name: str) -> PipelineFold:
-        return self.pipelines.setdefault(name, PipelineFold(name))
+        return self.pipelines.setdefault(name, PipelineFold(name, run=StartedFrom(pipeline=name)))
 
     def _table(self, name: str, uuid: str = "") -> TableFold:
         table = self.tables.setdefault(name, TableFold(name))
@@ -206,6 +217,8 @@ class LogFold:
         if event.phase_ms and at_ms is not None:
             pipeline.phases.append((at_ms // MINUTE_MS, event.phase_ms))
         a = event.accounting
+        pipeline.trend.add(at_ms, oldest_partition_ms(event))
+        pipeline.dead_letters.add(at_ms, a.offsets - a.holes, a.dead_lettered)
         pipeline.minutes.add(at_ms, records=a.offsets, dead_letters=a.dead_lettered, batches=1, rows=a.rows)
 
     def _committed(self, offset: int, event: CommitToTable) -> None:
@@ -213,6 +226,7 @@ class LogFold:
         if table.commit is not None and table.commit.snapshot_id == event.snapshot_id:
             return  # reported twice
         table.commit, table.blocked, table.blocked_since_ms = event, "", None
+        self._blocked.committed(event.table)
         entry = TimelineEntry(
             AnnouncementOutcome.SNAPSHOT,
             offset,
@@ -248,16 +262,19 @@ class LogFold:
             if entry.outcome in settled and first <= entry.offset < below:
                 table.timeline[number] = replace(entry, outcome=outcome)
 
+    def _started(self, event: Deployed) -> None:
+        found = self._pipeline(event.pipeline)
+        found.run = StartedFrom(event.file, event.deployment, event.pipeline)
+        found.silent_after_ms = silent_after_ms(event)
+        self.touched |= found.tables
+
     def _cycle(self, offset: int, event: CommitComplete) -> None:
         if self._begin is not None and event.position >= self._begin:
             self.pauses = with_repeated(self.pauses, offset, event, 0)
         self.everything_is_in(event.low_water)
-        for table in self.tables.values():
-            blocked = event.blocked.get(table.table, "")
-            if blocked != table.blocked and not (table.blocked and event.more_blocked):
-                self._block(table, blocked, event.timestamp_ms)
-        for name in event.blocked:
-            self._block(self._table(name), event.blocked[name], event.timestamp_ms)
+        for name in self._blocked.hear(event):
+            table, word = self._table(name), self._blocked.found.get(name)
+            table.blocked, table.blocked_since_ms = (word.reason, word.since_ms) if word is not None else ("", None)
         for name, pipeline in self.pipelines.items():
             pipeline.broken = event.blocked_pipelines.get(name, "")
         for name, link in event.chain.items():
@@ -266,12 +283,6 @@ class LogFold:
                 found.link = link
         for name, valid_ms in event.valid_through_ms.items():
             self._pipeline(name).valid_through_ms = valid_ms
-
-    def _block(self, table: TableFold, blocked: str, at_ms: int) -> None:
-        if not table.blocked or not blocked:
-            table.blocked_since_ms = at_ms if blocked else None
-        table.blocked = blocked
-        self.touched.add(table.table)
 
     def _state(self, event: StateChanged) -> None:
         if event.subject is Subject.TABLE:

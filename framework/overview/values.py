@@ -43,6 +43,7 @@ class PipelineFactsSeen:
     foreign_offsets: str = ""
     live_until_ms: int | None = None
     recreated_topics: tuple[str, ...] = ()
+    waits_since_ms: int | None = None
 
     @property
     def lag(self) -> int:
@@ -99,8 +100,9 @@ class PhaseTime:
 
 @dataclass(frozen=True)
 class PipelineView:
-    """`valid_through_ms`: no older record is still to come in its tables. `at_risk`: what threatens it, in whatever state it
-    is. `phases`: where the time of its batches went, the longest first."""
+    """`valid_through_ms`: no older record is still to come in its tables. `risks`: what threatens it, in whatever state it is,
+    the most urgent first; `at_risk`: the first of them. `waits_since_ms`: the time of its oldest unread record; `lag_trend`:
+    growing, falling or steady, "" where it is not known. `phases`: where the time of its batches went, the longest first."""
 
     pipeline: str
     condition: Condition
@@ -114,6 +116,9 @@ class PipelineView:
     minutes: tuple[Minute, ...]
     at_risk: Condition | None = None
     phases: tuple[PhaseTime, ...] = ()
+    risks: tuple[Condition, ...] = ()
+    waits_since_ms: int | None = None
+    lag_trend: str = ""
 
     def records_a_minute(self, minute: int) -> int:
         """Of the newest minute that is over: the present one says how far it has got, which is no rate."""

@@ -130,6 +130,7 @@ _UNUSED: dict[str, object] = {
     "updates": WritePolicy.updates.value,
     "on_extra_precision": FieldHint.on_extra_precision.value,
     "infinity": FieldHint.infinity.value,
+    "silent_after_ms": None,
     "one_of": [],
     "envelope_fields": [],
     "explode": None,

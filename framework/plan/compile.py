@@ -134,6 +134,7 @@ def compile_plan(loaded: LoadedPipeline) -> Plan:
             # Which rows a batch replaces is known when the batch before it is in the tables.
             max_waiting_batches=1 if spec.tables.has_upserts else spec.max_waiting_batches,
             max_waiting_bytes=spec.max_waiting_bytes,
+            silent_after_ms=spec.source.silent_after_ms,
         ),
         coordinator_group=coordinator_group(target.prefix, spec.control_topic),
     )

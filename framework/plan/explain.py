@@ -103,6 +103,7 @@ def _lines(step: Step, plan: Plan) -> list[str]:
             f"one transaction a batch on {step.control_topic}, as {step.transactional_id}",
             f"a batch every {duration(step.trigger_every_ms)}, sooner when a full one waits",
             *(["one batch at a time: the next is read when this one is in its tables"] if plan.is_upserted else []),
+            *([f"at risk after {duration(step.silent_after_ms)} without a record"] if step.silent_after_ms else []),
         ]
     return _commit_lines(step)
 

@@ -108,6 +108,7 @@ class Announce:
     heartbeat_ms: int
     max_waiting_batches: int = 2_000  # announced and not yet in their tables: with more, nothing is read
     max_waiting_bytes: int = 256 * 1024**3
+    silent_after_ms: int | None = None  # without a record for so long, the pipeline is at risk
 
 
 @dataclass(frozen=True)

@@ -328,7 +328,7 @@ class Job:
 def reported(pipeline: LoadedPipeline, deployment: str) -> Deployed:
     """What a run publishes of itself; the worker adds its run and the time."""
     value = canonical(pipeline)
-    return Deployed(pipeline.spec.name, "", hash_of([value]), value, __version__, 0, deployment)
+    return Deployed(pipeline.spec.name, "", hash_of([value]), value, __version__, 0, deployment, pipeline.file)
 
 
 def open_catalog(target: TargetSpec, needed: Iterable[str]) -> IcebergTables:

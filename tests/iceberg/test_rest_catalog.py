@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
@@ -13,7 +15,9 @@ from pyiceberg.types import LongType, NestedField
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.commit.machine.effects import CommitConflict, CommitFailed, Committed
 from framework.config.spec import PartitionFieldSpec
+from framework.errors import FloeError
 from framework.table.changes import AlterTable, CreateTable
+from testbed.servers.rest_catalog import RestCatalog
 from tests.iceberg.conftest import POLICY, SCHEMA, TOPIC, Lake, metadata_files
 from tests.iceberg.rest_server import RestServer
 
@@ -63,6 +67,28 @@ def test_a_table_is_created_altered_and_committed_to(rest: RestLake) -> None:
         {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": None},
         {"type": "assert-current-schema-id", "current-schema-id": 1},
     ]
+
+
+def test_a_table_whose_metadata_file_cannot_be_read_is_not_missing(tmp_path: Path) -> None:
+    """Iceberg's own server answers 404 where the store is away, too: the table is there, and nobody is told that it was
+    dropped; a table that was dropped is missing."""
+    server = RestCatalog(tmp_path).start()
+    warehouse, away = tmp_path / "warehouse", tmp_path / "away"
+    try:
+        tables = IcebergTables(server.settings())
+        name = "lake.orders"
+        tables.create_table(CreateTable(name, SCHEMA.model_dump_json(), (), ()))
+        warehouse.rename(away)
+        for load in (lambda: tables.load_target(name, POLICY), lambda: tables.load_view(name, "main", TOPIC)):
+            with pytest.raises(FloeError) as raised:
+                load()
+            assert raised.value.code == "FLOE-R135"
+        away.rename(warehouse)
+        assert tables.load_view(name, "main", TOPIC) is not None
+        load_catalog("default", **server.settings()).drop_table(name)
+        assert tables.load_view(name, "main", TOPIC) is None
+    finally:
+        server.stop()
 
 
 @pytest.mark.parametrize("fault", ["lose_answers", "refuse_after_commit"])

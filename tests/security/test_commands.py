@@ -31,7 +31,9 @@ from framework.commit.machine.reporting.condition import (
 from framework.commit.maintenance.health import maintain_command
 from framework.commit.risks import Held, retention_near
 from framework.diagnose.shown import argument, is_command
+from framework.diagnose.whole_commands import ReaderPlace, StartedFrom
 from framework.metrics.alerts import ALERTS
+from framework.overview.build import _whole
 from framework.web.page.html import _ENGINE, _commands
 
 SOURCES = Path(framework.__file__).parent
@@ -132,7 +134,7 @@ def test_names_of_others_are_one_word_of_a_command(name: str) -> None:
     made.append(Condition(Health.DEGRADED, breaking.reason, breaking.remedy, breaking.code))
     for condition in made:
         assert not condition.is_reported
-        for command in _commands(condition, "prod"):
+        for command in _commands(_whole(condition, ReaderPlace("prod", name), StartedFrom(name, name))):
             judge(command)
     for command in (resume_command(paused(name)), maintain_command(name, name)):
         judge(command)

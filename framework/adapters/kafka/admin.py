@@ -319,7 +319,13 @@ class KafkaAdmin:
     def error(self, raised: KafkaException, doing: str) -> FloeError:
         """What a failed request means to a person, with the newest error of the connection in it."""
         self._client.poll(0)  # serves the error callback, which knows why nothing answered
-        return setup_error(error_of(raised), self._settings, self._log, doing)
+        log = self._log
+        if error_of(raised).code() in SILENT:
+            # A client that lost its connection to a group's coordinator may ask it nothing ever again, though the broker is
+            # back and answers all others: what is asked next gets a new one.
+            self._log = ClientLog()
+            self._client = build(AdminClient, self._settings, client_config(self._settings, self._log))
+        return setup_error(error_of(raised), self._settings, log, doing)
 
     @property
     def raw(self) -> AdminClient:

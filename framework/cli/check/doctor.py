@@ -14,8 +14,9 @@ from framework.adapters.project.files import load_or_raise
 from framework.adapters.secrets import resolve
 from framework.cli.shared import complete
 from framework.cli.shared.options import json_option
-from framework.cli.shared.target_options import CONTROL_TOPIC, load_target_or_raise
+from framework.cli.shared.target_options import load_target_or_raise
 from framework.diagnose.counted import counted
+from framework.diagnose.whole_commands import CONTROL_TOPIC
 from framework.errors import ConfigError
 
 if TYPE_CHECKING:

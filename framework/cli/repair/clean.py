@@ -9,10 +9,11 @@ import click
 from framework.adapters.telemetry.safe_output import log_line
 from framework.cli.shared import complete
 from framework.cli.shared.options import json_option
-from framework.cli.shared.target_options import CONTROL_TOPIC, open_control
+from framework.cli.shared.target_options import open_control
 from framework.commit.file_ages import DEFAULT_AGE_MS, SAFETY_AGE_MS
 from framework.config.units import duration_ms
 from framework.diagnose.counted import counted
+from framework.diagnose.whole_commands import CONTROL_TOPIC
 from framework.errors import ConfigError
 
 SHOWN = 20

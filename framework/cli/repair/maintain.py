@@ -11,8 +11,9 @@ import click
 from framework.adapters.telemetry.safe_output import log_line
 from framework.cli.shared import complete
 from framework.cli.shared.options import json_option
-from framework.cli.shared.target_options import CONTROL_TOPIC, open_control
+from framework.cli.shared.target_options import open_control
 from framework.diagnose.counted import counted
+from framework.diagnose.whole_commands import CONTROL_TOPIC
 
 if TYPE_CHECKING:
     from framework.runtime.maintenance.tables import MaintenanceReport, Size

@@ -147,7 +147,16 @@ def pipelines_table(pipelines: Sequence[PipelineStatus], now_ms: int, colour: bo
         t = p.totals
         counts = (t.offsets, t.written, t.filtered, t.dead_lettered, t.dropped, t.holes, t.lost)
         ages = (_age(p.freshness_ms), _age(now_ms - p.word.timestamp_ms if p.word is not None else None))
-        rows.append((p.pipeline, p.state.value, str(p.batch), f"{p.lag:,}", *ages, *(f"{n:,}" for n in counts)))
+        rows.append(
+            (
+                p.pipeline,
+                p.state.value,
+                str(p.batch),
+                lag_text(p.lag, p.waits_since_ms, p.lag_trend, now_ms),
+                *ages,
+                *(f"{n:,}" for n in counts),
+            )
+        )
     return _table((*names, *sums), rows, _SPARE_PIPELINES, colour)
 
 
@@ -205,6 +214,13 @@ def _moment(timestamp_ms: int | None) -> str:
     if timestamp_ms is None:
         return ""
     return datetime.fromtimestamp(timestamp_ms / 1000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def lag_text(lag: int, waits_since_ms: int | None, trend: str, now_ms: int) -> str:
+    """`1,204 for 2m 3s, growing`: how many records, since when the oldest of them waits, and how that changes."""
+    if not lag or waits_since_ms is None:
+        return f"{lag:,}"
+    return f"{lag:,} for {age(now_ms - waits_since_ms)}" + (f", {trend}" if trend in ("growing", "falling") else "")
 
 
 def age(milliseconds: float) -> str:

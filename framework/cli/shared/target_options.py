@@ -15,13 +15,13 @@ from framework.cli.shared import complete
 from framework.config.names.file_kinds import YAML_ENDINGS
 from framework.config.spec import LoadedPipeline, TargetSpec
 from framework.config.target import load_target
+from framework.diagnose.whole_commands import CONTROL_TOPIC
 from framework.errors import SetupError
 
 if TYPE_CHECKING:
     from framework.adapters.kafka.control.log import ControlReader
 
 F = TypeVar("F", bound=Callable[..., object])
-CONTROL_TOPIC = "control-iceberg"
 
 
 def target_options(command: F) -> F:
@@ -49,6 +49,11 @@ class Control:
     target: TargetSpec
     connection: str
     topic: str
+
+    @property
+    def other(self) -> str:
+        """The connection's name, where a command has to name it since the target has several."""
+        return self.connection if len(self.target.kafka) > 1 else ""
 
     @property
     def kafka(self) -> dict[str, str]:

@@ -69,7 +69,7 @@ def ops(
         raise refused(f"others can reach {listen}, and there is no token file", listen, "give one with --tokens FILE")
     tokens = TokenFile(tokens_file).tokens if tokens_file is not None else None
     control = open_control(target, connection, control_topic)
-    looked = LiveTarget(control.target.name, control.target.prefix, control.kafka, control.topic)
+    looked = LiveTarget(control.target.name, control.target.prefix, control.kafka, control.topic, control.other)
     bound = bind(*address)
 
     def say(text: str) -> None:

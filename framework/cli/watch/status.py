@@ -95,7 +95,13 @@ def status(
 
     def look() -> Status:
         found = read_status(
-            control.target.name, control.target.prefix, control.kafka, control.topic, catalog, with_health
+            control.target.name,
+            control.target.prefix,
+            control.kafka,
+            control.topic,
+            catalog,
+            with_health,
+            control.other,
         )
         return filtered(found, pipelines, tables, tuple(Health(state.upper()) for state in states))
 

@@ -37,7 +37,7 @@ def top(target: str | None, connection: str | None, control_topic: str, once: bo
     from framework.observe.live.reader import LiveTarget, OverviewReader
 
     control = open_control(target, connection, control_topic)
-    looked = LiveTarget(control.target.name, control.target.prefix, control.kafka, control.topic)
+    looked = LiveTarget(control.target.name, control.target.prefix, control.kafka, control.topic, control.other)
     reader = OverviewReader(looked, lambda text: None)
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=once)
     if once:

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from framework.cli.shared.columns import fitting, left_out
-from framework.cli.shared.status_text import age
+from framework.cli.shared.status_text import age, lag_text
 from framework.commit.events.event_types import Health
 from framework.commit.maintenance.health import gain_words, maintain_command
 from framework.diagnose.counted import counted, share_of
@@ -144,7 +144,7 @@ def _pipelines(lines: Iterable[PipelineView], now_ms: int, fit: int) -> Iterable
                 _state(each.condition.state),
                 f"{each.batch:,}",
                 _took(each),
-                f"{each.lag:,}",
+                lag_text(each.lag, each.waits_since_ms, each.lag_trend, now_ms),
                 f"{each.records_a_minute(now_ms // 60_000):,}",
                 share_of(each.hour_dead_letters, each.hour_records),
                 f"{each.waiting.rows:,}",

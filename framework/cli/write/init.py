@@ -179,7 +179,8 @@ def _values(
     if not from_topic:
         return None
     from framework.adapters.kafka.sample import newest_values
-    from framework.cli.shared.target_options import CONTROL_TOPIC, open_control
+    from framework.cli.shared.target_options import open_control
+    from framework.diagnose.whole_commands import CONTROL_TOPIC
 
     settings = open_control(target, connection, CONTROL_TOPIC).kafka
     share = -(-count // len(topics))

@@ -463,8 +463,8 @@ class Deployed:
     """Information: what the run that announces from here on runs, reported at its start and again from time to time.
 
     `plan` is the canonical value of `framework.plan.canonical` and `hash` its hash; `deployment` names the folder that
-    `floe deploy` rolled out ("" for a run that was started alone). No decision about rows rests on it; how a table is
-    maintained does.
+    `floe deploy` rolled out ("" for a run that was started alone); `file` is the pipeline file as whoever started the run named
+    it, for commands that people are shown. No decision about rows rests on it; how a table is maintained does.
     """
 
     pipeline: str
@@ -474,6 +474,7 @@ class Deployed:
     floe: str
     timestamp_ms: int
     deployment: str = ""
+    file: str = ""
 
 
 @dataclass(frozen=True)

@@ -125,6 +125,7 @@ def _source(source: Values) -> SourceSpec:
         parsed=tuple(
             unquoted(path) for path, hint in declared.items() if not isinstance(hint, str) and "parse" in hint
         ),
+        silent_after_ms=_duration(source["silent_after"]) if "silent_after" in source else None,
     )
 
 

@@ -21,8 +21,10 @@ from framework.adapters.kafka.control.topic import check_control_topic
 from framework.commit.dead_letter_replay import is_replay, is_replay_topic
 from framework.commit.offsets import PartitionKey, SafeOffset, decode_metadata, recreated_topics
 from framework.commit.risks import nearest_to_retention
+from framework.diagnose.whole_commands import ReaderPlace
 from framework.errors import StateDisagreement
 from framework.observe.liveness import live_members
+from framework.observe.waiting_since import UnreadPart, waiting_since
 from framework.overview.build import Built, held_of, overview
 from framework.overview.fold import LogFold
 from framework.overview.values import BrokerSeen, Overview, PartitionView, PipelineFactsSeen
@@ -48,6 +50,7 @@ class LiveTarget:
     prefix: str
     kafka: Mapping[str, str]
     control_topic: str
+    connection: str = ""  # where a command has to name it
 
 
 class OverviewReader:
@@ -58,6 +61,9 @@ class OverviewReader:
         self._say = say
         self._admin = KafkaAdmin(looked.kafka)
         self._group = coordinator_group(looked.prefix, looked.control_topic)
+        self._place = ReaderPlace(
+            looked.target, looked.control_topic, looked.connection, looked.kafka.get("bootstrap.servers", "")
+        )
         self._fold = LogFold()
         self._built = Built()
         self._broker = BrokerSeen()
@@ -120,8 +126,7 @@ class OverviewReader:
                     self._built,
                     int(time.time() * 1000),
                     self._version,
-                    self._looked.target,
-                    self._looked.control_topic,
+                    self._place,
                 )
             return self._view
 
@@ -171,7 +176,7 @@ class OverviewReader:
                 name: tuple(sorted({r.topic for r in found.link.ranges})) if found.link is not None else ()
                 for name, found in self._fold.pipelines.items()
             }
-        pipelines = {name: self._ask_of(name, found) for name, found in topics.items()}
+        pipelines = self._with_waiting({name: self._ask_of(name, found) for name, found in topics.items()})
         log_end = self._admin.end_offsets([key])[key]
         now_ms = int(time.time() * 1000)
         with self._lock:
@@ -216,6 +221,18 @@ class OverviewReader:
         recreated = recreated_topics(group, {topic: facts.topic_id for topic, facts in found.items()})
         live_until_ms = None if runs else self._live_until_ms(name)
         return PipelineFactsSeen(runs, partitions, missing, foreign, live_until_ms, recreated)
+
+    def _with_waiting(self, pipelines: Mapping[str, PipelineFactsSeen]) -> dict[str, PipelineFactsSeen]:
+        unread = {
+            name: tuple(
+                UnreadPart((each.topic, each.partition), max(each.safe_offset, each.log_start), each.lag)
+                for each in seen.partitions
+                if each.safe_offset is not None
+            )
+            for name, seen in pipelines.items()
+        }
+        since_ms = waiting_since(self._looked.kafka, unread)
+        return {name: replace(seen, waits_since_ms=since_ms.get(name)) for name, seen in pipelines.items()}
 
     def _live_until_ms(self, name: str) -> int | None:
         """When the last run of a pipeline that is not alive now can have ended: the group keeps a member that was killed

@@ -16,6 +16,7 @@ from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.leadership import Mark, mark_of
 from framework.adapters.kafka.control.log import ControlReader, RawRecord
 from framework.adapters.kafka.control.topic import ControlTopicFacts, check_control_topic
+from framework.commit.dead_letter_history import DeadLetterHistory
 from framework.commit.events.codec import is_of_type
 from framework.commit.events.event_types import (
     CommitComplete,
@@ -28,6 +29,7 @@ from framework.commit.events.event_types import (
     StateChanged,
     Subject,
 )
+from framework.commit.lag_trend import LagTrend, oldest_partition_ms
 from framework.commit.machine.changed import changed
 from framework.commit.machine.effects import (
     Assigned,
@@ -42,6 +44,7 @@ from framework.commit.machine.effects import (
 )
 from framework.commit.machine.progress.chain import settled_link
 from framework.commit.machine.queues import drop_announcements
+from framework.commit.machine.reporting.blocked_words import BlockedTables
 from framework.commit.machine.step import CoordinatorState, Limits, start_offset, step
 from framework.commit.risks import LeadershipHistory, leadership_claim
 from framework.errors import FloeError
@@ -75,6 +78,9 @@ class ControlLog:
     words: dict[str, LatestEvent] = field(default_factory=dict)  # by pipeline, the newest of any of its runs
     word: LatestEvent | None = None  # the newest of any coordinator
     batched_ms: dict[str, int | None] = field(default_factory=dict)  # by pipeline, when a batch was announced last
+    dead_letters: dict[str, DeadLetterHistory] = field(default_factory=dict)  # by pipeline
+    blocked: BlockedTables = field(default_factory=BlockedTables)
+    trends: dict[str, LagTrend] = field(default_factory=dict)  # by pipeline
     leadership: LeadershipHistory = field(default_factory=LeadershipHistory)
     writers: dict[str, frozenset[str]] = field(default_factory=dict)  # by table, pipelines whose batches named it
 
@@ -82,7 +88,9 @@ class ControlLog:
         event = record.event
         if isinstance(event, CommitToTable):
             self.commits[event.table] = event
+            self.blocked.committed(event.table)
         elif isinstance(event, CommitComplete):
+            self.blocked.hear(event)
             self.links = {**event.chain, **self.links}
         elif isinstance(event, DataComplete | Heartbeat):
             self.links[event.pipeline] = event
@@ -119,6 +127,10 @@ class ControlLog:
             self.word = LatestEvent(self.word.by if self.word is not None else "", event.timestamp_ms)
         if isinstance(event, DataComplete):
             self.batched_ms[event.pipeline] = record.timestamp_ms
+            a = event.accounting
+            history = self.dead_letters.setdefault(event.pipeline, DeadLetterHistory())
+            history.add(record.timestamp_ms, a.offsets - a.holes, a.dead_lettered)
+            self.trends.setdefault(event.pipeline, LagTrend()).add(record.timestamp_ms, oldest_partition_ms(event))
             for table in event.tables:
                 known = self.writers.get(table, frozenset())
                 if event.pipeline not in known:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from typing import TypeVar
 
 from framework.commit.dead_letter_replay import is_replay
 from framework.commit.events.event_types import (
@@ -28,9 +29,19 @@ from framework.commit.machine.reporting.condition import PipelineFacts, TableFac
 from framework.commit.machine.reporting.health import table_health
 from framework.commit.maintenance.health import TableHealth
 from framework.commit.offsets import PartitionKey, SafeOffset
-from framework.commit.risks import Held, Risk, coordinator_flaps, retention_near
+from framework.commit.risks import (
+    Held,
+    Risk,
+    Silence,
+    coordinator_flaps,
+    feed_silent,
+    many_dead_letters,
+    retention_near,
+    silent_after_ms,
+)
 from framework.config.spec import TemplateUse
 from framework.diagnose.counted import counted
+from framework.diagnose.whole_commands import ReaderPlace, StartedFrom, whole_commands
 from framework.observe.status.control_log import ControlLog
 from framework.observe.status.model import (
     CommitStatus,
@@ -56,6 +67,7 @@ class PipelineSeen:
     ends: Mapping[PartitionKey, int] = field(default_factory=dict)
     held: tuple[Held, ...] = ()
     recreated: tuple[str, ...] = ()
+    waits_since_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -91,8 +103,10 @@ def table_names(log: ControlLog) -> list[str]:
     return sorted(set(log.commits) | set(log.state.tables))
 
 
-def status_of(target: str, log: ControlLog, seen: BrokerView, now_ms: int, looked: StatusInput | None = None) -> Status:
-    """Everything that the log knows of, once."""
+def status_of(
+    place: ReaderPlace, log: ControlLog, seen: BrokerView, now_ms: int, looked: StatusInput | None = None
+) -> Status:
+    """Everything that the log knows of, once; with commands for whoever reads it at that place."""
     facts, stopped = log.facts, log.state.stopped
     low = low_water(looked.log.state if looked is not None else log.state) if stopped is None else facts.log_start
     control = ControlStatus(
@@ -105,8 +119,8 @@ def status_of(target: str, log: ControlLog, seen: BrokerView, now_ms: int, looke
         stopped.remedy if stopped is not None else "",
         stopped.code if stopped is not None else "",
     )
-    return Status(
-        target,
+    found = Status(
+        place.target,
         control,
         seen.coordinator,
         tuple(_pipeline(name, log, seen.pipelines.get(name, PipelineSeen()), now_ms) for name in pipeline_names(log)),
@@ -120,6 +134,31 @@ def status_of(target: str, log: ControlLog, seen: BrokerView, now_ms: int, looke
         verified=looked is not None,
         risks=tuple(_risks(log, seen, now_ms)),
     )
+    return _with_whole_commands(found, place, {name: started_from(run) for name, run in log.deployed.items()})
+
+
+WithRemedy = TypeVar("WithRemedy", PipelineStatus, TableStatus, Risk)
+
+
+def _with_whole_commands(found: Status, place: ReaderPlace, runs: Mapping[str, StartedFrom]) -> Status:
+    def whole(one: WithRemedy, pipeline: str) -> WithRemedy:
+        if not one.remedy:
+            return one
+        return replace(
+            one, remedy=whole_commands(one.remedy, place, runs.get(pipeline, StartedFrom(pipeline=pipeline)))
+        )
+
+    return replace(
+        found,
+        control=replace(found.control, remedy=whole_commands(found.control.remedy, place)),
+        pipelines=tuple(whole(each, each.pipeline) for each in found.pipelines),
+        tables=tuple(whole(each, each.pipelines[0] if len(each.pipelines) == 1 else "") for each in found.tables),
+        risks=tuple(whole(each, each.name) for each in found.risks),
+    )
+
+
+def started_from(run: Deployed) -> StartedFrom:
+    return StartedFrom(run.file, run.deployment, run.pipeline)
 
 
 def _risks(log: ControlLog, seen: BrokerView, now_ms: int) -> Iterator[Risk]:
@@ -127,6 +166,14 @@ def _risks(log: ControlLog, seen: BrokerView, now_ms: int) -> Iterator[Risk]:
         near = retention_near(name, seen.pipelines[name].held) if name in seen.pipelines else None
         if near is not None:
             yield near
+        many = many_dead_letters(name, log.dead_letters[name].flood(now_ms)) if name in log.dead_letters else None
+        if many is not None:
+            yield many
+        run, is_live = log.deployed.get(name), name in seen.pipelines and bool(seen.pipelines[name].live)
+        if run is not None and is_live:
+            silent = feed_silent(name, Silence(silent_after_ms(run), log.batched_ms.get(name)), now_ms)
+            if silent is not None:
+                yield silent
     flaps = coordinator_flaps(log.facts.name, log.leadership.takeovers_ms, now_ms)
     if flaps is not None:
         yield flaps
@@ -181,6 +228,7 @@ def _pipeline(name: str, log: ControlLog, seen: PipelineSeen, now_ms: int) -> Pi
             unannounced=link is None and not group,
             last_batch_ms=log.batched_ms.get(name),
             heard_ms=word.timestamp_ms if (word := log.words.get(name)) is not None else None,
+            is_deployed=bool((run := log.deployed.get(name)) is not None and run.deployment),
         )
     )
     valid_through_ms = folded.visible_through_ms if folded is not None else None
@@ -200,6 +248,8 @@ def _pipeline(name: str, log: ControlLog, seen: PipelineSeen, now_ms: int) -> Pi
         valid_through_ms,
         _age_ms(valid_through_ms, now_ms),
         log.words.get(name),
+        seen.waits_since_ms,
+        log.trends[name].word(now_ms, seen.waits_since_ms) if name in log.trends else "",
     )
 
 
@@ -241,15 +291,19 @@ def _one_table(
         )
     commit = log.commits.get(name)
     health = table_health(log.state, state)[:2] if state is not None and examined else (Health.IDLE, "")
+    blocked = log.blocked.found.get(name) if not examined else None
+    if blocked is not None:
+        health = (Health.BLOCKED, blocked.reason)
     condition = table_condition(
         TableFacts(
             table=name,
             pending=pending.announcements,
-            examined=health if examined else None,
+            examined=health if examined or blocked is not None else None,
             report=log.state.reports.get(name),
             last_commit_ms=commit.timestamp_ms if commit is not None else None,
             pause=holding(log.state.pauses, Holds.COMMITS, name),
             coordinated=coordinated,
+            blocked_since_ms=blocked.since_ms if blocked is not None else None,
             waits_since_ms=first.timestamp_ms if state is not None and (first := state.pending.first) else None,
             unreadable=look.unreadable if look is not None else "",
         )

@@ -50,7 +50,8 @@ class PartitionStatus:
 class PipelineStatus:
     """`totals` is the sum of invariant 8 since the pipeline first ran. `since_ms` is None where nobody reported, `template`
     where the newest run published of none. Every record with a timestamp before `valid_through_ms` is visible in its tables,
-    and `freshness_ms` is how long ago that was; `word` is the newest thing that a run of it said."""
+    and `freshness_ms` is how long ago that was; `word` is the newest thing that a run of it said. `waits_since_ms`: the time of
+    its oldest unread record; `lag_trend`: whether that lag is growing, falling or steady, "" where it is not known."""
 
     pipeline: str
     state: Health
@@ -67,6 +68,8 @@ class PipelineStatus:
     valid_through_ms: int | None = None
     freshness_ms: int | None = None
     word: LatestEvent | None = None
+    waits_since_ms: int | None = None
+    lag_trend: str = ""
 
 
 @dataclass(frozen=True)

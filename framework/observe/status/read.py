@@ -20,6 +20,7 @@ from framework.commit.maintenance.health import TableHealth
 from framework.commit.offsets import PartitionKey, SafeOffset, decode_metadata, recreated_topics
 from framework.commit.risks import Held, nearest_to_retention
 from framework.config.values.maintenance import MaintenancePolicy
+from framework.diagnose.whole_commands import ReaderPlace
 from framework.errors import FloeError, StateDisagreement
 from framework.observe.liveness import live_members
 from framework.observe.status.control_log import ControlLog, read_latest_event
@@ -47,6 +48,7 @@ from framework.observe.status.model import (
     TableStatus,
     filtered,
 )
+from framework.observe.waiting_since import UnreadPart, waiting_since
 from framework.plan.compile import coordinator_group, group_id
 
 if TYPE_CHECKING:
@@ -79,10 +81,12 @@ def read_status(
     control_topic: str,
     catalog: IcebergTables | None = None,
     with_health: bool = False,
+    connection: str = "",
 ) -> Status:
     """Read everything once.
 
     Args:
+        connection: whose `kafka` is, where the target has others, too.
         catalog: look at the tables, too, and say where they differ from what the log says; None: the log's word counts.
         with_health: also read the manifests of every table, and say what maintenance would gain.
 
@@ -91,6 +95,7 @@ def read_status(
     """
     admin = KafkaAdmin(kafka)
     group = coordinator_group(prefix, control_topic)
+    admin.check()  # one time-out where no broker answers, and not that of each question that is asked beside others
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="status") as pool:
         members = pool.submit(admin.group_members, group)
         log, looked_log = read_latest_event(admin, kafka, control_topic, group, catalog)
@@ -98,6 +103,7 @@ def read_status(
         pipelines = dict(
             zip(names, pool.map(lambda name: _pipeline(admin, kafka, prefix, name, log), names), strict=True)
         )
+        pipelines = _with_waiting(kafka, pipelines)
         owner = next((m.client_id for m in members.result() if (control_topic, 0) in m.partitions), None)
     looked = None
     if catalog is not None and looked_log is not None:
@@ -107,7 +113,8 @@ def read_status(
             for name in table_names(log)
         }
         looked = StatusInput(looked_log, tables)
-    return status_of(target_name, log, BrokerView(owner, pipelines), int(time.time() * 1000), looked)
+    place = ReaderPlace(target_name, control_topic, connection, kafka.get("bootstrap.servers", ""))
+    return status_of(place, log, BrokerView(owner, pipelines), int(time.time() * 1000), looked)
 
 
 def _pipeline(admin: KafkaAdmin, kafka: dict[str, str], prefix: str, name: str, log: ControlLog) -> PipelineSeen:
@@ -133,6 +140,19 @@ def _pipeline(admin: KafkaAdmin, kafka: dict[str, str], prefix: str, name: str, 
         _held(kafka, admin.start_offsets([key for key in keys if key in group]), ends, group),
         recreated_topics(group, {topic: facts.topic_id for topic, facts in found.items()}),
     )
+
+
+def _with_waiting(kafka: dict[str, str], pipelines: Mapping[str, PipelineSeen]) -> dict[str, PipelineSeen]:
+    """The pipelines with since when their oldest unread record waits."""
+    unread = {}
+    for name, seen in pipelines.items():
+        starts = {(each.topic, each.partition): each.log_start for each in seen.held}
+        unread[name] = tuple(
+            UnreadPart(key, max(safe.offset, starts.get(key, 0)), seen.ends.get(key, 0) - safe.offset)
+            for key, safe in seen.group.items()
+        )
+    since_ms = waiting_since(kafka, unread)
+    return {name: replace(seen, waits_since_ms=since_ms.get(name)) for name, seen in pipelines.items()}
 
 
 def _held(

@@ -23,6 +23,7 @@ from framework.plan.maintenance_words import unusual_words
 _IN_THE_FILE = (
     ("announce.control_topic", "commit.control_topic"),
     ("announce.trigger_every_ms", "trigger.every_ms"),
+    ("announce.silent_after_ms", "source.silent_after_ms"),
     ("announce.", ""),
     ("commit.tables.", "tables."),
     ("commit.", ""),

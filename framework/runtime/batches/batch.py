@@ -305,7 +305,7 @@ def _check_equal(scope: BatchScope, table: str, who: str, difference: int, thing
 def _check_error_limits(plan: Plan, batch: Accounting, totals: Accounting) -> None:
     ratio, count = plan.write.max_error_ratio, plan.write.max_error_count
     records = batch.offsets - batch.holes
-    look = "`floe run` announced nothing of the batch; look at the producer, and at `floe dlq stats`"
+    look = "`floe run` announced nothing of the batch; look at the producer, and at `floe dlq stats FILE`"
     if ratio is not None and records >= MIN_RECORDS_FOR_RATIO and batch.dead_lettered > ratio * records:
         raise TooManyDeadLetters(
             f"{batch.dead_lettered:,} of {records:,} records of this batch are dead letters; errors.max_ratio is {ratio}",

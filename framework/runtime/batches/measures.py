@@ -36,11 +36,13 @@ class RunMeasures:
         self.announced_batches = 0
         self.failed_batches = 0
         self.failed_in_a_row = 0
+        self.store_up: bool | None = None  # whether the store took files when it was last needed
         self.letters: Counter[tuple[str, str]] = Counter()
         self.dropped: Counter[str] = Counter()
         self.retries: Counter[Service] = Counter()
         self.newest_ms: dict[PartitionKey, int] = {}  # of records, by partition
         now_ms = steady_ms()
+        self.announced_ms = now_ms  # when the newest batch of records was, or since when this run waits for one
         self.progress = Progress(RunPhase.STARTING, now_ms, now_ms)
         self._reported_s: Mapping[RunPhase, float] = {}
         self._lock = threading.Lock()
@@ -74,7 +76,9 @@ class RunMeasures:
         result = batch.result
         with self._lock:
             self.announced_batches += 1
+            self.announced_ms = steady_ms()
             self.failed_in_a_row = 0
+            self.store_up = True
             self.durations = self.durations.with_one(batch.seconds)
             self.letters += result.letters
             self.dropped += result.dropped_for
@@ -89,4 +93,7 @@ class RunMeasures:
         with self._lock:
             self.failed_batches += 1
             self.failed_in_a_row += 1
-            self.retries[service_of(error)] += 1
+            service = service_of(error)
+            self.retries[service] += 1
+            if service is Service.STORE:
+                self.store_up = False

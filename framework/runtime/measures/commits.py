@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 
-from framework.commit.machine.effects import CommitTable, Input, LoadFailed
+from framework.commit.machine.effects import CommitTable, Committed, Input, LoadFailed
 from framework.metrics.definitions import COMMIT_BOUNDS_S
 from framework.metrics.figures import Histogram, Service
 from framework.metrics.services import outcome_of, service_of_commit
@@ -26,6 +26,7 @@ class CommitMeasures:
         self.outcomes: Counter[tuple[str, str]] = Counter()
         self.retries: Counter[Service] = Counter()
         self.durations: dict[str, Histogram] = {}
+        self.store_up: bool | None = None  # whether the store took files when a commit last needed it
         self.takeovers = 0
         self.owns: bool | None = None
         self.owner_since_ms: int | None = None
@@ -71,6 +72,8 @@ class CommitMeasures:
             service = service_of_commit(answer)
             if service is not None:
                 self.retries[service] += 1
+            if service is Service.STORE or isinstance(answer, Committed):
+                self.store_up = service is not Service.STORE
 
     def oldest_ms(self) -> dict[str, int]:
         """By catalog for how long the oldest request has been under way."""

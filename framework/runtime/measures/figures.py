@@ -53,6 +53,7 @@ class RunFacts:
     pause: PauseChanged | None
     waiting: PipelineBacklog
     broken: str = ""
+    silent_after_ms: int | None = None
 
 
 def pipeline_figures(
@@ -102,6 +103,9 @@ def pipeline_figures(
         waiting_bytes=facts.waiting.bytes,
         dead_letters=dict(measures.letters),
         dropped=dict(measures.dropped),
+        is_silent=facts.silent_after_ms is not None
+        and not has_ended
+        and steady_ms - measures.announced_ms >= facts.silent_after_ms,
     )
 
 

@@ -156,15 +156,26 @@ class Monitor:
                 for each in self._coordinators
             ),
             memory_bytes={process: found for process, found in memory.items() if found is not None},
-            services={service: up for service, probe in self._probes.items() if (up := probe.is_up) is not None},
+            services={
+                **{service: up for service, probe in self._probes.items() if (up := probe.is_up) is not None},
+                **self._store(),
+            },
             retries=dict(retries),
             lineage_dropped=self._lineage_dropped(),
         )
+
+    def _store(self) -> dict[Service, bool]:
+        """Whether stores took files when they were last needed; nothing where they were not yet. A question of our own would be
+        a file in somebody's table."""
+        found = [*(x.measures.store_up for x in self._workers), *(x.measures.store_up for x in self._coordinators)]
+        known = [is_up for is_up in found if is_up is not None]
+        return {Service.STORE: all(known)} if known else {}
 
     def checks(self) -> dict[str, bool]:
         """What must be true for the process to be ready."""
         now = steady_ms()
         checks = {service.value: bool(probe.is_up) for service, probe in self._probes.items()}
+        checks |= {service.value: is_up for service, is_up in self._store().items()}
         checks["coordinator"] = all(coordinator.knows_the_owner for coordinator in self._coordinators)
         for worker in self._workers:
             progress = worker.measures.progress
@@ -190,6 +201,7 @@ class Monitor:
             worker.run_status.reading_pause(),
             worker.run_status.waiting(),
             (chain.broken or "") if chain is not None else "",
+            worker.plan.announce.silent_after_ms,
         )
         return pipeline_figures(facts, worker.measures, now_ms, steady, self._spec.stalled_after_ms)
 

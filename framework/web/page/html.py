@@ -34,7 +34,6 @@ BEAT_S = 5.0  # so often at least does the server show that it is there; silent 
 LINES = 100
 MOST_TEXT = 200
 _CODE = re.compile(r"`([^`]+)`")
-_TARGETED = re.compile(r" (?:-t|--target)\b|^floe explain\b")
 
 
 @dataclass(frozen=True)
@@ -267,16 +266,12 @@ def _coded(text: str, is_ours: bool = True) -> Markup:
     return pieces
 
 
-def _commands(condition: Condition, target: str) -> list[str]:
-    """The commands of a remedy, to be copied: those of floe for this target, which the sentence does not know. What is
-    reported in the control log becomes none, whoever wrote it: its code says what to ask."""
+def _commands(condition: Condition) -> list[str]:
+    """The commands of a remedy, to be copied. What is reported in the control log becomes none, whoever wrote it: its code says
+    what to ask."""
     if condition.is_reported:
         return [f"floe explain {condition.code}"] if condition.code in CODES else []
-    found = [each for each in _CODE.findall(condition.remedy) if is_command(each)]
-    return [
-        each if _TARGETED.search(each) or not each.startswith("floe ") else f"{each} -t {argument(target)}"
-        for each in found
-    ]
+    return [each for each in _CODE.findall(condition.remedy) if is_command(each)]
 
 
 def _size(size: int) -> str:

@@ -14,7 +14,8 @@ import pytest
 import framework
 from framework.adapters.kafka import admin as admin_module
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.errors import FloeError
+from framework.errors import FloeError, SetupError
+from framework.observe.status.read import read_status
 
 
 class Silent:
@@ -51,6 +52,27 @@ def test_no_answer_is_floes_own_error(ask: Callable[[KafkaAdmin], object], monke
     with pytest.raises(FloeError) as raised:
         ask(admin)
     assert raised.value.code == "FLOE-E101"
+
+
+@pytest.mark.parametrize("ask", ASKED, ids=["topics", "replicas", "members", "log ends"])
+def test_after_silence_a_new_client_is_asked(
+    ask: Callable[[KafkaAdmin], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that got no answer may get none when the broker is back: it is asked nothing more."""
+    made: list[Silent] = []
+
+    def make(_: object, *__: object) -> Silent:
+        made.append(Silent())
+        return made[-1]
+
+    monkeypatch.setattr(admin_module, "build", make)
+    monkeypatch.setattr(KafkaAdmin, "_await_coordinator", lambda *_: None)
+    admin = KafkaAdmin({"bootstrap.servers": "127.0.0.1:1"}, timeout_s=-1.9)
+    for count in (1, 2, 3):
+        assert admin.raw is made[-1]
+        assert len(made) == count
+        with pytest.raises(FloeError):
+            ask(admin)
 
 
 def test_nobody_else_waits_for_the_client() -> None:
@@ -96,3 +118,19 @@ def test_no_run_asks_who_is_in_a_group() -> None:
     texts = {str(path.relative_to(root)): path.read_text(encoding="utf-8") for path in root.rglob("*.py")}
     for pattern, allowed in ASKS_FOR_MEMBERS.items():
         assert {path for path, text in texts.items() if re.search(pattern, text)} == allowed, pattern
+
+
+def test_status_waits_once_where_no_broker_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing else is asked beside the first question, whose time-out would be waited for, too."""
+    asked: list[str] = []
+
+    def silent(admin: KafkaAdmin, *_: object) -> None:
+        asked.append("check")
+        raise SetupError("no answer", code="FLOE-E101", place="", remedy="")
+
+    monkeypatch.setattr(KafkaAdmin, "check", silent)
+    monkeypatch.setattr(KafkaAdmin, "group_members", lambda *_: asked.append("members"))
+    monkeypatch.setattr(KafkaAdmin, "topics", lambda *_: asked.append("topics"))
+    with pytest.raises(SetupError):
+        read_status("prod", "floe", {"bootstrap.servers": "127.0.0.1:1"}, "control-iceberg")
+    assert asked == ["check"]

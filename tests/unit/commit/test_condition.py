@@ -109,11 +109,37 @@ def test_since_is_the_time_of_the_event_and_not_of_the_last_report() -> None:
 
 
 def test_what_a_run_said_at_its_end_is_what_to_do() -> None:
-    """The remedy of a run that failed is shown, not a general one; where it said none, the general one is."""
+    """The remedy of a run that failed is shown, and how to start it then; where it said none, that alone is."""
     failed = replace(LIVE, live=(), reports=(report(Health.FAILED),))
     assert pipeline_condition(failed) == Condition(
-        Health.FAILED, "503", "wait", "FLOE-R324", 6_000, 3, is_reported=True
+        Health.FAILED,
+        "503",
+        "wait; then `floe run FILE` goes on from the safe offsets",
+        "FLOE-R324",
+        6_000,
+        3,
+        is_reported=True,
     )
+    again = replace(report(Health.FAILED), remedy="`floe run a.yaml --allow FLOE-P102`")
+    assert pipeline_condition(replace(failed, reports=(again,))).remedy == again.remedy
     assert pipeline_condition(replace(LIVE, broken="a gap")).code == "FLOE-R105"
     silent = replace(LIVE, live=(), reports=(replace(report(Health.FAILED), remedy=""),))
-    assert pipeline_condition(silent).remedy == "`floe run` goes on from the safe offsets"
+    assert pipeline_condition(silent).remedy == "`floe run FILE` goes on from the safe offsets"
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("a batch failed: PermissionError: [Errno 1] Failed to open local file 'x'", "takes files"),
+        ("a batch failed: NotADirectoryError: [Errno 20] Cannot create directory 'x'", "takes files"),
+        ("a batch failed: org.apache.spark.SparkException: Job aborted", "`spark.log` has the whole failure"),
+    ],
+)
+def test_a_batch_that_fails_has_a_command(reason: str, said: str) -> None:
+    """What a task's exception says is no remedy: where a file could not be written it is the store, else each service is asked;
+    both are floe's own words, so that their command can be copied."""
+    failing = replace(report(Health.DEGRADED), reason=reason, remedy="Spark's log has the details")
+    found = pipeline_condition(replace(LIVE, reports=(failing,)))
+    assert said in found.remedy
+    assert "`floe doctor FILE`" in found.remedy
+    assert not found.is_reported

@@ -203,6 +203,7 @@ MAY_BE_MISSING = {
     "CommitComplete": {"blocked", "blocked_pipelines", "chain", "valid_through_ms", "paused", "more_blocked"},
     "StopRequested": {"reason"},
     "Acted": {"detail"},
+    "Deployed": {"file"},
 }
 
 

@@ -130,6 +130,10 @@ def _dead_letter_flood(minute: int) -> Figures:
     return _with_pipeline(well(minute), totals=totals, dead_letters={("convert", "FLOE-D301"): refused})
 
 
+def _silent_feed(minute: int) -> Figures:
+    return _with_pipeline(well(minute), state=Health.IDLE, is_silent=True)
+
+
 def _hung_commit(minute: int) -> Figures:
     return _with_table(well(minute), state=Health.STALLED, oldest_ms=BEGINS_MIN * 60_000)
 
@@ -154,5 +158,6 @@ FAULTS = (
     Fault("consumer group moved", _group_moved, "FloePipelineBlocked"),
     Fault("hung task", _hung_task, "FloePipelineStalled"),
     Fault("dead-letter flood", _dead_letter_flood, "FloeDeadLetterFlood"),
+    Fault("silent feed", _silent_feed, "FloeFeedSilent"),
     Fault("hung commit", _hung_commit, "FloeCommitStalled"),
 )

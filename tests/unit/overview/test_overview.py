@@ -28,6 +28,7 @@ from framework.commit.events.event_types import (
     TableMeasured,
 )
 from framework.commit.maintenance.health import Need, TableHealth
+from framework.diagnose.whole_commands import ReaderPlace
 from framework.overview.build import Built, overview
 from framework.overview.fold import ENTRIES, LogFold
 from framework.overview.values import AnnouncementOutcome, BrokerSeen, Overview, PartitionView, PipelineFactsSeen
@@ -70,7 +71,7 @@ def folded(*events: ControlEvent) -> LogFold:
 def seen(fold: LogFold, owner: str | None = "coordinator-1", runs: tuple[str, ...] = ("run-1",)) -> Overview:
     facts = PipelineFactsSeen(runs, (PartitionView("orders", 0, 20, 25, 5),))
     broker = BrokerSeen(NOW_MS, owner, fold.position, fold.low_water, {"p": facts})
-    return overview(fold, broker, Built(), NOW_MS, 1, "prod", "control-iceberg")
+    return overview(fold, broker, Built(), NOW_MS, 1, ReaderPlace("prod", "control-iceberg"))
 
 
 def text(found: Overview, rows: int | None = None, width: int = 140) -> str:
@@ -222,7 +223,7 @@ def test_a_vanished_run_and_a_pause_are_reported_with_their_remedy() -> None:
     found = seen(folded(written("a.t", 1), complete(1), running, pause), runs=())
     shown = text(found)
     assert "FAILED for 0s  pipeline p [FLOE-R138]" in shown
-    assert "`floe run` goes on from the safe offsets" in shown
+    assert "`floe run FILE -t prod` goes on from the safe offsets" in shown
     assert "by ann@host" in shown
     assert "floe resume --commits 'a.*'" in shown
 

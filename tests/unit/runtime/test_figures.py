@@ -195,3 +195,26 @@ def test_a_stall_is_a_value() -> None:
         == progress.stall(later + 5_000, 60_000)
         == Stall(RunPhase.WRITING, progress.progress_ms)
     )
+
+
+def test_whether_the_store_takes_files_is_as_it_was_last() -> None:
+    """Unknown before the first file; no from a failure that names a file, until a batch or a commit is through; a failure of
+    somebody else changes nothing."""
+    run, coordinator = RunMeasures(), CommitMeasures()
+    assert (run.store_up, coordinator.store_up) == (None, None)
+    run.failed(RetriableError("a batch failed: PermissionError: [Errno 1]", code="FLOE-R324"))
+    assert run.store_up is False
+    run.failed(RetriableError("no answer", code="FLOE-R120"))
+    assert run.store_up is False
+    stepped = SteppedCoordinator()
+    stepped.read(written("a", 1), complete("a", 1))
+    (commit,) = commits(stepped.load() + stepped.tick())
+    for answer, expected in (
+        (CommitFailed("db.t", "c", "full", FailureCause.STORE), False),
+        (CommitFailed("db.t", "c", "503"), False),
+        (Committed("db.t", "c", view("db.t"), 1, 1), True),
+        (CommitConflict("db.t", "c", "moved"), True),
+    ):
+        coordinator.begin("default", commit)
+        coordinator.end("default", commit, commit, answer)
+        assert coordinator.store_up is expected

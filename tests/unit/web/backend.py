@@ -27,6 +27,7 @@ from framework.commit.events.event_types import (
 )
 from framework.commit.maintenance.health import TableHealth
 from framework.commit.maintenance.others import OtherMaintainer
+from framework.diagnose.whole_commands import ReaderPlace
 from framework.overview.build import Built, overview
 from framework.overview.fold import LogFold
 from framework.overview.values import BrokerSeen, Overview, PartitionView, PipelineFactsSeen
@@ -92,7 +93,7 @@ def seen(
         ("run-1",), (PartitionView("orders", 0, 20, 25, 5), PartitionView("orders", 1, None, 3, 3))
     )
     broker = BrokerSeen(now_ms, owner, fold.position, fold.low_water, dict.fromkeys(fold.pipelines, facts))
-    return overview(fold, broker, Built(), now_ms, version, "prod", "control-iceberg")
+    return overview(fold, broker, Built(), now_ms, version, ReaderPlace("prod", "control-iceberg"))
 
 
 def at_now(*events: ControlEvent) -> tuple[tuple[ControlEvent, int], ...]:

@@ -18,10 +18,19 @@ from rich.console import Console
 
 from framework.cli.shared.status_text import print_status
 from framework.cli.watch.top_text import screen
-from framework.commit.events.event_types import CommitComplete, ControlEvent, Health, StateChanged, Subject
+from framework.commit.events.event_types import (
+    Accounting,
+    CommitComplete,
+    ControlEvent,
+    Deployed,
+    Health,
+    StateChanged,
+    Subject,
+)
 from framework.commit.machine.reporting.blocked_remedies import FAILING_REMEDY, blocked_remedy
 from framework.commit.machine.reporting.health import STALLED_BATCH_REMEDY, STALLED_COMMIT_REMEDY
 from framework.commit.risks import Held, coordinator_flaps, retention_near
+from framework.diagnose.whole_commands import ReaderPlace, whole_commands
 from framework.observe.status.model import ControlStatus, Status
 from framework.overview.build import Built, overview
 from framework.overview.fold import LogFold
@@ -52,6 +61,7 @@ POISONED = (
 )
 NEAR = PartitionView("orders", 0, 1_500, 6_000, 4_500, log_start=1_000, waits_since_ms=NOW_MS - 60_000)
 COORDINATORS = tuple(CommitComplete(f"c{n % 2}", 0, NOW_MS - 60_000 + n) for n in range(-1, 4))
+DEPLOYED = Deployed("orders", "run-1", "sha256:1", {}, "0.1.0", NOW_MS, file="shop/orders.yaml")
 FAULTS: dict[str, tuple[tuple[ControlEvent, ...], PipelineFactsSeen, str]] = {
     "catalog-down": (
         of_table(Health.FAILED, "the catalog does not answer: connection refused", FAILING_REMEDY, "FLOE-R136"),
@@ -72,8 +82,8 @@ FAULTS: dict[str, tuple[tuple[ControlEvent, ...], PipelineFactsSeen, str]] = {
         of_table(Health.BLOCKED, POISONED, blocked_remedy("shop.orders", POISONED), "FLOE-R110"),
         PipelineFactsSeen(("run-1",)),
         f"BLOCKED shop.orders table {SINCE} FLOE-R110 {POISONED} Do put it back as it was: the table goes on by itself within a "
-        "minute, and nothing announced is lost. If it is gone for good, floe discard --table shop.orders --dry-run shows what "
-        "giving it up would give up floe discard --table shop.orders --dry-run -t prod Copy",
+        "minute, and nothing announced is lost. If it is gone for good, floe discard --table shop.orders --dry-run -t prod shows "
+        "what giving it up would give up floe discard --table shop.orders --dry-run -t prod Copy",
     ),
     "hung-task": (
         of_run(Health.DEGRADED, "batch 12 makes no progress in writing", "`floe stop orders`", "FLOE-R150"),
@@ -90,7 +100,7 @@ FAULTS: dict[str, tuple[tuple[ControlEvent, ...], PipelineFactsSeen, str]] = {
         of_run(Health.RUNNING, "", "", ""),
         PipelineFactsSeen(("run-1",), foreign_offsets="orders-0: the committed offset 7 was not written by floe"),
         f"BLOCKED orders pipeline {SINCE} FLOE-R313 orders-0: the committed offset 7 was not written by floe Do "
-        "floe offsets set orders --from-log writes the announced offsets back "
+        "floe offsets set orders --from-log -t prod writes the announced offsets back "
         "floe offsets set orders --from-log -t prod Copy",
     ),
     "retention-near": (
@@ -98,34 +108,43 @@ FAULTS: dict[str, tuple[tuple[ControlEvent, ...], PipelineFactsSeen, str]] = {
         PipelineFactsSeen(("run-1",), (NEAR,)),
         f"DEGRADED orders pipeline {SINCE} FLOE-R152 retention is about to remove records that were not read: of the 5,000 that "
         "orders-0 still holds 90% are not announced Do keep them longer first: kafka-configs.sh --bootstrap-server BROKER "
-        "--alter --topic orders --add-config retention.ms=604800000 ; then see why it is behind: floe readiness FILE says how "
-        "long is left kafka-configs.sh --bootstrap-server BROKER --alter --topic orders --add-config retention.ms=604800000 "
+        "--alter --topic orders --add-config retention.ms=604800000 ; then see why it is behind: floe readiness FILE -t prod "
+        "says how long is left kafka-configs.sh --bootstrap-server BROKER --alter --topic orders --add-config "
+        "retention.ms=604800000 "
         "Copy floe readiness FILE -t prod Copy",
     ),
     "coordinator-flapping": (
         COORDINATORS,
         PipelineFactsSeen(("run-1",)),
         f"DEGRADED control-iceberg coordinator {SINCE} FLOE-R153 who coordinates changed 4 times in 15 minutes, and each reads "
-        "the log again before it commits Do floe log --last 200 shows who; end drivers that start and fail, and look whether "
-        "machines lack memory or the broker is restarted; floe coordinator on a quiet machine keeps leadership "
+        "the log again before it commits Do floe log --last 200 -t prod shows who; end drivers that start and fail, and look "
+        "whether machines lack memory or the broker is restarted; floe coordinator -t prod on a quiet machine keeps leadership "
         "floe log --last 200 -t prod Copy floe coordinator -t prod Copy",
+    ),
+    "many-dead-letters": (
+        (DEPLOYED, written("shop.orders", 1), replace(complete(1), accounting=Accounting(300, 270, dead_lettered=30))),
+        PipelineFactsSeen(("run-1",)),
+        "DEGRADED orders pipeline since 2027-01-15 08:00:00 UTC FLOE-R154 30 (10.0%) of the newest 300 records are dead letters "
+        "Do floe dlq stats shop/orders.yaml -t prod says why, and which records; floe pause --reading orders -t prod holds it "
+        "until file or producer is right floe dlq stats shop/orders.yaml -t prod Copy floe pause --reading orders -t prod Copy",
     ),
     "run-killed": (
         of_run(Health.RUNNING, "", "", ""),
         PipelineFactsSeen((), (PartitionView("orders", 0, 20, 25, 5),)),
         "FAILED orders pipeline since 2027-01-15 08:00:00 UTC FLOE-R138 run run-1 vanished: it was killed, or its machine "
-        "is gone Do floe run goes on from the safe offsets floe run -t prod Copy",
+        "is gone Do floe run FILE -t prod goes on from the safe offsets floe run FILE -t prod Copy",
     ),
     "dead-letter-flood": (
         of_run(
             Health.FAILED,
             "batch 12 has 900 dead letters in 1,000 records, and errors.max_ratio is 0.5",
-            "look at the producer, and at `floe dlq stats`",
+            "look at the producer, and at `floe dlq stats FILE`",
             "FLOE-R322",
         ),
         PipelineFactsSeen(),
         f"FAILED orders pipeline {SINCE} FLOE-R322 batch 12 has 900 dead letters in 1,000 records, and errors.max_ratio is "
-        "0.5 Do look at the producer, and at `floe dlq stats` floe explain FLOE-R322 Copy",
+        "0.5 Do look at the producer, and at `floe dlq stats FILE -t prod`; then `floe run FILE -t prod` goes on from the "
+        "safe offsets floe explain FLOE-R322 Copy",
     ),
 }  # fmt: skip
 
@@ -139,7 +158,10 @@ def look(events: tuple[ControlEvent, ...], facts: PipelineFactsSeen, owner: str 
     for offset, event in enumerate(events):
         fold.observe(offset, event, NOW_MS)
     broker = BrokerSeen(NOW_MS, owner, fold.position, 0, {"orders": facts})
-    return overview(fold, broker, Built(), NOW_MS, 1, "prod", "control-iceberg")
+    return overview(fold, broker, Built(), NOW_MS, 1, PROD)
+
+
+PROD = ReaderPlace("prod", "control-iceberg")
 
 
 def text_of(markup: str) -> str:
@@ -153,7 +175,8 @@ def test_the_first_screen_names_the_part_since_when_and_what_to_do(fault: str) -
     shown = first_screen(events, facts)
     remedies = {"failing": FAILING_REMEDY, "stalled": STALLED_COMMIT_REMEDY, "batch": STALLED_BATCH_REMEDY}
     first = text_of(re.findall(r"<article.*?</article>", shown, re.DOTALL)[0])
-    plain = {name: " ".join(text.replace("`", " ").split()) for name, text in remedies.items()}
+    whole = {name: whole_commands(text, PROD) for name, text in remedies.items()}
+    plain = {name: " ".join(text.replace("`", " ").split()) for name, text in whole.items()}
     assert first.startswith(expected.format(**plain)), first
 
 
@@ -164,6 +187,7 @@ def test_a_risk_is_reported_by_top_and_status_as_by_the_page(fault: str, capsys:
     held = [Held(each.topic, each.partition, 1_000, 6_000, 1_500, NOW_MS - 60_000) for each in facts.partitions]
     takeovers = [event.timestamp_ms for event in events[1:] if isinstance(event, CommitComplete)]
     [breaking] = filter(None, (retention_near("orders", held), coordinator_flaps("control-iceberg", takeovers, NOW_MS)))
+    breaking = replace(breaking, remedy=whole_commands(breaking.remedy, PROD))
     control = ControlStatus("control-iceberg", "id", 0, 9, 9)
     status = Status("prod", control, None, (), (), (), NOW_MS, risks=(breaking,))
     assert (status.exit_code, replace(status, risks=()).exit_code) == (9, 0)
@@ -258,7 +282,7 @@ def test_no_screen_says_that_all_is_well_while_something_stands_still(
     live = {} if asked else {f"p{number}": PipelineFactsSeen((f"run-{number}",)) for number in range(len(ended))}
     live |= {"orders": PipelineFactsSeen(("run-1",))}
     broker = BrokerSeen(NOW_MS, "c" if is_coordinated else None, fold.position, 0, live)
-    found = overview(fold, broker, Built(), NOW_MS, 1, "prod", "control-iceberg")
+    found = overview(fold, broker, Built(), NOW_MS, 1, PROD)
     [headline] = re.findall(r"<h2[^>]*>([^<]*)</h2>", parts(found, PageView())["troubles"].html)
     states = Counter(("pipeline", each.condition.state) for each in found.pipelines)
     states += Counter(("table", each.condition.state) for each in found.tables)

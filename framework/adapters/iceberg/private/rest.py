@@ -11,6 +11,9 @@ from functools import partial
 from typing import Any
 
 from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.exceptions import NoSuchTableError, ServerError
+from pyiceberg.table import Table
+from pyiceberg.typedef import Identifier
 from requests import Response, Session
 from typing_extensions import override
 
@@ -25,6 +28,8 @@ READ_TIMEOUT_MS = 30_000
 
 # 401 and 419: expired; some servers answer 403 for an expired token, too.
 _REFUSALS = frozenset({401, 403, 419})
+# How a message begins that is about a file; about a table it begins with NoSuchTableException.
+_FILE_MISSING = "NotFoundException: "
 
 
 class TimeoutRestCatalog(RestCatalog):
@@ -57,6 +62,18 @@ class TimeoutRestCatalog(RestCatalog):
         session.request = partial(session.request, timeout=self._timeout_s)  # type: ignore[method-assign]
         session.hooks["response"].append(self._hear)
         return session
+
+    @override
+    def load_table(self, identifier: str | Identifier) -> Table:
+        """As PyIceberg does, which takes every 404 for a table that does not exist. Iceberg's own server gives that status with
+        another type where it cannot read the table's metadata file: the table is there, and the store may be away."""
+        try:
+            found: Table = super().load_table(identifier)
+        except NoSuchTableError as error:
+            if str(error).startswith(_FILE_MISSING):
+                raise ServerError(str(error)) from error
+            raise
+        return found
 
     def _hear(self, response: Response, *_: Any, **__: Any) -> None:
         if response.status_code in _REFUSALS:

@@ -21,9 +21,14 @@ def blocked_remedy(table: str, reason: str) -> str:
     give_up = f"`floe discard --table {named} --dry-run` shows what giving it up would give up"
     if (found := _ROLLED_BACK.search(reason)) is not None:
         settle = f"`floe rollback --table {named} --to {found[1]} --replay --dry-run`"
-        return f"{settle} shows what the table then lacks and can be read again; with --skip that is given up"
+        return (
+            f"`floe stop PIPELINE`; then {settle} shows what the table lacks and can be read again, and without --dry-run does "
+            "it (with --skip that is given up); `floe run FILE` goes on"
+        )
     if "floe rebase FILE" in reason or reason.startswith("its progress belongs to control topic"):
-        return "drain the pipeline; `floe rebase FILE --dry-run` shows where it would go on, and what is read again"
+        return (
+            "`floe stop PIPELINE`; then `floe rebase FILE --dry-run` shows where it would go on, and what is read again"
+        )
     if reason.startswith("its recorded progress is gone"):
         return f"set the property again; `floe status --table {named} --verify` says whether that is enough; {GOES_ON}"
     if reason.startswith(("it is missing", "it was replaced")) or "was dropped or changed its type" in reason:

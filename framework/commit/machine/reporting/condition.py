@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from framework.commit.events.event_types import Health, PauseChanged, StateChanged, Subject
 from framework.commit.machine.pauses import describe, resume_command
+from framework.commit.machine.reporting.batch_remedies import BATCH_FAILED, batch_remedy
 from framework.commit.machine.reporting.blocked_remedies import FAILING_REMEDY, blocked_remedy
 from framework.commit.machine.reporting.health import (
     STALLED_BATCH,
@@ -19,11 +20,15 @@ from framework.commit.machine.reporting.health import (
     STALLED_COMMIT,
     STALLED_COMMIT_REMEDY,
 )
+from framework.commit.offsets import RECREATED_REMEDY
 from framework.commit.watch import PipelineBacklog, hold_reason
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument, is_command
 
 _QUOTED = re.compile("`([^`]*)`")
+_STARTS = re.compile("`floe (?:run|deploy|submit) ")
+GOES_ON_ALONE = "`floe run FILE` goes on from the safe offsets"
+GOES_ON_DEPLOYED = "`floe deploy FOLDER` starts it again at the safe offsets"
 HELD = "FLOE-R139"
 HELD_REMEDY = "`floe status` says why those tables wait; reading resumes by itself once they are committed"
 
@@ -59,6 +64,7 @@ class PipelineFacts:
     last_batch_ms: int | None = None
     heard_ms: int | None = None
     recreated_topics: tuple[str, ...] = ()
+    is_deployed: bool = False  # `floe deploy` started its newest run
 
 
 @dataclass(frozen=True)
@@ -96,15 +102,12 @@ def pipeline_condition(facts: PipelineFacts) -> Condition:
         return Condition(Health.BLOCKED, reason, remedy, "FLOE-R315", since_ms)
     if facts.recreated_topics:
         reason = f"topic {', '.join(facts.recreated_topics)} was recreated, and holds other records than those that were read"
-        remedy = (
-            "`floe rebase FILE --begin-at earliest` goes on with it from its start, into the same tables; if each offset "
-            "holds the record that it held, `floe rebase FILE --same-offsets`"
-        )
-        return Condition(Health.BLOCKED, reason, remedy, "FLOE-R316", since_ms)
+        return Condition(Health.BLOCKED, reason, RECREATED_REMEDY, "FLOE-R316", since_ms)
     if facts.replay:
         return Condition(Health.IDLE)
     if not facts.live:
-        return _ended(reported, facts.heard_ms)
+        goes_on = GOES_ON_DEPLOYED if facts.is_deployed else GOES_ON_ALONE
+        return _ended(reported, facts.heard_ms, goes_on)
     if facts.pause is not None:
         remedy = f"`{resume_command(facts.pause)}` resumes it"
         return Condition(Health.PAUSED, describe(facts.pause), remedy, "", facts.pause.timestamp_ms)
@@ -121,18 +124,20 @@ def later(one_ms: int | None, other_ms: int | None) -> int | None:
     return max(known, default=None)
 
 
-def _ended(reported: StateChanged | None, heard_ms: int | None) -> Condition:
+def _ended(reported: StateChanged | None, heard_ms: int | None, goes_on: str) -> Condition:
     """No run is live. One that said nothing of its end vanished after the log had heard of it last."""
     if reported is None:
-        return Condition(Health.STOPPED, "no run is live", "`floe run` goes on from the safe offsets")
+        return Condition(Health.STOPPED, "no run is live", goes_on)
     if reported.state in (Health.STOPPED, Health.FAILED):
         # One that stopped with a code did not end as it was asked to: what it announced is not in all tables.
         state = Health.FAILED if reported.code else reported.state
-        remedy = reported.remedy or "`floe run` goes on from the safe offsets"
-        return _as_reported(replace(reported, state=state, remedy=remedy))
+        found = _as_reported(replace(reported, state=state, remedy=reported.remedy or goes_on))
+        if state is Health.FAILED and not _STARTS.search(found.remedy):
+            found = replace(found, remedy=f"{found.remedy}; then {goes_on}")  # what repairs the cause starts nothing
+        return found
     reason = f"run {reported.by} vanished: it was killed, or its machine is gone"
     since_ms = later(reported.timestamp_ms, heard_ms)
-    return Condition(Health.FAILED, reason, "`floe run` goes on from the safe offsets", "FLOE-R138", since_ms)
+    return Condition(Health.FAILED, reason, goes_on, "FLOE-R138", since_ms)
 
 
 def _as_reported(report: StateChanged) -> Condition:
@@ -149,6 +154,8 @@ def _made(report: StateChanged) -> str | None:
     """The remedy of a code, from nothing but its subject's name and the words by which a reason is known."""
     if report.subject is Subject.TABLE and report.code == "FLOE-R110":
         return blocked_remedy(report.name, report.reason)
+    if report.code == BATCH_FAILED and report.state is Health.DEGRADED:
+        return batch_remedy(report.reason)
     return {
         STALLED_BATCH: STALLED_BATCH_REMEDY,
         STALLED_COMMIT: STALLED_COMMIT_REMEDY,

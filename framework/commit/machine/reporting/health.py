@@ -1,10 +1,13 @@
 """The state of each table as the coordinator knows it, and when that is reported to the control topic.
 
-In: the draft of the state. Out: Publish effects with `StateChanged`, when a table's state changes (at most one a table
-in ten seconds) and when its reason does (in five minutes). Information only: no decision is made from what was reported.
+In: the draft of the state. Out: Publish effects with `StateChanged`, when a table's state or why it is blocked changes (at
+most one a table in ten seconds) and when another reason or its figures do (in five minutes). Information only: no decision
+is made from what was reported.
 """
 
 from __future__ import annotations
+
+import re
 
 from framework.commit.events.event_types import Health, Holds, StateChanged, Subject
 from framework.commit.machine.changed import changed
@@ -15,6 +18,7 @@ from framework.commit.machine.pauses import describe, holding, resume_command
 from framework.commit.machine.reporting.blocked_remedies import FAILING_REMEDY, blocked_remedy
 from framework.commit.machine.step_draft import StepDraft
 
+_FIGURES = re.compile(r"[0-9]+")
 STALLED_BATCH, STALLED_COMMIT = "FLOE-R150", "FLOE-R151"
 STALLED_BATCH_REMEDY = (
     "look at `spark.log` and at what the phase needs (broker, catalog, store, executors); `floe doctor` asks each; "
@@ -88,7 +92,10 @@ def _reported(state: CoordinatorState, table: TableState) -> StateChanged | None
 
 def _pause_ms(state: CoordinatorState, reported: StateChanged, event: StateChanged) -> int:
     same = reported.state is event.state and (reported.code == STALLED_COMMIT) == (event.code == STALLED_COMMIT)
-    return state.limits.retell_ms if same else state.limits.report_ms
+    # Why a table is blocked is a sentence of floe's own, and another one is another cause with another remedy: who put
+    # something back that was not enough reads so. What others say of a failure may differ each time.
+    is_other = event.state is Health.BLOCKED and _FIGURES.sub("", reported.reason) != _FIGURES.sub("", event.reason)
+    return state.limits.retell_ms if same and not is_other else state.limits.report_ms
 
 
 def _next(state: CoordinatorState, table: TableState, now_ms: int) -> StateChanged | None:

@@ -80,7 +80,7 @@ ENTRIES = (
             "run orders.yaml -t prod",
             "topic orders was recreated: pipeline orders read the one with id Qr4o0X1qRqept5e5mIjIRg, now it is x3DkgGEfT2aCs5X0LXP7_g",
             "orders-0",
-            "give the pipeline another name to start over with the new topic; or `floe offsets set orders orders:0=0 ... --allow-loss`, every partition by name, goes on with it",
+            "`floe rebase FILE --begin-at earliest` goes on with it from its start, into the same tables; if each offset holds the record that it held, `floe rebase FILE --same-offsets`",
             (
                 "# The topic was restored or copied, and each offset holds the record that it held:",
                 "floe rebase orders.yaml -t prod --same-offsets",

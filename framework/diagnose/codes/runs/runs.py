@@ -185,7 +185,7 @@ ENTRIES = (
             "status -t prod",
             "run d5b288230460 vanished: it was killed, or its machine is gone",
             "orders: FAILED for 12m 3s",
-            "`floe run` goes on from the safe offsets",
+            "`floe run FILE` goes on from the safe offsets",
             ("floe run orders.yaml -t prod",),
             ShownAs.STATUS,
         ),
@@ -274,6 +274,38 @@ ENTRIES = (
         ),
     ),
     Code(
+        "FLOE-R154",
+        "Many of the newest records are dead letters",
+        "More than one in twenty of the records that a pipeline read last became dead letters. The pipeline goes on, and its other records are in their tables. Usual causes: a new schema, a new producer, or a broken one.",
+        transcript=Transcript(
+            "status -t prod",
+            "24 (10.0%) of the newest 240 records are dead letters",
+            "pipeline orders: at risk for 2m 3s",
+            "`floe dlq stats FILE` says why, and which records; `floe pause --reading orders` holds it until file or producer is right",
+            (
+                "floe dlq stats orders.yaml -t prod",
+                "floe dlq replay orders.yaml -t prod",
+            ),
+            ShownAs.STATUS,
+        ),
+    ),
+    Code(
+        "FLOE-R155",
+        "No record comes any more",
+        "The pipeline runs and has read everything, and no record came for longer than its file says under `source.silent_after`. Usual causes: a producer that stopped, or that writes to another topic.",
+        transcript=Transcript(
+            "status -t prod",
+            "no record came for longer than 900 seconds, which its file has as `source.silent_after`",
+            "pipeline orders: at risk for 17m 3s",
+            "look at the producer; `floe offsets show orders` shows the ends of its topics",
+            (
+                "floe offsets show orders -t prod",
+                "floe status -t prod",
+            ),
+            ShownAs.STATUS,
+        ),
+    ),
+    Code(
         "FLOE-R322",
         "Too many dead letters in a batch",
         "`errors.max_ratio` is exceeded. The batch was not announced.",
@@ -281,7 +313,7 @@ ENTRIES = (
             "run orders.yaml -t prod",
             "640 of 1,000 records of this batch are dead letters; errors.max_ratio is 0.1",
             "orders",
-            "`floe run` announced nothing of the batch; look at the producer, and at `floe dlq stats`, or raise errors.max_ratio",
+            "`floe run` announced nothing of the batch; look at the producer, and at `floe dlq stats FILE`, or raise errors.max_ratio",
             (
                 "# Dead letters of earlier batches; those of this one were not announced.",
                 "floe dlq stats orders.yaml -t prod",
@@ -298,7 +330,7 @@ ENTRIES = (
             "run orders.yaml -t prod",
             "1,001 dead letters since the pipeline first ran; errors.max_count is 1,000",
             "orders",
-            "`floe run` announced nothing of the batch; look at the producer, and at `floe dlq stats`, or raise errors.max_count",
+            "`floe run` announced nothing of the batch; look at the producer, and at `floe dlq stats FILE`, or raise errors.max_count",
             (
                 "floe dlq stats orders.yaml -t prod",
                 "# Correct the producer or the file, and raise `errors.max_count`: replayed dead letters still count.",

@@ -1,0 +1,31 @@
+"""What to do about a batch that fails and is tried again, by the words of its failure.
+
+In: the failure as a run reported it. Out: a remedy of floe's own, with commands. A task's failure is an exception of Python or
+of the JVM, which says nothing of what a person could do.
+"""
+
+from __future__ import annotations
+
+# What the last line of a task's traceback begins with, where a file could not be written or read.
+_OF_STORES = (
+    *("OSError", "FileNotFoundError", "PermissionError", "TimeoutError", "NotADirectoryError", "IsADirectoryError"),
+    "BlockingIOError",
+)
+BATCH_FAILED = "FLOE-R324"
+STORE_REMEDY = (
+    "check that the store takes files: it may be full, away, or refuse these credentials (`floe doctor FILE` writes a table); "
+    "floe tries again by itself"
+)
+BATCH_REMEDY = (
+    "`floe doctor FILE` asks broker, catalog and store; `spark.log` has the whole failure; floe tries again by itself"
+)
+
+
+def is_of_store(text: str) -> bool:
+    """Whether a failure is that of a file which could not be written or read."""
+    return any(name in text for name in _OF_STORES)
+
+
+def batch_remedy(reason: str) -> str:
+    """Of a batch that failed with no code of its own."""
+    return STORE_REMEDY if is_of_store(reason) else BATCH_REMEDY
