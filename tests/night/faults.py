@@ -279,7 +279,7 @@ def make_topic_and_rebase(where: Installation, lines: Mapping[str, Line]) -> Non
 
 
 RECREATED = Expected(
-    "pipeline", "clicks", ("BLOCKED",), "FLOE-R316", "recreated", "rebase", screens=("status", "top", "page")
+    "pipeline", "clicks", ("BLOCKED", "FAILED"), "FLOE-R316", "recreated", "rebase", screens=("status", "top", "page")
 )
 
 

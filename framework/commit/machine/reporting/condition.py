@@ -161,6 +161,7 @@ def _made(report: StateChanged) -> str | None:
         STALLED_COMMIT: STALLED_COMMIT_REMEDY,
         "FLOE-R135": FAILING_REMEDY,
         "FLOE-R136": FAILING_REMEDY,
+        "FLOE-R316": RECREATED_REMEDY,
     }.get(report.code)
 
 
