@@ -44,7 +44,6 @@ _SPARE_PIPELINES = (
     "batch",
     "last\nword",
     "data\nage",
-    "lag\nage",
     "offsets\n=",
 )
 LAGS_MS = 10_000
