@@ -36,7 +36,17 @@ _STYLES = {
     Health.STOPPED: "36",
 }
 # What a narrow terminal can do without, the first first: figures of which others say as much, and ids to copy.
-_SPARE_PIPELINES = ("holes\n+", "dropped\n+", "lost", "filtered\n+", "batch", "last\nword", "data\nage", "offsets\n=")
+_SPARE_PIPELINES = (
+    "holes\n+",
+    "dropped\n+",
+    "lost",
+    "filtered\n+",
+    "batch",
+    "last\nword",
+    "data\nage",
+    "offsets\n=",
+)
+LAGS_MS = 10_000
 _SPARE_TABLES = ("data\nage", "waiting\nfiles", "files", "snapshot", "added", "valid\nthrough")
 _LEFT = frozenset({"pipeline", "state", "table"})
 
@@ -75,6 +85,7 @@ def _lines(found: Status, colour: bool) -> Iterator[str]:
         yield ""
         yield from pipelines_table(found.pipelines, now_ms, colour)
         yield from _explain([(p.pipeline, p) for p in found.pipelines], now_ms)
+        yield from _lags(found.pipelines, now_ms)
         yield from _gaps(found.pipelines)
     if found.tables:
         yield ""
@@ -99,6 +110,13 @@ def latest_event_author(found: Status, now_ms: int) -> str:
     by = found.word.by or "a coordinator"
     here = " (no longer here)" if found.coordinator != found.word.by else ""
     return f"tables: as {by}{here} said {age(now_ms - found.word.timestamp_ms)} ago; `--verify` looks at them"
+
+
+def _lags(pipelines: Sequence[PipelineStatus], now_ms: int) -> Iterator[str]:
+    """Those that are behind for longer than a batch takes."""
+    for line in pipelines:
+        if line.lag and line.waits_since_ms is not None and now_ms - line.waits_since_ms >= LAGS_MS:
+            yield f"  {line.pipeline}: lag {lag_text(line.lag, line.waits_since_ms, line.lag_trend, now_ms)}"
 
 
 def _gaps(pipelines: Sequence[PipelineStatus]) -> Iterator[str]:
@@ -152,7 +170,7 @@ def pipelines_table(pipelines: Sequence[PipelineStatus], now_ms: int, colour: bo
                 p.pipeline,
                 p.state.value,
                 str(p.batch),
-                lag_text(p.lag, p.waits_since_ms, p.lag_trend, now_ms),
+                f"{p.lag:,}",
                 *ages,
                 *(f"{n:,}" for n in counts),
             )

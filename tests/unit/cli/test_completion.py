@@ -92,7 +92,15 @@ def line_of(name: str, number: int) -> SimpleNamespace:
     counts = ("offsets", "written", "filtered", "dead_lettered", "dropped", "holes", "lost")
     totals = SimpleNamespace(**dict.fromkeys(counts, number))
     word = SimpleNamespace(timestamp_ms=0)
-    figures = {"batch": 1, "lag": 1, "totals": totals, "freshness_ms": 65_000, "word": word}
+    figures = {
+        "batch": 1,
+        "lag": 1,
+        "totals": totals,
+        "freshness_ms": 65_000,
+        "word": word,
+        "waits_since_ms": 0,
+        "lag_trend": "",
+    }
     return SimpleNamespace(pipeline=name, state=Health.DEGRADED, **figures)
 
 
