@@ -156,8 +156,9 @@ def test_no_text_of_a_file_raises(text: str) -> None:
 )  # fmt: skip
 @settings(max_examples=150, deadline=None)
 def test_no_settings_of_a_sink_raise(given_settings: dict[str, str]) -> None:
-    """Whatever is sent as a configuration of a sink, it is judged."""
-    assert all(finding.key for finding in _of_sink({**given_settings, "connector.class": SINKS[0]}))
+    """Whatever is sent as a configuration of a sink, it is judged; also a setting whose name is empty."""
+    found = _of_sink({**given_settings, "connector.class": SINKS[0]})
+    assert all(finding.message and (finding.key or "" in given_settings) for finding in found)
 
 
 def test_a_right_file_has_no_finding_and_a_wrong_one_its_line() -> None:
