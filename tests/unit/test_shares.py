@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,8 +54,10 @@ def test_the_longest_come_first_and_an_unknown_one_counts_the_default() -> None:
     assert divide(["a", "b", "c"], {"a": 300, "b": 100}, 2, default=1_000) == [["c"], ["a", "b"]]
 
 
-def test_the_newest_result_holds_and_a_test_that_is_gone_is_dropped() -> None:
-    """A run's results replace older ones; a skipped test keeps how long it takes; what is no slow test is left out."""
+def test_the_newest_result_holds_and_a_test_that_is_gone_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run's results replace older ones; a skipped test keeps how long it takes; what is no slow test is left out. A test
+    that is in no share stands last, with the reason."""
+    monkeypatch.setattr("tests.shares.EXCLUDED", {"tests/t.py::z": "of a reason"})
     before = {
         "t.py::a": Result("passed", 7, "1"),
         "t.py::b": Result("passed", 8, "1"),
@@ -67,6 +70,7 @@ def test_the_newest_result_holds_and_a_test_that_is_gone_is_dropped() -> None:
     assert table(["t.py::a", "t.py::new"], after).splitlines()[2:] == [
         "| `t.py::a` | 1 failed | 3 | `2` |",
         "| `t.py::new` | 1 not run |  |  |",
+        "| `t.py::z` | in no share: of a reason | | |",
     ]
 
 
