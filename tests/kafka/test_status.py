@@ -203,7 +203,7 @@ def test_what_threatens_is_reported_by_status_and_top(project: Project, broker: 
     top = subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=True).stdout
     for text in (shown, top):
         assert f"--alter --topic {log.topic} --add-config retention.ms=" in text
-        assert "`floe log --last 200` shows who" in text
+        assert f"`floe log --last 200 -t it --control-topic {log.control_topic}` shows who" in text
     for _ in range(3):
         log.announce()
     assert [risk.code for risk in status_of(log).risks] == ["FLOE-R153"]  # a third of it is announced
