@@ -141,6 +141,7 @@ def test_a_run_shows_the_figures_of_status_and_tables(
             "broker": True,
             "catalog": True,
             "coordinator": True,
+            "store": True,
             "pipeline watched": True,
             "batch of watched": True,
         },

@@ -51,7 +51,8 @@ def test_commits_and_reading_are_paused_and_the_run_is_stopped(project: Project,
         assert rows(project) == 30
         table = of(status, "table", "shop.refunds")
         assert (table["state"], "compaction" in table["reason"]) == ("PAUSED", True)
-        assert table["remedy"] == "`floe resume --commits 'shop.*'` resumes it"
+        command = f"floe resume --commits 'shop.*' -t it --control-topic {project.control_topic}"
+        assert table["remedy"] == f"`{command}` resumes it"
 
         # Back-pressure: a second batch may wait for its tables, a third one is not read.
         broker.produce(topic, orders(30, start=60))
