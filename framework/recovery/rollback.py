@@ -94,12 +94,10 @@ def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay
     gaps = lacking_after(noted, given_up, read, held, format(newest.snapshot_id, "x")[-8:])
     # Where somebody moved the table to what it lacked, its list is wrong, and nothing else has to be done.
     plan = replace(plan, gaps=gaps, settled=plan.settled and gaps == noted)
-    if plan.snapshot_id != plan.head_id:
-        return plan
     # What another control topic announced is brought in line by the verb with that topic.
-    own = [each for each in gaps if facts.progress is not None and each.pipeline in facts.progress.pipelines]
+    own = [each for each in gaps if each.pipeline in facts.progress.pipelines]
     unread = {each.gap_id: OffsetRanges.of(each.ranges) - read.get(each.gap_id, NO_OFFSETS) for each in own}
-    rows = {gap_id: at.catalog.rows_in(table, left.ranges) or 0 for gap_id, left in unread.items()}
+    rows = {gap_id: at.catalog.rows_in(table, left.ranges, plan.snapshot_id) or 0 for gap_id, left in unread.items()}
     return without_unclear(plan, rows)
 
 

@@ -290,7 +290,7 @@ def without_unclear(plan: RollbackPlan, rows: Mapping[str, int]) -> RollbackPlan
             "longer shows what else of that it holds",
             code="FLOE-R357",
             place=plan.table,
-            remedy=f"`floe rollback --table {argument(plan.table)} --to {plan.head_id} --skip` takes these offset ranges off "
+            remedy=f"`floe rollback --table {argument(plan.table)} --to {plan.snapshot_id} --skip` takes these offset ranges off "
             "its list; `floe replay --from --to` then reads source ranges that you name",
         )
     gaps = tuple(gap for gap in plan.gaps if gap not in unclear)
