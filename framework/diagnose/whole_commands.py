@@ -12,93 +12,15 @@ from dataclasses import dataclass
 from framework.diagnose.shown import argument
 
 # Verbs that take --target, and those of them that have a control topic by an option rather than by a file.
-_TARGETED = frozenset(
-    (
-        *(
-            "clean",
-            "coordinator",
-            "deploy",
-            "diff",
-            "discard",
-            "dlq",
-            "doctor",
-            "graph",
-            "log",
-            "maintain",
-            "offsets",
-            "ops",
-        ),
-        *(
-            "pause",
-            "plan",
-            "readiness",
-            "rebase",
-            "render",
-            "replay",
-            "resume",
-            "rollback",
-            "run",
-            "status",
-            "stop",
-            "submit",
-        ),
-        *("tap", "test", "top", "validate"),
-    )
-)
-_BY_TOPIC = frozenset(
-    (
-        *(
-            "clean",
-            "coordinator",
-            "discard",
-            "log",
-            "maintain",
-            "offsets",
-            "ops",
-            "pause",
-            "resume",
-            "rollback",
-            "status",
-        ),
-        *("stop", "top"),
-    )
-)
+_BY_TOPIC = frozenset(("clean", "coordinator", "discard", "log", "maintain", "offsets", "ops", "pause", "resume", "rollback",
+                       "status", "stop", "top"))  # fmt: skip
+_TARGETED = _BY_TOPIC | {"deploy", "diff", "dlq", "doctor", "graph", "plan", "readiness", "rebase", "render", "replay", "run",
+                         "submit", "tap", "test", "validate"}  # fmt: skip
 # With nothing behind them they are no command, but the name of one: they want a file, a table, a pipeline.
-_WANT_A_FILE = frozenset(
-    (
-        *(
-            "diff",
-            "dlq list",
-            "dlq replay",
-            "dlq stats",
-            "graph",
-            "plan",
-            "readiness",
-            "rebase",
-            "render",
-            "replay",
-            "run",
-        ),
-        *("submit", "tap", "test", "validate"),
-    )
-)
-_WANT_MORE = frozenset(
-    (
-        *(
-            "deploy",
-            "discard",
-            "dlq",
-            "dlq show",
-            "maintain",
-            "offsets",
-            "offsets set",
-            "offsets show",
-            "pause",
-            "resume",
-        ),
-        *("rollback", "stop"),
-    )
-)
+_WANT_A_FILE = frozenset(("diff", "dlq list", "dlq replay", "dlq stats", "graph", "plan", "readiness", "rebase", "render",
+                          "replay", "run", "submit", "tap", "test", "validate"))  # fmt: skip
+_WANT_MORE = frozenset(("deploy", "discard", "dlq", "dlq show", "maintain", "offsets", "offsets set", "offsets show", "pause",
+                        "resume", "rollback", "stop"))  # fmt: skip
 CONTROL_TOPIC = "control-iceberg"
 _COMMAND = re.compile(r"`floe ([a-z]+)(?![a-z])([^`]*)`")
 _FILE = re.compile(r" FILE(?![A-Za-z|.])")

@@ -349,6 +349,14 @@ def a_rebase_inside_of_what_waits(patch: Patch) -> None:
     patch.setattr(rebase_rules, "_before_pending", lambda facts, after: after)
 
 
+def a_list_in_line_at_the_head_alone(patch: Patch) -> None:
+    """A table goes back to a snapshot that holds what is on its list, and the list stays as it is."""
+    whole = rollback.without_unclear
+    patch.setattr(
+        rollback, "without_unclear", lambda plan, rows: whole(plan, rows) if plan.snapshot_id == plan.head_id else plan
+    )
+
+
 def back_under_a_waiting_replay(patch: Patch) -> None:
     """A table goes back to a snapshot that holds what a replay has announced since others deleted it."""
     patch.setattr(rollback, "_refuse_doubled", lambda *_: None)
@@ -677,6 +685,28 @@ SHORT: dict[Mutation, tuple[int, tuple[Act, ...]]] = {
             Act("batch", 24442762202591430448155038303),
             Act("late_request", 1567181096201783907248299872),
             Act("batch", 27519739716042427004378791124),
+        ),
+    ),
+    a_list_in_line_at_the_head_alone: (
+        13_480_907,
+        (
+            Act("batch", 38099116369772132237976506916),
+            Act("batch", 77302531582775709929296360019),
+            Act("batch", 52196036328488540527871207274),
+            Act("coordinate", 62162590676450596503024280744),
+            Act("time_passes", 58130333432973830006577597980),
+            Act("batch", 19798843867667626489757788913),
+            Act("coordinate_all", 26483845515058547181767820032),
+            Act("batch", 32471824080407484212387717643),
+            Act("coordinate", 27442134058160672347548899780),
+            Act("roll_back", 42515229054018793840703654529),
+            Act("rename", 55990936504789619830155091647),
+            Act("retention", 38477551077777397791007497572),
+            Act("move_branch", 35213699678981681532401248873),
+            Act("other_commit", 30421942921492911199988614635),
+            Act("other_commit", 2871861261591035977373979925),
+            Act("roll_back", 47474345705019527105625065633),
+            Act("delete_rows", 22646706544118338212872055149),
         ),
     ),
 }

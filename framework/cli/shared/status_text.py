@@ -36,16 +36,7 @@ _STYLES = {
     Health.STOPPED: "36",
 }
 # What a narrow terminal can do without, the first first: figures of which others say as much, and ids to copy.
-_SPARE_PIPELINES = (
-    "holes\n+",
-    "dropped\n+",
-    "lost",
-    "filtered\n+",
-    "batch",
-    "last\nword",
-    "data\nage",
-    "offsets\n=",
-)
+_SPARE_PIPELINES = ("holes\n+", "dropped\n+", "lost", "filtered\n+", "batch", "last\nword", "data\nage", "offsets\n=")
 LAGS_MS = 10_000
 _SPARE_TABLES = ("data\nage", "waiting\nfiles", "files", "snapshot", "added", "valid\nthrough")
 _LEFT = frozenset({"pipeline", "state", "table"})
@@ -165,16 +156,7 @@ def pipelines_table(pipelines: Sequence[PipelineStatus], now_ms: int, colour: bo
         t = p.totals
         counts = (t.offsets, t.written, t.filtered, t.dead_lettered, t.dropped, t.holes, t.lost)
         ages = (_age(p.freshness_ms), _age(now_ms - p.word.timestamp_ms if p.word is not None else None))
-        rows.append(
-            (
-                p.pipeline,
-                p.state.value,
-                str(p.batch),
-                f"{p.lag:,}",
-                *ages,
-                *(f"{n:,}" for n in counts),
-            )
-        )
+        rows.append((p.pipeline, p.state.value, str(p.batch), f"{p.lag:,}", *ages, *(f"{n:,}" for n in counts)))
     return _table((*names, *sums), rows, _SPARE_PIPELINES, colour)
 
 

@@ -7,10 +7,8 @@ of the JVM, which says nothing of what a person could do.
 from __future__ import annotations
 
 # What the last line of a task's traceback begins with, where a file could not be written or read.
-_OF_STORES = (
-    *("OSError", "FileNotFoundError", "PermissionError", "TimeoutError", "NotADirectoryError", "IsADirectoryError"),
-    "BlockingIOError",
-)
+_OF_STORES = ("OSError", "FileNotFoundError", "PermissionError", "TimeoutError", "NotADirectoryError", "IsADirectoryError",
+              "BlockingIOError")  # fmt: skip
 BATCH_FAILED = "FLOE-R324"
 STORE_REMEDY = (
     "check that the store takes files: it may be full, away, or refuse these credentials (`floe doctor FILE` writes a table); "
