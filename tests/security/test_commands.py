@@ -188,7 +188,7 @@ AS_IT_IS = {
     "commit/machine/reporting/blocked_remedies.py: named": "an argument since the line before",
     "commit/machine/reporting/condition.py: name": "an argument since the line before",
     "commit/machine/progress/examine.py: snapshot_id": NUMBER,
-    "commit/recovery/rollback.py: plan.head_id": NUMBER,
+    "commit/recovery/rollback.py: plan.snapshot_id": NUMBER,
     "commit/recovery/rollback.py: '--replay' if replay else '--skip'": OURS,
     "commit/recovery/rebase.py: ' '.join(begins)": "arguments and numbers, made in the line before",
     "commit/machine/pauses.py: event.holds.value": OURS,
