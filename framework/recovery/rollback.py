@@ -34,10 +34,8 @@ from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument
 from framework.errors import FloeError, StateDisagreement, TableBlocked
 from framework.observe.liveness import exclusive, refuse_live
-from framework.plan.compile import group_id
-from framework.recovery.discard import ControlPlace
+from framework.recovery.discard import ControlPlace, committed_by
 from framework.recovery.recover_table import BRANCH, Recovered, commit_recovery, no_such_table, recover_table, untold
-from framework.recovery.source_offsets import own_offset
 from framework.table.upsert.refused import RefusedAct, refused_by_upsert_table
 
 DOING = "floe rollback"
@@ -70,7 +68,7 @@ def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay
     plan = plan_rollback(facts, target_of(facts, to, is_time, replay), replay)
     plan = replace(plan, noted=noted, gaps=noted, pipelines=tuple(sorted({*plan.pipelines, *replays_of(noted)})))
     # A replay by another control topic is known by the table's list and its own group alone.
-    elsewhere = [gap for gap in noted if gap.pipeline not in facts.progress.pipelines and _committed(at, gap)]
+    elsewhere = [gap for gap in noted if gap.pipeline not in facts.progress.pipelines and committed_by(at, gap)]
     nothing_lacks = not noted and (plan.settled or not replay)
     goes_back = plan.snapshot_id != plan.head_id
     if nothing_lacks and not goes_back:
@@ -85,7 +83,7 @@ def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay
         given_up = given_up_ranges(plan, announced, at.catalog.added_paths(table, plan.own_snapshots))
     held = _held(at, plan, announced, given_up) if noted else {}
     read = {
-        gap.gap_id: announced.read_by(gap.replay_pipeline) | _committed(at, gap)
+        gap.gap_id: announced.read_by(gap.replay_pipeline) | committed_by(at, gap)
         for gap in noted
         if gap not in elsewhere
     }
@@ -143,18 +141,6 @@ def _refuse_doubled(
 def replays_of(gaps: Iterable[Gap]) -> list[str]:
     """The pipelines that replay these gaps."""
     return [gap.replay_pipeline for gap in gaps]
-
-
-def _committed(at: ControlPlace, gap: Gap) -> OffsetRanges:
-    """The offset ranges that a replay of the gap has read, according to its consumer group."""
-    keys = [(r.topic, r.partition) for r in gap.ranges]
-    stored = KafkaAdmin(at.kafka).group_offsets(group_id(at.prefix, gap.replay_pipeline), keys)
-    safe = {key: own_offset(key, value) for key, value in stored.items()}
-    return OffsetRanges.of(
-        replace(r, end=min(r.end, read.offset))
-        for r in gap.ranges
-        if (read := safe.get((r.topic, r.partition))) is not None and read.topic_id == r.topic_id
-    )
 
 
 def _announced(at: ControlPlace, table_uuid: str, log_start: int, plan: RollbackPlan) -> Announcements:

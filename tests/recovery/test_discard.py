@@ -9,9 +9,10 @@ import pytest
 
 from framework.adapters.kafka.control.presence import Presence
 from framework.commit.events.event_types import CommitComplete, DataWritten, Discarded
+from framework.commit.recovery.missing import REPLAY
 from framework.observe.liveness import live_members
 from tests.chaos.harness import crash, wait_for
-from tests.recovery.conftest import HandRun
+from tests.recovery.conftest import HandRun, once
 
 pytestmark = [pytest.mark.kafka, pytest.mark.iceberg]
 
@@ -95,6 +96,32 @@ def test_killed_before_and_after_its_word_it_is_said_once(hand: HandRun) -> None
     assert [e for e in hand.log() if isinstance(e, CommitComplete)][-1].blocked == {}
     rest = hand.names[1:]
     assert [hand.project.catalog().load_table(name).scan().count() for name in rest] == [20, 20]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_what_a_replay_read_is_read_again_after_it_was_given_up(hand: HandRun) -> None:
+    """The files of a killed replay are gone from the store. Giving them up, also when killed before its event, keeps
+    their source offsets on the table's list, and the next replay reads them: each row is in the table once."""
+    hand.announce(10, 10)
+    hand.commit()
+    table, options = hand.names[0], ("--control-topic", hand.control_topic)
+    first = hand.project.catalog().load_table(table).current_snapshot().snapshot_id  # type: ignore[union-attr]
+    hand.announce(20, 20)
+    hand.commit()
+    hand.floe("rollback", "--table", table, "--to", str(first), "--replay", *options)
+    crash(hand.project, "announced", "replay", hand.file, "--table", table)
+    [lost] = [e for e in hand.log() if isinstance(e, DataWritten) and REPLAY in e.pipeline]
+    for file in lost.files:
+        Path(file.path.removeprefix("file://")).unlink()
+    wait_for(lambda: not live_members(hand.admin, hand.project.prefix, lost.pipeline), "the end of the killed replay")
+    crash(hand.project, "table-recovered", "discard", "--table", table, *options)
+    said = hand.floe("discard", "--table", table, *options)
+    assert "are gone from the store" in said
+    assert not hand.floe_json("discard", "--table", table, *options)["done"]
+    hand.floe("replay", hand.file, "--table", table)
+    assert hand.landed() == once({0: 20, 1: 20})
+    assert hand.floe_json("replay", hand.file, "--table", table)["plan"]["gaps"] == []
 
 
 def _commit_is_blocked(hand: HandRun) -> str:

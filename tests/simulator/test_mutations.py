@@ -32,7 +32,7 @@ from framework.config.spec import TablesSpec
 from framework.config.values.maintenance import MaintenancePolicy
 from framework.errors import FloeError
 from framework.plan import deployed_policies
-from framework.recovery import recover_table, rollback, table_replay
+from framework.recovery import discard, recover_table, rollback, table_replay
 from framework.runtime.maintenance import orphans as cleaner
 from framework.runtime.maintenance import tables as maintenance
 from tests.simulator import care, catalog, coordinators, drivers, lake
@@ -362,6 +362,11 @@ def back_under_a_waiting_replay(patch: Patch) -> None:
     patch.setattr(rollback, "_refuse_doubled", lambda *_: None)
 
 
+def a_discarded_replay_counts_as_read(patch: Patch) -> None:
+    """What is given up of a replay stays on the table's list under the name of a run that has read it."""
+    patch.setattr(discard, "listed_again", lambda plan, *_: plan)
+
+
 # Too rare for some hundred histories: mutation -> a seed that finds it.
 RARE: dict[Mutation, int] = {
     a_rebase_over_what_waits: 5_000_063,
@@ -383,6 +388,33 @@ RARE: dict[Mutation, int] = {
 # Of some the seed fails no more since others of the acts have changed: what was left of it, shortened, with the seed of
 # its world.
 SHORT: dict[Mutation, tuple[int, tuple[Act, ...]]] = {
+    a_discarded_replay_counts_as_read: (
+        13_510_264,
+        (
+            Act("batch", 61834731963433083790508659023),
+            Act("announce", 33206639719509412086951355098),
+            Act("batch", 39550671309461705496462705623),
+            Act("coordinate_all", 1463349057158420016574358843),
+            Act("batch", 60031626331350270542494457082),
+            Act("time_passes", 13806587270439302314779873501),
+            Act("coordinate", 40107839870491404306978352006),
+            Act(
+                "roll_back",
+                19674685884818436239740855397,
+                (("rollback decided", Act("batch", 17803592387888348047995514076)),),
+            ),
+            Act("coordinate_all", 74568438718692012092190434357),
+            Act("roll_back", 9518953764284466741193872033),
+            Act("replay", 67566936571767114879513644810),
+            Act(
+                "clean",
+                28974901121943441526532744427,
+                (("announcements read", Act("sleep", 34372529771338403305773277901)),),
+            ),
+            Act("discard", 77214862601204235498335421809),
+            Act("roll_back", 17261726063886234097577093957),
+        ),
+    ),
     one_name_for_two_rollbacks: (
         9_505_944,
         (

@@ -68,7 +68,15 @@ def _show(plan: DiscardPlan) -> None:
         f"  {counted(plan.announcements, 'announcement')} at control offsets {plan.first} to {plan.below - 1}, "
         f"{counted(plan.files, 'file')}" + (f"; {plan.kept} after them keep waiting" if plan.kept else "")
     )
+    replays = {gap.replay_pipeline: gap.pipeline for gap in plan.noted}
+    for pipeline in sorted(replays.keys() & plan.ranges):
+        click.echo(
+            f"  what {pipeline} read there stays on the table's list: floe replay FILE --table {plan.table}, with the file "
+            f"of pipeline {replays[pipeline]}, reads it again"
+        )
     for pipeline, ranges in plan.ranges.items():
+        if pipeline in replays:
+            continue
         for layer in OffsetRanges.of(ranges).layers():
             named = " ".join(
                 f"--from {r.topic}:{r.partition}={r.start} --to {r.topic}:{r.partition}={r.end}" for r in layer

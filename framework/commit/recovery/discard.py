@@ -2,19 +2,21 @@
 or with files that are gone from the store.
 
 In: the table's queue as a coordinator would have it, and the table as it is. Out: a `DiscardPlan`, or a refusal that
-says what else settles it. Keeps invariant 10: nothing is given up but by a person, by name, with the rows counted.
+says what else settles it. Keeps invariant 10: nothing is given up but by a person, by name, with the rows counted; what
+the table's own list says it lacks stays on that list.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import dropwhile, takewhile
 
 from framework.commit.events.event_types import DataWritten, Discarded, SourceRange
 from framework.commit.machine.effects import ExaminedTable
 from framework.commit.machine.model import Announcement, TableState
 from framework.commit.offset_ranges import NO_OFFSETS, OffsetRanges
+from framework.commit.recovery.missing import Gap, lacking_after
 from framework.errors import StateDisagreement
 
 
@@ -24,7 +26,10 @@ class DiscardPlan:
     announcements before and behind them that go on waiting. All zero when nothing waits.
 
     `ranges` are the source offsets of what is given up, by pipeline: where the table is to have their rows after all,
-    `floe replay` reads them again. Empty where no table is there that could take them."""
+    `floe replay` reads them again. Empty where no table is there that could take them.
+
+    `noted` is the table's list of what it lacks if a replay of something on it is given up, and `gaps` the list to put in
+    its place. Both are empty otherwise."""
 
     table: str
     reason: str
@@ -37,6 +42,8 @@ class DiscardPlan:
     ranges: Mapping[str, tuple[SourceRange, ...]] = field(default_factory=dict)
     table_uuids: tuple[str, ...] = ()
     batches: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    noted: tuple[Gap, ...] = ()
+    gaps: tuple[Gap, ...] = ()
 
     @property
     def settled(self) -> bool:
@@ -109,6 +116,29 @@ def plan_discard(
         table_uuids=tuple(sorted({a.event.table_uuid for a in given_up})),
         batches=batches_of(a.event for a in given_up),
     )
+
+
+def replays_given_up(plan: DiscardPlan, noted: Iterable[Gap]) -> tuple[Gap, ...]:
+    """The gaps on the table's list whose replays the plan gives up, at least in part."""
+    return tuple(gap for gap in noted if gap.replay_pipeline in plan.ranges)
+
+
+def listed_again(
+    plan: DiscardPlan, noted: tuple[Gap, ...], read: Mapping[str, OffsetRanges], snapshot_id: int
+) -> DiscardPlan:
+    """The plan with the list that the table is to have. A replay that has read its gap never reads it again, so what is
+    given up of it, and what it has not read, gets a new id.
+
+    Args:
+        read: by the id of each gap of `replays_given_up`, what its replay has announced until now.
+        snapshot_id: the table's head. With the place in the control log it makes an id that no gap had before.
+    """
+    again: dict[str, OffsetRanges] = {}
+    for gap in replays_given_up(plan, noted):
+        lost = OffsetRanges.of(plan.ranges[gap.replay_pipeline]) & OffsetRanges.of(gap.ranges)
+        again[gap.pipeline] = again.get(gap.pipeline, NO_OFFSETS) | lost
+    gap_id = f"{format(snapshot_id, 'x')[-8:]}d{plan.first:x}"
+    return replace(plan, noted=noted, gaps=lacking_after(noted, again, read, {}, gap_id))
 
 
 def batches_of(given_up: Iterable[DataWritten]) -> dict[str, tuple[int, int]]:
