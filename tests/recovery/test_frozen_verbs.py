@@ -128,14 +128,14 @@ ON_SPARK = ("replay",)
 
 def test_each_fault_point_of_the_verbs_is_frozen() -> None:
     """A point that the code of a verb reaches and that no case freezes is a gap in these tests."""
-    files = [*(SOURCES / "recovery").glob("*.py"), SOURCES / "adapters" / "table_care.py"]
+    files = [path for folder in ("recovery", "adapters/maintenance") for path in (SOURCES / folder).rglob("*.py")]
     reached = {
         node.args[0].value
         for file in files
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
-        and node.func.id == "reach"
+        and node.func.id == "failpoint"
         and isinstance(node.args[0], ast.Constant)
     }
     assert len(reached) > 6

@@ -131,7 +131,7 @@ def of_top(text: str, name: str) -> Figures:
             kind = cells[0]
         elif kind == "pipeline" and cells[0] == name:
             _, state, batch, _, lag, _, dead, waiting, _ = cells
-            figures |= {"state": state, "batch": number(batch), "lag": number(lag)}
+            figures |= {"state": state, "batch": number(batch), "lag": leading(lag)}
             figures |= {"dead_lettered": number(dead.partition(" (")[0]), "waiting rows": number(waiting)}
         elif kind == "table" and len(cells) > 5:
             tables.append(cells[0])
@@ -189,7 +189,7 @@ def of_page(url: str, name: str) -> Figures:
     first = page(url, "/")
     for row in first.rows:
         if row.get("name") == name and "Lag" in row:
-            figures |= {"state": row["State"], "lag": number(row["Lag"])}
+            figures |= {"state": row["State"], "lag": leading(row["Lag"])}
             dead = row["Dead letters/h"].partition(" (")[0]
             figures |= {"waiting rows": number(row["Waiting rows"]), "dead_lettered": number(dead)}
         elif "Snapshots/h" in row:
@@ -255,3 +255,9 @@ def of_rest(url: str, name: str) -> Figures:
 def number(text: str) -> int | None:
     """`1,234` as 1234; a dash is no number."""
     return None if text == "–" else int(text.replace(",", ""))
+
+
+def leading(text: str) -> int | None:
+    """The number that a cell begins with: `1,234 for 5m` as 1234."""
+    found = re.match(r"[\d,]+", text)
+    return number(found[0] if found else text)
