@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.topic import ensure_control_topic
 from framework.adapters.kafka.control.transactions import PipelineProducer
 from framework.commit.dead_letter_replay import replay_name
-from framework.commit.events.event_types import Accounting
+from framework.commit.events.event_types import Accounting, SourceRange
 from framework.commit.machine.effects import ExaminedTable, PipelineProgress, RecordedTable, RecoverTable
 from framework.commit.machine.progress.examine import is_cut_off, lacks_announced
 from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY, SUMMARY_RECOVERY
 from framework.commit.offsets import PartitionKey
 from framework.commit.recovery.held import HeldBy, held_by, taken_over, without_elsewhere
-from framework.commit.recovery.rebase import RebaseFacts, RebasePlan
+from framework.commit.recovery.rebase import RebaseChoice, RebaseFacts, RebasePlan, plan_rebase, read_next
 from framework.diagnose.counted import counted
 from framework.errors import StateDisagreement
 from framework.observe.liveness import exclusive
@@ -122,6 +122,45 @@ def read_facts(at: Recovery, make_control_topic: bool) -> RebaseFacts:
     )
 
 
+def decide_rebase(at: Recovery, choice: Callable[[RebaseFacts], RebaseChoice], make_control_topic: bool) -> RebasePlan:
+    """Look, and change nothing.
+
+    Raises:
+        StateDisagreement: FLOE-R359, a table holds rows that the pipeline would read again; or as `plan_rebase`.
+        FloeError: as `read_facts` and `plan_rebase`.
+    """
+    facts = read_facts(at, make_control_topic)
+    chosen = choice(facts)
+    plan = plan_rebase(facts, chosen)
+    if not plan.settled and chosen.begin is None:
+        _refuse_held(at, read_next(facts, plan))
+    return plan
+
+
+def _refuse_held(at: Recovery, ranges: Mapping[str, tuple[SourceRange, ...]]) -> None:
+    """A table without Kafka positions, or one whose rows are replaced by their key, is let through.
+
+    Raises:
+        StateDisagreement: FLOE-R359.
+    """
+    policy_for = at.plan.write.tables.policy_for
+    asked = {table: each for table, each in ranges.items() if not policy_for(table).write.is_upsert}
+    with ThreadPoolExecutor(LOADERS) as pool:
+        counts = pool.map(lambda each: at.catalog.rows_in(*each), asked.items())
+        for table, held in zip(asked, counts, strict=True):
+            if not held:
+                continue
+            places = ", ".join(f"{r.topic}-{r.partition} from {r.start} on" for r in asked[table])
+            raise StateDisagreement(
+                f"table {table} holds {counted(held, 'row')} of what the pipeline would read again ({places}): no record of "
+                "the pipeline shows them, so they would be there twice",
+                code="FLOE-R359",
+                place=table,
+                remedy="delete these rows with the engine that you query the table with, by `_kafka_topic`, "
+                "`_kafka_partition` and `_kafka_offset`; then run this command again, and they are read again",
+            )
+
+
 def _tables(at: Recovery, log: ControlLog) -> tuple[tuple[HeldBy, ...], tuple[HeldBy, ...], tuple[ExaminedTable, ...]]:
     """What each table records of the pipeline, and of its replays of dead letters; and the tables themselves.
 
@@ -178,7 +217,9 @@ def begin_offsets(at: Recovery, facts: RebaseFacts, begin_at: str | int) -> dict
     return {key: offset if offset >= 0 else facts.partitions[key].log_end for key, offset in found.items()}
 
 
-def perform_rebase(at: Recovery, decide: Callable[[RebaseFacts], RebasePlan], expected: RebasePlan, doing: str) -> None:
+def perform_rebase(
+    at: Recovery, choice: Callable[[RebaseFacts], RebaseChoice], expected: RebasePlan, doing: str
+) -> None:
     """Do what was shown, if it is still what would be decided.
 
     Raises:
@@ -186,7 +227,7 @@ def perform_rebase(at: Recovery, decide: Callable[[RebaseFacts], RebasePlan], ex
         TableBlocked: a table could not be committed to; those before it were, and running it again goes on.
     """
     with at.exclusive(doing) as producer:
-        plan = decide(read_facts(at, True))
+        plan = decide_rebase(at, choice, True)
         if _changes(plan) != _changes(expected):
             raise StateDisagreement(
                 f"what is recorded of pipeline {plan.pipeline} has changed since it was looked at; nothing was changed",

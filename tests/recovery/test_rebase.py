@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 import pytest
 
 from framework.adapters.kafka.control.presence import Presence
-from framework.commit.events.event_types import OffsetsSet
+from framework.commit.events.event_types import DataWritten, OffsetsSet
 from framework.observe.liveness import live_members
 from framework.runtime.pipeline.worker import PipelineWorker
 from tests.chaos.checker import assert_exact
@@ -106,3 +107,31 @@ def test_after_a_rebase_every_record_is_there_once(hand: HandRun) -> None:
     crash(hand.project, "announced", "run", hand.file, "--until-caught-up")
     hand.project.run("run", hand.file, "--until-caught-up")
     assert_exact(hand.project.catalog(), hand.broker.bootstrap_servers, [hand.topic])
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_what_a_replay_brought_is_not_read_again(hand: HandRun) -> None:
+    """A replay that a person named has brought rows that no record of the pipeline shows: the verb counts them, refuses
+    and changes nothing. Once they are deleted it goes on, and reads them again."""
+    hand.announce(10, 10)
+    hand.commit()
+    hand.announce(20, 20)
+    table, options = hand.names[0], ("--control-topic", hand.control_topic)
+    lost = [e for e in hand.log() if isinstance(e, DataWritten) and e.table == table][-1]
+    for file in lost.files:
+        Path(file.path.removeprefix("file://")).unlink()
+    hand.floe("discard", "--table", table, *options)
+    named = [each for p in (0, 1) for each in ("--from", f"{hand.topic}:{p}=10", "--to", f"{hand.topic}:{p}=20")]
+    hand.floe("replay", hand.file, "--table", table, *named, "--allow-duplicates")
+    assert hand.landed() == once({0: 20, 1: 20})
+    hand.lose_control_topic()
+    before = hand.everything()
+    for more in ((), ("--dry-run",), ("--from-log-start",)):
+        refused = hand.floe("rebase", hand.file, *more, code=5)
+        assert "FLOE-R359" in refused
+        assert f"table {table} holds 6 rows" in refused
+    assert {**hand.everything(), "log": None} == {**before, "log": None}
+    hand.project.catalog().load_table(table).delete("_kafka_offset >= 10")
+    hand.floe("rebase", hand.file)
+    assert hand.group() == {0: 10, 1: 10}

@@ -39,9 +39,8 @@ from framework.commit.offsets import (
     encode_metadata,
     first_position,
 )
-from framework.commit.recovery.held import held_ends, recorded_of
+from framework.commit.recovery.held import held_ends, next_cut, recorded_of
 from framework.commit.recovery.missing import REPLAY
-from framework.commit.recovery.rebase import next_cut
 from framework.errors import FloeError
 from tests.simulator.catalog import MAIN, Asserted, Refused, Update
 from tests.simulator.lake import Lake

@@ -115,6 +115,23 @@ def delete_rows(world: World, picks: Picks) -> None:
         world.say(lambda: f"others: {path} is deleted from {name}")
 
 
+def delete_replayed(world: World, pipeline: str) -> None:
+    """The rows that replays of a pipeline have added are deleted by another engine, so that they are read again."""
+    for name in PIPELINES[pipeline][0]:
+        metadata = world.metadata_of(name)
+        head = metadata.head
+        own = [] if head is None else [path for path in sorted(head.live) if f"-{pipeline}.replay." in path]
+        if head is None or not own:
+            continue
+        with at_work(world, world.machines["foreign"]):
+            made = world.lake.new_snapshot(metadata, head, {}, {path: world.rows[path] for path in own}, "delete", {})
+        if changed(world, name, Update(made)):
+            truth = world.oracle.truth(metadata.uuid)
+            truth.given_up |= head.rows & ~made.rows
+            truth.deleted |= head.rows & ~made.rows
+            world.say(lambda: f"others: {own} are deleted from {name}")  # noqa: B023
+
+
 def add_again(world: World, picks: Picks) -> None:
     """A file that was deleted is added again. One that no snapshot reaches any more may go at any time, as Iceberg says."""
     name, metadata = some_table(world, picks)

@@ -32,7 +32,7 @@ from framework.config.spec import TablesSpec
 from framework.config.values.maintenance import MaintenancePolicy
 from framework.errors import FloeError
 from framework.plan import deployed_policies
-from framework.recovery import discard, recover_table, rollback, table_replay
+from framework.recovery import discard, rebase, recover_table, rollback, table_replay
 from framework.runtime.maintenance import orphans as cleaner
 from framework.runtime.maintenance import tables as maintenance
 from tests.simulator import care, catalog, coordinators, drivers, lake
@@ -367,6 +367,11 @@ def a_discarded_replay_counts_as_read(patch: Patch) -> None:
     patch.setattr(discard, "listed_again", lambda plan, *_: plan)
 
 
+def a_rebase_over_what_a_replay_brought(patch: Patch) -> None:
+    """A pipeline reads again what a table holds by a replay that a person named."""
+    patch.setattr(rebase, "_refuse_held", lambda *_: None)
+
+
 # Too rare for some hundred histories: mutation -> a seed that finds it.
 RARE: dict[Mutation, int] = {
     a_rebase_over_what_waits: 5_000_063,
@@ -388,6 +393,22 @@ RARE: dict[Mutation, int] = {
 # Of some the seed fails no more since others of the acts have changed: what was left of it, shortened, with the seed of
 # its world.
 SHORT: dict[Mutation, tuple[int, tuple[Act, ...]]] = {
+    a_rebase_over_what_a_replay_brought: (
+        71_008_450,
+        (
+            Act("batch", 18580378341179322185343829503),
+            Act("batch", 50997590250801244665582621285),
+            Act("batch", 78633615148830541820741954007),
+            Act("sleep", 47666391274145505431045973221),
+            Act("discard", 62536549637354259302201778620),
+            Act("coordinate", 52382857736629828829089190270),
+            Act("batch", 4951311816979965236348711566),
+            Act("coordinate", 65053596640645522471660730896),
+            Act("time_passes", 32068862657767358537852488270),
+            Act("replay_named", 76799403044975678341007895840),
+            Act("control_anew", 28178895330127583427180686810),
+        ),
+    ),
     a_discarded_replay_counts_as_read: (
         13_510_264,
         (

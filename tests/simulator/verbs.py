@@ -12,7 +12,7 @@ from typing import Any
 
 from framework.commit.events.event_types import SourceRange
 from framework.commit.offsets import PartitionKey
-from framework.commit.recovery.rebase import RebaseChoice, RebaseFacts, RebasePlan, plan_rebase
+from framework.commit.recovery.rebase import RebaseChoice, RebaseFacts
 from framework.commit.recovery.settle_offsets import OffsetsOrigin, PipelineOffsets, Settlement, settle
 from framework.errors import FencedError, FloeError
 from framework.recovery import discard, rebase, rollback, source_offsets, table_replay
@@ -147,6 +147,9 @@ def rolled_back(world: World, before: Metadata, after: Metadata, target: int, re
         others = 0
     # What the list named before, although others had brought it back, stays on it where the log does not tell of it.
     truth.either |= had & ~snapshot.rows & (world.lacking(before) | truth.under_way)
+    # What came by the other log is brought in line by the verb with that log: until then a replay may bring it again, also
+    # where others delete it meanwhile.
+    truth.either |= snapshot.rows & world.lacking(after) & ~own
     if not truth.unsettled:
         truth.had_heads = []
     if before.head is not None:
@@ -341,12 +344,12 @@ def rebase_pipeline(world: World, pipeline: str, from_start: bool, begin: bool =
     at = recovery_at(world, pipeline, [3], [])
     complete = tuple(name for name in PIPELINES[pipeline][0] if not world.was_announced(pipeline, name))
 
-    def decide(facts: RebaseFacts) -> RebasePlan:
+    def choice(facts: RebaseFacts) -> RebaseChoice:
         begin_at = {key: fact.log_start for key, fact in facts.partitions.items()} if begin else None
-        return plan_rebase(facts, RebaseChoice(begin=begin_at, complete=complete, from_log_start=from_start))
+        return RebaseChoice(begin=begin_at, complete=complete, from_log_start=from_start)
 
     def do() -> str:
-        expected = decide(rebase.read_facts(at, True))
+        expected = rebase.decide_rebase(at, choice, True)
         if expected.settled:
             world.unrebased.discard(pipeline)
             return NOTHING
@@ -354,7 +357,7 @@ def rebase_pipeline(world: World, pipeline: str, from_start: bool, begin: bool =
         changed: list[object] = []
         at.reported = lambda *what: changed.append(what)
         try:
-            rebase.perform_rebase(at, decide, expected, "floe rebase")
+            rebase.perform_rebase(at, choice, expected, "floe rebase")
         except FloeError as error:
             if changed or isinstance(error, FencedError):  # some tables are, so the command is to be run again
                 world.unrebased.add(pipeline)

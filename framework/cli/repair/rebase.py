@@ -70,9 +70,9 @@ def rebase(
     floe rebase pipelines/orders.yaml -t dr --same-offsets
     """
     from framework.adapters.kafka.admin import KafkaAdmin
-    from framework.commit.recovery.rebase import RebaseChoice, plan_rebase
+    from framework.commit.recovery.rebase import RebaseChoice
     from framework.observe.liveness import refuse_live
-    from framework.recovery.rebase import begin_offsets, perform_rebase, read_facts
+    from framework.recovery.rebase import begin_offsets, decide_rebase, perform_rebase
     from framework.runtime.lineage import recovery_publisher
 
     if begin_at and (same_offsets or from_log_start):
@@ -83,18 +83,18 @@ def rebase(
     if not dry_run:
         refuse_live(KafkaAdmin(at.kafka), at.prefix, at.plan.pipeline, DOING)
 
-    def decide(facts: RebaseFacts) -> RebasePlan:
+    def choice(facts: RebaseFacts) -> RebaseChoice:
         begin = begin_offsets(at, facts, begin_time) if begin_time is not None else None
         lacking_nothing = tuple(map(as_written, complete))
-        return plan_rebase(facts, RebaseChoice(same_offsets, begin, lacking_nothing, from_log_start, allow_loss))
+        return RebaseChoice(same_offsets, begin, lacking_nothing, from_log_start, allow_loss)
 
-    plan = decide(read_facts(at, make_control_topic=not dry_run))
+    plan = decide_rebase(at, choice, make_control_topic=not dry_run)
     if not as_json:
         show_plan(plan)
     done = not dry_run and not plan.settled
     if done:
         with recovery_publisher(loaded.target, at.plan.read.connection, at.catalog, at.say) as reported:
-            perform_rebase(replace(at, reported=reported), decide, plan, DOING)
+            perform_rebase(replace(at, reported=reported), choice, plan, DOING)
     if as_json:
         click.echo(
             json.dumps({"command": "rebase", "ok": True, "dry_run": dry_run, "done": done, "plan": asdict(plan)})

@@ -8,11 +8,14 @@ topic's id.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from framework.commit.machine.effects import PipelineProgress, TableProgress
 from framework.commit.machine.progress.recorded import merge, parse, topic_ids_of
 from framework.commit.offsets import PartitionKey
+
+Ends = Mapping[PartitionKey, int]
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,19 @@ def held_ends(
     """Up to where a table holds the pipeline, for `next_cut`; nothing where offsets were moved by hand since."""
     progress = recorded_of(property_text, control_topic_id, pipeline)
     return ends_of(progress) if progress is not None and progress.batch >= base_batch else {}
+
+
+def next_cut(positions: Ends, recorded: Iterable[Ends]) -> dict[PartitionKey, int] | None:
+    """Where the next batch has to end at the latest, since some table holds everything up to there; None: nowhere.
+
+    Invariant 5: a batch is dropped by a table that holds all of it and added by one that holds none of it. One that
+    lies half in what a table holds could be neither. Tables lie ahead of a pipeline only after it was taken over.
+    """
+    ahead = [ends for ends in recorded if any(ends.get(key, 0) > at for key, at in positions.items())]
+    if not ahead:
+        return None
+    nearest = min(ahead, key=lambda ends: sum(max(0, ends.get(key, 0) - at) for key, at in positions.items()))
+    return {key: max(at, nearest.get(key, at)) for key, at in positions.items()}
 
 
 def taken_over(

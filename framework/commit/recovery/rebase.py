@@ -8,18 +8,16 @@ holds.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
 from framework.commit.events.event_types import Accounting, OffsetsSet, SourceRange
 from framework.commit.machine.effects import PipelineProgress
 from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset
-from framework.commit.recovery.held import HeldBy
+from framework.commit.recovery.held import Ends, HeldBy
 from framework.diagnose.shown import argument
 from framework.errors import DataLossError, StateDisagreement
-
-Ends = Mapping[PartitionKey, int]
 
 
 @dataclass(frozen=True)
@@ -195,21 +193,24 @@ def plan_rebase(facts: RebaseFacts, choice: RebaseChoice) -> RebasePlan:
     )
 
 
+def read_next(facts: RebaseFacts, plan: RebasePlan) -> dict[str, tuple[SourceRange, ...]]:
+    """By table, what it takes of what the pipeline reads next, since its record ends before that. A replay that a person
+    named may have brought rows of it, and no record of the pipeline shows them."""
+    found = {}
+    for table in facts.tables:
+        starts = {
+            (p.topic, p.partition): max(p.after, table.ends.get((p.topic, p.partition), 0)) for p in plan.partitions
+        }
+        found[table.table] = tuple(
+            SourceRange(p.topic, p.topic_id, p.partition, start, p.log_end)
+            for p in plan.partitions
+            if (start := starts[p.topic, p.partition]) < p.log_end
+        )
+    return {table: ranges for table, ranges in found.items() if ranges}
+
+
 def _former(table: HeldBy, facts: RebaseFacts) -> tuple[str, ...]:
     return tuple(i for i in table.control_topic_ids if i != facts.control_topic_id)
-
-
-def next_cut(positions: Ends, recorded: Iterable[Ends]) -> dict[PartitionKey, int] | None:
-    """Where the next batch has to end at the latest, since some table holds everything up to there; None: nowhere.
-
-    Invariant 5: a batch is dropped by a table that holds all of it and added by one that holds none of it. One that
-    lies half in what a table holds could be neither. Tables lie ahead of a pipeline only after it was taken over.
-    """
-    ahead = [ends for ends in recorded if any(ends.get(key, 0) > at for key, at in positions.items())]
-    if not ahead:
-        return None
-    nearest = min(ahead, key=lambda ends: sum(max(0, ends.get(key, 0) - at) for key, at in positions.items()))
-    return {key: max(at, nearest.get(key, at)) for key, at in positions.items()}
 
 
 def _check_announced(facts: RebaseFacts) -> None:

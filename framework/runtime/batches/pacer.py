@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from framework.commit.offsets import PartitionFacts, PartitionKey, plan_ends
 from framework.commit.pacing import BatchBefore, Pace, PaceFacts, decide_pace, records_in_batch
-from framework.commit.recovery.rebase import next_cut
+from framework.commit.recovery.held import next_cut
 from framework.plan.model import Plan
 from framework.plan.pace import pace_rules
 from framework.runtime.batches.handover import AnnouncedBatch

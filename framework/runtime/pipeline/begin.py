@@ -14,8 +14,7 @@ from framework.adapters.kafka.control.topic import ControlTopicFacts
 from framework.commit.events.event_types import Accounting, SourceRange
 from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY, check_recorded_here
 from framework.commit.offsets import PartitionKey, SafeOffset, check_announced, decide_start
-from framework.commit.recovery.held import held_ends
-from framework.commit.recovery.rebase import next_cut
+from framework.commit.recovery.held import held_ends, next_cut
 from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import FloeError, OutcomeUnknown, RetriableError
 from framework.plan.model import Plan

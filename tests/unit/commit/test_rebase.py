@@ -17,8 +17,8 @@ from framework.commit.machine.effects import PipelineProgress, TableProgress
 from framework.commit.machine.progress.chain import Fit, check_recorded, record
 from framework.commit.machine.progress.recorded import elsewhere, merge, parse
 from framework.commit.offsets import PartitionFacts, SafeOffset, plan_ends
-from framework.commit.recovery.held import ends_of, held_by, held_ends, taken_over, without_elsewhere
-from framework.commit.recovery.rebase import RebaseChoice, RebaseFacts, next_cut, plan_rebase
+from framework.commit.recovery.held import ends_of, held_by, held_ends, next_cut, taken_over, without_elsewhere
+from framework.commit.recovery.rebase import RebaseChoice, RebaseFacts, plan_rebase
 from framework.errors import DataLossError, StateDisagreement
 
 OLD, NEW, SRC = "old-control", "new-control", "src-id"
