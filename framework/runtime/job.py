@@ -46,6 +46,7 @@ from framework.runtime.pipeline.state_publisher import StatePublisher
 from framework.runtime.pipeline.worker import PipelineWorker
 from framework.runtime.pipeline.worker_report import WorkerReport
 from framework.runtime.spark.session import StartingSession
+from framework.task.failures import unforeseen
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -152,8 +153,8 @@ class Job:
                     worker.run_status.report_state(Health.STOPPED, self._why_ended(worker))
                     self._lineage.ended(worker, RunEnd.COMPLETE)
             is_done = True
-        except FloeError as error:
-            self._report_failure(error)
+        except Exception as error:
+            self._report_failure(error if isinstance(error, FloeError) else unforeseen(error))
             raise
         finally:
             if self._monitor is not None:

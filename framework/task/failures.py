@@ -78,6 +78,14 @@ def of_batch(error: BaseException) -> FloeError:
     )
 
 
+def unforeseen(error: Exception) -> FloeError:
+    """What ended a run and no code of floe foresees. Its text may quote a record, and stays in the run's own output."""
+    return FloeError(
+        f"the run ended with {type(error).__name__}, which floe does not know",
+        remedy="its own output has the traceback: please report it",
+    )
+
+
 def in_words(error: Exception) -> str:
     """An error that a thread in the background goes on after."""
     return error.message if isinstance(error, FloeError) else f"{type(error).__name__}: {error}"

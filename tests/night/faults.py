@@ -179,7 +179,8 @@ def fill_disk(where: Installation) -> None:
 
 
 def free_disk(where: Installation, lines: Mapping[str, Line]) -> None:
-    limit_file_size([*where.limited, *python_workers_of(where.pid_of("web"))], None)
+    driver = where.pid_of("web")
+    limit_file_size([*where.limited, *python_daemons_of(driver), *python_workers_of(driver)], None)
 
 
 # ---- tables ---------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.leadership import SESSION_TIMEOUT_MS, Mark, mark_of
 from framework.adapters.kafka.control.log import ControlReader
-from framework.adapters.kafka.control.record_time import record_time_ms
+from framework.adapters.kafka.control.record_time import RecordTimes, record_time_ms
 from framework.adapters.kafka.control.topic import check_control_topic
 from framework.commit.dead_letter_replay import is_replay, is_replay_topic
 from framework.commit.offsets import PartitionKey, SafeOffset, decode_metadata, recreated_topics
@@ -64,6 +64,7 @@ class OverviewReader:
         self._place = ReaderPlace(
             looked.target, looked.control_topic, looked.connection, looked.kafka.get("bootstrap.servers", "")
         )
+        self._times = RecordTimes(looked.kafka)
         self._fold = LogFold()
         self._built = Built()
         self._broker = BrokerSeen()
@@ -110,6 +111,7 @@ class OverviewReader:
             self._thread.join()
         if self._reader is not None:
             self._reader.close()
+        self._times.close()
 
     def view(self) -> Overview:
         """How everything stands; made anew at most once a second, and only where something has changed."""
@@ -231,7 +233,7 @@ class OverviewReader:
             )
             for name, seen in pipelines.items()
         }
-        since_ms = waiting_since(self._looked.kafka, unread)
+        since_ms = waiting_since(self._times.of, unread)
         return {name: replace(seen, waits_since_ms=since_ms.get(name)) for name, seen in pipelines.items()}
 
     def _live_until_ms(self, name: str) -> int | None:
