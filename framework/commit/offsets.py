@@ -288,15 +288,18 @@ def check_still_readable(
         _check_position(pipeline, key, SafeOffset(position, ids[key[0]], 0, Accounting()), fact, on_data_loss)
 
 
-def recreated_topics(group: Mapping[PartitionKey, SafeOffset], topic_ids: Mapping[str, str]) -> tuple[str, ...]:
+def recreated_topics(
+    group: Mapping[PartitionKey, SafeOffset], announced: Iterable[SourceRange], topic_ids: Mapping[str, str]
+) -> tuple[str, ...]:
     """Topics that have another id now than the one that was read: their offsets mean other records (invariant 11).
 
     Args:
+        announced: the ranges of the newest announcement. With a topic the broker deletes what the group knew of it.
         topic_ids: of the topics that are there.
     """
-    return tuple(
-        sorted({key[0] for key, safe in group.items() if topic_ids.get(key[0], safe.topic_id) != safe.topic_id})
-    )
+    read = {key[0]: safe.topic_id for key, safe in group.items()}
+    read = {r.topic: r.topic_id for r in announced if r.topic_id} | read
+    return tuple(sorted(topic for topic, was in read.items() if topic_ids.get(topic, was) != was))
 
 
 def find_gaps(

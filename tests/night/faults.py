@@ -15,16 +15,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import NewPartitions
+from confluent_kafka.admin import AclOperation, NewPartitions
 from pyiceberg.table.update import SetSnapshotRefUpdate
 
 from tests.chaos.harness import Process, descendants, kill, python_daemons_of, python_workers_of, wait_for
 from tests.chaos.test_outages import limit_file_size
-from tests.night.installation import STALLED_MS, Installation
+from tests.night.installation import CONTROL_TOPIC, STALLED_MS, Installation
 from tests.night.judge import Expected, ExpectedText
 from tests.night.screens import Line
 
 Expectation = Expected | ExpectedText
+# A driver that has ended has no metrics of its own.
+NO_DRIVER = ("status", "top", "page")
 
 
 @dataclass(frozen=True)
@@ -279,9 +281,7 @@ def make_topic_and_rebase(where: Installation, lines: Mapping[str, Line]) -> Non
     go_on_with_new_topic(where, {name: line for name, line in found.items() if line is not None})
 
 
-RECREATED = Expected(
-    "pipeline", "clicks", ("BLOCKED", "FAILED"), "FLOE-R316", "recreated", "rebase", screens=("status", "top", "page")
-)
+RECREATED = Expected("pipeline", "clicks", ("BLOCKED", "FAILED"), "FLOE-R316", "recreated", "rebase", screens=NO_DRIVER)
 
 
 def more_partitions(where: Installation) -> None:
@@ -321,6 +321,30 @@ def lose_dead_letter_topic(where: Installation) -> None:
 def make_dead_letter_topic(where: Installation, lines: Mapping[str, Line]) -> None:
     cure(where, lines)
     where.new_topic("clicks-dead")
+
+
+def take_control_topic(where: Installation) -> None:
+    where.admin.delete_topics([CONTROL_TOPIC])[CONTROL_TOPIC].result(30)
+
+
+def refuse_reading(where: Installation) -> None:
+    where.revoke("clicks", AclOperation.READ)
+
+
+def allow_reading(where: Installation, lines: Mapping[str, Line]) -> None:
+    where.grant("clicks", AclOperation.READ)
+
+
+def take_registry(where: Installation) -> None:
+    """Producers write by a schema that nobody here has asked for yet, and the registry is gone."""
+    assert where.load is not None
+    schema_id = where.new_schema()
+    where.stop_registry()
+    where.load.schema_id = schema_id
+
+
+def give_registry(where: Installation, lines: Mapping[str, Line]) -> None:
+    where.start_registry()
 
 
 # ---- two at once -----------------------------------------------------------------------------------------------------
@@ -371,9 +395,7 @@ def stop(where: Installation) -> None:
     assert code == 0, output
 
 
-VANISHED = Expected(
-    "pipeline", "clicks", ("FAILED",), "FLOE-R138", "vanished", r"`?floe run ", screens=("status", "top", "page")
-)
+VANISHED = Expected("pipeline", "clicks", ("FAILED",), "FLOE-R138", "vanished", r"`?floe run ", screens=NO_DRIVER)
 MISSING = Expected("table", "web.clicks", ("BLOCKED",), "FLOE-R110", "missing|dropped|replaced", "put it back")
 STORE = Expected("pipeline", "clicks", ("DEGRADED",), "FLOE-R324", "Cannot create|Failed to open", "takes files")
 STORE_DOWN = Expected("service", "store", ("DOWN",), screens=("metrics",))
@@ -424,7 +446,7 @@ FAULTS: dict[str, Fault] = {
     ),
     "topic deleted": Fault(
         delete_topic,
-        (Expected("pipeline", "clicks", ("BLOCKED",), "FLOE-R315", "does not exist", "restore"),),
+        (Expected("pipeline", "clicks", ("BLOCKED",), "FLOE-R315", "does not exist", "restore", screens=NO_DRIVER),),
         make_topic_and_rebase,
         ("web",),
     ),
@@ -432,7 +454,7 @@ FAULTS: dict[str, Fault] = {
     "partitions added": Fault(more_partitions, (), nothing),
     "retention overtakes": Fault(
         overtake,
-        (Expected("pipeline", "clicks", ("FAILED", "BLOCKED"), "FLOE-R314", "", "--allow-loss"),),
+        (Expected("pipeline", "clicks", ("FAILED", "BLOCKED"), "FLOE-R314", "", "--allow-loss", screens=NO_DRIVER),),
         allow_loss,
         ("web",),
     ),
@@ -447,7 +469,9 @@ FAULTS: dict[str, Fault] = {
         cure,
     ),
     "dead-letter topic gone": Fault(
-        lose_dead_letter_topic, (Expected("pipeline", "clicks", FAILS, "FLOE-R121", "clicks-dead", ""),), make_dead_letter_topic,
+        lose_dead_letter_topic,
+        (Expected("pipeline", "clicks", FAILS, "FLOE-E310", "no topic clicks-dead", "--create --topic clicks-dead"),),
+        make_dead_letter_topic,
     ),
     "reading paused": Fault(
         pause, (Expected("pipeline", "clicks", ("PAUSED",), "", "of the night", "floe resume"),), resume
@@ -471,9 +495,25 @@ FAULTS: dict[str, Fault] = {
         (Expected("pipeline", "clicks", ("PAUSED",), "", "of the night", "floe resume"),),
         register_and_resume,
     ),
+    "registry away": Fault(
+        take_registry,
+        (
+            Expected("pipeline", "orders", FAILS, "FLOE-R141", "registry does not answer", "doctor"),
+            Expected("service", "registry", ("DOWN",), screens=("metrics",)),
+        ),
+        give_registry,
+    ),
+    "right taken away": Fault(
+        refuse_reading,
+        (Expected("pipeline", "clicks", FAILS, "FLOE-E112", "clicks", "grants|right|Read"),),
+        allow_reading,
+    ),
+    "control topic gone": Fault(
+        take_control_topic, (Expected("pipeline", "clicks", FAILS, "FLOE-E310", CONTROL_TOPIC, ""),), nothing
+    ),
     "stopped": Fault(
         stop,
-        (Expected("pipeline", "clicks", ("STOPPED",), "", "floe stop", "floe run", screens=("status", "top", "page")),),
+        (Expected("pipeline", "clicks", ("STOPPED",), "", "floe stop", "floe run", screens=NO_DRIVER),),
         run_again,
         ("web",),
     ),

@@ -15,7 +15,7 @@ import pytest
 
 from tests.night.faults import FAULTS, Fault
 from tests.night.installation import Installation
-from tests.night.judge import Expected, Verdict, calm, judged
+from tests.night.judge import WITHIN_S, Expected, Verdict, calm, judged
 from tests.night.screens import Line, Screen
 
 pytestmark = [
@@ -64,8 +64,10 @@ def judge(installation: Installation, name: str) -> None:
     begun_s = time.time()
     try:
         fault.plant(installation)
-        verdicts = [] if not fault.expected else watch(installation, fault, begun_s)
+        verdicts = watch(installation, fault, begun_s) if fault.expected else []
         complaints = [text for verdict in verdicts for text in verdict.complaints]
+        if not fault.expected:
+            complaints += goes_on(installation, begun_s)
         try:
             fault.end(installation, verdicts[0].lines if verdicts else {})
         except AssertionError as error:
@@ -78,6 +80,16 @@ def judge(installation: Installation, name: str) -> None:
     installation.healthy()
     note(name, verdicts, time.time() - ended_s, complaints)
     assert not complaints, "\n".join(complaints)
+
+
+def goes_on(where: Installation, begun_s: float) -> list[str]:
+    """What is no trouble: 15 s later records from after it are in all tables, and no screen tells of any."""
+    while time.time() < begun_s + WITHIN_S and not where.is_through(begun_s):
+        time.sleep(0.5)
+    late = [] if where.is_through(begun_s) else [f"no records from after it in all tables within {WITHIN_S:.0f} s"]
+    looked = {name: look() for name, look in where.readers().items()}
+    shown = [f"{name} tells of {line}" for name, screen in looked.items() for line in where.troubles(screen)]
+    return [*late, *shown]
 
 
 def watch(where: Installation, fault: Fault, begun_s: float) -> list[Verdict]:

@@ -19,6 +19,7 @@ from framework.adapters.kafka.control.log import ControlReader
 from framework.adapters.kafka.control.record_time import RecordTimes, record_time_ms
 from framework.adapters.kafka.control.topic import check_control_topic
 from framework.commit.dead_letter_replay import is_replay, is_replay_topic
+from framework.commit.events.event_types import SourceRange
 from framework.commit.offsets import PartitionKey, SafeOffset, decode_metadata, recreated_topics
 from framework.commit.risks import nearest_to_retention
 from framework.diagnose.whole_commands import ReaderPlace
@@ -174,11 +175,11 @@ class OverviewReader:
         owner = next((m.client_id for m in members if key in m.partitions), None)
         stored = self._admin.group_offsets(self._group, [key]).get(key)
         with self._lock:
-            topics = {
-                name: tuple(sorted({r.topic for r in found.link.ranges})) if found.link is not None else ()
+            announced = {
+                name: found.link.ranges if found.link is not None else ()
                 for name, found in self._fold.pipelines.items()
             }
-        pipelines = self._with_waiting({name: self._ask_of(name, found) for name, found in topics.items()})
+        pipelines = self._with_waiting({name: self._ask_of(name, ranges) for name, ranges in announced.items()})
         log_end = self._admin.end_offsets([key])[key]
         now_ms = int(time.time() * 1000)
         with self._lock:
@@ -189,9 +190,10 @@ class OverviewReader:
             self._is_dirty = self._is_dirty or has_changed
             self._broker = replace(found, at_ms=now_ms)
 
-    def _ask_of(self, name: str, topics: tuple[str, ...]) -> PipelineFactsSeen:
-        """One pipeline. Offsets are asked for by partition, which is safe while a broker goes down."""
-        topics = tuple(topic for topic in topics if not is_replay_topic(topic))
+    def _ask_of(self, name: str, announced: tuple[SourceRange, ...]) -> PipelineFactsSeen:
+        """One pipeline, with the ranges that it announced last. Offsets are asked for by partition, which is safe while a
+        broker goes down."""
+        topics = tuple(sorted({r.topic for r in announced if not is_replay_topic(r.topic)}))
         if is_replay(name) or not topics:
             return PipelineFactsSeen()
         found = self._admin.topics(topics)
@@ -220,7 +222,7 @@ class OverviewReader:
         runs = tuple(m.run for m in live_members(self._admin, self._looked.prefix, name) if m.run)
         partitions = self._with_retention(name, partitions)
         missing = tuple(t for t in topics if t not in found)
-        recreated = recreated_topics(group, {topic: facts.topic_id for topic, facts in found.items()})
+        recreated = recreated_topics(group, announced, {topic: facts.topic_id for topic, facts in found.items()})
         live_until_ms = None if runs else self._live_until_ms(name)
         return PipelineFactsSeen(runs, partitions, missing, foreign, live_until_ms, recreated)
 

@@ -139,7 +139,7 @@ def _pipeline(admin: KafkaAdmin, kafka: dict[str, str], prefix: str, name: str, 
         tuple(topic for topic in topics if topic not in found),
         ends,
         _held(kafka, admin.start_offsets([key for key in keys if key in group]), ends, group),
-        recreated_topics(group, {topic: facts.topic_id for topic, facts in found.items()}),
+        recreated_topics(group, link.ranges if link else (), {topic: facts.topic_id for topic, facts in found.items()}),
     )
 
 

@@ -90,19 +90,22 @@ def pipeline_condition(facts: PipelineFacts) -> Condition:
     name = argument(facts.name)
     reported = next((r for r in reversed(facts.reports) if not facts.live or r.by in facts.live), None)
     since_ms = reported.since_ms if reported is not None else None
+    # What is looked at began when the run reported its end, and else after the newest batch.
+    is_ended = reported is not None and reported.state in (Health.FAILED, Health.STOPPED)
+    found_ms = since_ms if is_ended else later(since_ms, facts.last_batch_ms)
     if facts.broken:
         remedy = f"`floe stop {name}`, then `floe offsets set {name} --from-log` goes on where its good chain ends"
-        return Condition(Health.BLOCKED, facts.broken, remedy, "FLOE-R105", since_ms)
+        return Condition(Health.BLOCKED, facts.broken, remedy, "FLOE-R105", found_ms)
     if facts.foreign_offsets:
         remedy = f"`floe offsets set {name} --from-log` writes the announced offsets back"
-        return Condition(Health.BLOCKED, facts.foreign_offsets, remedy, "FLOE-R313", since_ms)
+        return Condition(Health.BLOCKED, facts.foreign_offsets, remedy, "FLOE-R313", found_ms)
     if facts.missing_topics:
         reason = f"topic {', '.join(facts.missing_topics)} does not exist"
         remedy = f"restore the topic, or correct the file's source.kafka.topics; `floe offsets show {name}`"
-        return Condition(Health.BLOCKED, reason, remedy, "FLOE-R315", since_ms)
+        return Condition(Health.BLOCKED, reason, remedy, "FLOE-R315", found_ms)
     if facts.recreated_topics:
         reason = f"topic {', '.join(facts.recreated_topics)} was recreated, and holds other records than those that were read"
-        return Condition(Health.BLOCKED, reason, RECREATED_REMEDY, "FLOE-R316", since_ms)
+        return Condition(Health.BLOCKED, reason, RECREATED_REMEDY, "FLOE-R316", found_ms)
     if facts.replay:
         return Condition(Health.IDLE)
     if not facts.live:
