@@ -30,6 +30,9 @@ def said(error: BaseException) -> str:
 _OF_TASKS: dict[str, type[FloeError]] = {
     "FLOE-R108": AccountingError,
     "FLOE-R141": RetriableError,
+    # What is refused today may be granted again while the batch is tried.
+    "FLOE-E102": RetriableError,
+    "FLOE-E103": RetriableError,
     "FLOE-E112": SetupError,
     "FLOE-R146": TableBlocked,
 }

@@ -64,7 +64,7 @@ def judge(installation: Installation, name: str) -> None:
     begun_s = time.time()
     try:
         fault.plant(installation)
-        verdicts = watch(installation, fault, begun_s) if fault.expected else []
+        verdicts = watch(installation, fault, begun_s, time.time()) if fault.expected else []
         complaints = [text for verdict in verdicts for text in verdict.complaints]
         if not fault.expected:
             complaints += goes_on(installation, begun_s)
@@ -92,7 +92,7 @@ def goes_on(where: Installation, begun_s: float) -> list[str]:
     return [*late, *shown]
 
 
-def watch(where: Installation, fault: Fault, begun_s: float) -> list[Verdict]:
+def watch(where: Installation, fault: Fault, begun_s: float, planted_s: float) -> list[Verdict]:
     """Until each screen has told all that is expected of it."""
     firsts: dict[tuple[int, str], Screen] = {}
 
@@ -110,7 +110,7 @@ def watch(where: Installation, fault: Fault, begun_s: float) -> list[Verdict]:
     for number, each in enumerate(fault.expected):
         seen = {name: firsts[number, name] for name in each.screens if (number, name) in firsts}
         seen = {name: screen for name, screen in seen.items() if screen.at_s - begun_s <= each.within_s + 1}
-        verdict = judged(each, seen, begun_s)
+        verdict = judged(each, seen, begun_s, planted_s)
         page = seen.get("page")
         if page is not None and calm(page.headline) and isinstance(each, Expected):
             verdict.complaints.append(f"the page's headline: {page.headline}")
