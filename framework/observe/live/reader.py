@@ -23,7 +23,7 @@ from framework.commit.events.event_types import SourceRange
 from framework.commit.offsets import PartitionKey, SafeOffset, decode_metadata, recreated_topics
 from framework.commit.risks import nearest_to_retention
 from framework.diagnose.whole_commands import ReaderPlace
-from framework.errors import StateDisagreement
+from framework.errors import SetupError, StateDisagreement
 from framework.observe.liveness import live_members
 from framework.observe.waiting_since import UnreadPart, waiting_since
 from framework.overview.build import Built, held_of, overview
@@ -41,6 +41,7 @@ ASK_SELDOM_S = 15.0
 LOOKED_AT_S = 60.0  # who asked so lately looks still
 AGAIN_AFTER_S = 3.0
 BUILD_EVERY_S = 1.0
+NO_CONTROL_TOPIC = "FLOE-E108"
 
 
 @dataclass(frozen=True)
@@ -83,12 +84,24 @@ class OverviewReader:
             str, tuple[PartitionKey, int | None, float]
         ] = {}  # by pipeline, and when it was asked
 
-    def start(self) -> None:
+    def start(self, waits: bool = False) -> None:
         """Read what is there, then go on in the background.
+
+        Args:
+            waits: for a control topic that does not exist yet; meanwhile that is what is shown.
 
         Raises:
             SetupError: the broker does not answer, or there is no control topic.
         """
+        try:
+            self._begin()
+        except SetupError as error:
+            if not waits or error.code != NO_CONTROL_TOPIC:
+                raise
+            self._in_trouble(error)
+        self._thread.start()
+
+    def _begin(self) -> None:
         facts = check_control_topic(self._admin, self._looked.control_topic)
         key = (self._looked.control_topic, 0)
         stored = self._admin.group_offsets(self._group, [key]).get(key)
@@ -100,11 +113,11 @@ class OverviewReader:
         self._reader = ControlReader(self._looked.kafka, self._looked.control_topic, notice=_pass_over)
         end = self._reader.end_offset()
         self._reader.seek(max(facts.log_start, min(begin, end - TAIL)))
-        for record in self._reader.records_until(end):
-            self._fold.observe(record.offset, record.event, record.timestamp_ms)
-        self._fold.position = max(self._fold.position, end)
+        with self._lock:
+            for record in self._reader.records_until(end):
+                self._fold.observe(record.offset, record.event, record.timestamp_ms)
+            self._fold.position = max(self._fold.position, end)
         self._ask()
-        self._thread.start()
 
     def close(self) -> None:
         self._closing.set()
@@ -136,9 +149,11 @@ class OverviewReader:
     # ---- its thread ----------------------------------------------------------------------------------------------
 
     def _follow(self) -> None:
-        assert self._reader is not None
         while not self._closing.is_set():
             try:
+                if self._reader is None:
+                    self._begin()
+                assert self._reader is not None
                 records = self._reader.poll_records(POLL_S)
                 with self._lock:
                     for record in records:
