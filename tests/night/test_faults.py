@@ -32,6 +32,9 @@ NOT_JUDGED = (
     "partitions added", "retention overtakes", "poison", "dead-letter topic gone", "catalog refuses, driver killed",
     "broker frozen, catalog refuses", "table dropped, reading paused",
 )  # fmt: skip
+LOOKS = ("floe doctor ", "floe status ", "floe log ", "floe offsets show ", "floe readiness ", "floe dlq stats ")
+# All is well; somebody does not answer or refuses; something is in trouble.
+ANSWERS = (0, 3, 9)
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +71,7 @@ def judge(installation: Installation, name: str) -> None:
         complaints = [text for verdict in verdicts for text in verdict.complaints]
         if not fault.expected:
             complaints += goes_on(installation, begun_s)
+        complaints += looked_at(installation, verdicts)
         try:
             fault.end(installation, verdicts[0].lines if verdicts else {})
         except AssertionError as error:
@@ -80,6 +84,17 @@ def judge(installation: Installation, name: str) -> None:
     installation.healthy()
     note(name, verdicts, time.time() - ended_s, complaints)
     assert not complaints, "\n".join(complaints)
+
+
+def looked_at(where: Installation, verdicts: list[Verdict]) -> list[str]:
+    """Each command that is shown and changes nothing is typed while the fault lasts: it gives an answer, whatever that is."""
+    lines = [line for verdict in verdicts for name, line in verdict.lines.items() if name != "metrics"]
+    complaints = []
+    for command in sorted({each for line in lines for each in line.commands if each.startswith(LOOKS)}):
+        done, output = where.type(command)
+        if done not in ANSWERS or "Traceback" in output:
+            complaints.append(f"`{command}` ended with {done}\n{output}")
+    return complaints
 
 
 def goes_on(where: Installation, begun_s: float) -> list[str]:

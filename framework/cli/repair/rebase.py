@@ -82,8 +82,15 @@ def rebase(
     at = open_recovery(loaded, quiet=as_json)
     refuse_unless_dry_run(dry_run, lambda: refuse_live(KafkaAdmin(at.kafka), at.prefix, at.plan.pipeline, DOING))
 
+    shown: dict[
+        tuple[str, int], int
+    ] = {}  # where each partition begins, as it was seen first: the end moves on meanwhile
+
     def decide(facts: RebaseFacts) -> RebasePlan:
-        begin = begin_offsets(at, facts, begin_time) if begin_time is not None else None
+        begin = None
+        if begin_time is not None:
+            shown.update({**begin_offsets(at, facts, begin_time), **shown})
+            begin = {key: offset for key, offset in shown.items() if key in facts.partitions}
         lacking_nothing = tuple(map(as_written, complete))
         return plan_rebase(facts, RebaseChoice(same_offsets, begin, lacking_nothing, from_log_start, allow_loss))
 

@@ -17,7 +17,7 @@ from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.leadership import SESSION_TIMEOUT_MS, Mark, mark_of
 from framework.adapters.kafka.control.log import ControlReader
 from framework.adapters.kafka.control.record_time import RecordTimes, record_time_ms
-from framework.adapters.kafka.control.topic import check_control_topic
+from framework.adapters.kafka.control.topic import check_control_topic, control_topic_there
 from framework.commit.dead_letter_replay import is_replay, is_replay_topic
 from framework.commit.events.event_types import SourceRange
 from framework.commit.offsets import PartitionKey, SafeOffset, decode_metadata, recreated_topics
@@ -185,6 +185,7 @@ class OverviewReader:
     def _ask(self) -> None:
         """What the log does not hold: who is alive, where sources end, how far offsets are safe."""
         self._asked_at = time.monotonic()
+        control_topic_there(self._admin, self._looked.control_topic)
         members = self._admin.group_members(self._group)
         key = (self._looked.control_topic, 0)
         owner = next((m.client_id for m in members if key in m.partitions), None)

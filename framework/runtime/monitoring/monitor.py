@@ -167,10 +167,8 @@ class Monitor:
     def _used(self) -> dict[Service, bool]:
         """Whether stores and registries gave what they were last needed for; nothing where that is not known yet. A question
         of our own to a store would be a file in somebody's table."""
-        found = {
-            Service.STORE: [*(x.measures.store_up for x in (*self._workers, *self._coordinators))],
-            Service.REGISTRY: [x.measures.registry_up for x in self._workers],
-        }
+        stores = [*(x.measures.store_up for x in self._workers), *(x.measures.store_up for x in self._coordinators)]
+        found = {Service.STORE: stores, Service.REGISTRY: [x.measures.registry_up for x in self._workers]}
         known = {service: [is_up for is_up in each if is_up is not None] for service, each in found.items()}
         return {service: all(each) for service, each in known.items() if each}
 
