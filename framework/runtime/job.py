@@ -41,6 +41,7 @@ from framework.plan.model import Plan
 from framework.runtime.coordinator.thread import Coordinator
 from framework.runtime.job_lineage import JobLineage
 from framework.runtime.monitoring.monitor import Connections, Monitor
+from framework.runtime.named_remedies import naming_file
 from framework.runtime.pipeline.control_watch import ControlWatch
 from framework.runtime.pipeline.state_publisher import StatePublisher
 from framework.runtime.pipeline.worker import PipelineWorker
@@ -183,7 +184,8 @@ class Job:
         kafka = self._kafka(plan.read.connection)
         worker = PipelineWorker(plan, kafka, catalog, self._scratch / plan.pipeline, say, registry)
         self._workers.append(worker)
-        worker.prepare()
+        with naming_file(plan):
+            worker.prepare()
 
     def _follow_control_topics(self) -> None:
         for worker in self._workers:
@@ -241,7 +243,8 @@ class Job:
 
     def _run_worker(self, worker: PipelineWorker, spark: SparkSession) -> None:
         """One pipeline to its end. One that was asked to stop is committed and leaves its group while others go on."""
-        worker.run(spark)
+        with naming_file(worker.plan):
+            worker.run(spark)
         if worker.plan.pipeline in self._stop_requests and len(self._workers) > 1:
             key = (worker.plan.read.connection, worker.plan.announce.control_topic)
             name = worker.plan.pipeline

@@ -363,7 +363,9 @@ def rebase_all(where: Installation, lines: Mapping[str, Line]) -> None:
     for name in list(where.running):
         where.running.pop(name).__exit__()
     for name in PIPELINES:
-        done, output = where.type(f"floe run {where.typed_file(name)} -t it")
+        driver = next(driver for driver, names in DRIVERS.items() if name in names)
+        files = [where.typed_file(each) for each in (name, *(each for each in DRIVERS[driver] if each != name))]
+        done, output = where.type(f"floe run {' '.join(files)} -t it")
         found = re.search(r"`(floe rebase [^`]+)`", output)
         assert (done, "FLOE-R319" in output, found is not None) == (5, True, True), output
         assert found is not None
