@@ -166,7 +166,7 @@ def set_clock(where: Installation) -> None:
     where.running.pop("web").__exit__()
     env = {"PYTHONPATH": str(SHORT_DAY), "FLOE_CHAOS_CLOCK_S": "3600"}
     where.running["web"] = Running(where.project, "run", *map(where.typed_file, DRIVERS["web"]), env=env)
-    where.running["web"].wait_for_output("metrics and health at ")
+    where.running["web"].wait_for_output(" announced in ")
 
 
 def set_clock_back(where: Installation, lines: Mapping[str, Line]) -> None:

@@ -56,10 +56,11 @@ def judge(installation: Installation, name: str) -> None:
     begun_s = time.time()
     try:
         fault.plant(installation)
-        verdicts = watch(installation, fault, begun_s, time.time()) if fault.expected else []
+        planted_s = time.time()
+        verdicts = watch(installation, fault, begun_s, planted_s) if fault.expected else []
         complaints = [text for verdict in verdicts for text in verdict.complaints]
         if not fault.expected:
-            complaints += goes_on(installation, begun_s)
+            complaints += goes_on(installation, planted_s)
         complaints += looked_at(installation, verdicts)
         try:
             fault.end(installation, verdicts[0].lines if verdicts else {})
@@ -86,11 +87,11 @@ def looked_at(where: Installation, verdicts: list[Verdict]) -> list[str]:
     return complaints
 
 
-def goes_on(where: Installation, begun_s: float) -> list[str]:
+def goes_on(where: Installation, planted_s: float) -> list[str]:
     """What is no trouble: 15 s later records from after it are in all tables, and no screen tells of any."""
-    while time.time() < begun_s + WITHIN_S and not where.is_through(begun_s):
+    while time.time() < planted_s + WITHIN_S and not where.is_through(planted_s):
         time.sleep(0.5)
-    late = [] if where.is_through(begun_s) else [f"no records from after it in all tables within {WITHIN_S:.0f} s"]
+    late = [] if where.is_through(planted_s) else [f"no records from after it in all tables within {WITHIN_S:.0f} s"]
     looked = {name: look() for name, look in where.readers().items()}
     shown = [f"{name} tells of {line}" for name, screen in looked.items() for line in where.troubles(screen)]
     return [*late, *shown]
