@@ -90,6 +90,9 @@ TOPIC_RIGHTS = tuple(
 )
 TABLES = {"orders": "shop.orders", "customers": "shop.customers", "clicks": "web.clicks"}
 DRIVERS = {"shop": ("orders", "customers"), "web": ("clicks",)}
+# Some faults move leadership. Of more than three in a quarter of an hour floe tells, truly, until that is over.
+FLAPS = "FLOE-R153"
+FLAPPED = "the coordinator is in trouble"
 
 
 def _right(topic: str, operation: AclOperation) -> tuple[object, ...]:
@@ -271,7 +274,7 @@ class Installation:
 
         def well(screen: Screen) -> bool:
             found = {(line.kind, line.name) for line in screen.lines if line.state in WELL}
-            is_calm = screen.name != "page" or calm(screen.headline)
+            is_calm = screen.name != "page" or calm(screen.headline) or screen.headline == FLAPPED
             return wanted <= found and not self.troubles(screen) and is_calm
 
         seen = self.watched().until(well, timeout_s)
@@ -301,8 +304,8 @@ class Installation:
 
     @staticmethod
     def troubles(screen: Screen) -> list[screens.Line]:
-        """What is not well on a screen."""
-        return [line for line in screen.lines if line.state not in WELL]
+        """What is not well on a screen, but for what all faults before did together."""
+        return [line for line in screen.lines if line.state not in WELL and line.code != FLAPS]
 
     def reset(self) -> None:
         """Take back whatever was planted, however far that got."""

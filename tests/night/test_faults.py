@@ -103,7 +103,11 @@ def goes_on(where: Installation, planted_s: float) -> list[str]:
         time.sleep(0.5)
     late = [] if where.is_through(planted_s) else [f"no records from after it in all tables within {WITHIN_S:.0f} s"]
     looked = {name: look() for name, look in where.readers().items()}
-    shown = [f"{name} tells of {line}" for name, screen in looked.items() for line in where.troubles(screen)]
+    # The metrics of a process that is frozen or gone are silent, and rightly so.
+    told = [
+        (name, line) for name, screen in looked.items() for line in where.troubles(screen) if line.kind != "process"
+    ]
+    shown = [f"{name} tells of {line}" for name, line in told]
     return [*late, *shown]
 
 
