@@ -48,9 +48,7 @@ FORM_S = {
     "tests/chaos/test_long_outages.py::test_fifteen_intervals_without_catalog_broker_and_storage": 900.0,
 }
 # Test, without its parameters -> why it is in no share.
-EXCLUDED: dict[str, str] = {
-    "tests/night/test_faults.py::test_a_fault_that_was_not_judged_yet": "written, and not judged by a run yet",
-}
+EXCLUDED: dict[str, str] = {}
 
 
 @dataclass(frozen=True)

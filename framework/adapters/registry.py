@@ -23,7 +23,8 @@ from framework.record.formats.wire import SchemaRef, UnknownSchema, WriterSchema
 
 _PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 5.0
-_ATTEMPTS = 4
+# Spark tries a task four times and floe the batch for an hour: whoever looks hears of an outage after seconds.
+_ATTEMPTS = 2
 DEFAULT_RETRY_MS = 2_000
 _RETRY_SETTING = "unknown.schema.patience.ms"
 _ASK_AGAIN_S = 60.0

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
 
 from framework.commit.events.event_types import Accounting, SourceRange
+from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument
 from framework.errors import DataLossError, StateDisagreement
 
@@ -165,7 +166,8 @@ def decide_start(
         for key, last in announced.items():
             if (fact := facts.get(key)) is None:
                 raise _gone(key, f"pipeline {pipeline} announced it up to {last.end}")
-            _check_position(pipeline, key, SafeOffset(last.end, last.topic_id, 0, Accounting()), fact, FAIL)
+            _check_position(pipeline, key, SafeOffset(last.end, last.topic_id, 0, Accounting()), fact, SKIP_AND_RECORD)
+        _refuse_loss(pipeline, find_gaps({key: last.end for key, last in announced.items()}, facts))
     for key, last in announced.items():
         if key not in group:
             raise StateDisagreement(
@@ -188,7 +190,7 @@ def decide_start(
         safe = group.get(key)
         before = left.pop(key, None)
         if safe is not None:
-            positions[key] = _check_position(pipeline, key, safe, fact, on_data_loss)
+            positions[key] = _check_position(pipeline, key, safe, fact, SKIP_AND_RECORD)
         elif before is not None:
             returned.append(key)
             positions[key] = first_position(pipeline, key, fact, (before,), on_data_loss)
@@ -199,6 +201,8 @@ def decide_start(
     for key in group:
         if key not in facts:
             raise _gone(key, f"pipeline {pipeline} read it up to {group[key].offset}")
+    if on_data_loss != SKIP_AND_RECORD:
+        _refuse_loss(pipeline, find_gaps(positions, facts))
     newest = max(group.values(), key=lambda safe: safe.batch, default=None)
     batch, totals = (newest.batch, newest.totals) if newest else (0, Accounting())
     rest = tuple(left[key] for key in sorted(left))
@@ -285,18 +289,23 @@ def check_still_readable(
         fact = facts.get(key)
         if fact is None:
             raise _gone(key, f"it was read up to {position}")
-        _check_position(pipeline, key, SafeOffset(position, ids[key[0]], 0, Accounting()), fact, on_data_loss)
+        _check_position(pipeline, key, SafeOffset(position, ids[key[0]], 0, Accounting()), fact, SKIP_AND_RECORD)
+    if on_data_loss != SKIP_AND_RECORD:
+        _refuse_loss(pipeline, find_gaps(positions, facts))
 
 
-def recreated_topics(group: Mapping[PartitionKey, SafeOffset], topic_ids: Mapping[str, str]) -> tuple[str, ...]:
+def recreated_topics(
+    group: Mapping[PartitionKey, SafeOffset], announced: Iterable[SourceRange], topic_ids: Mapping[str, str]
+) -> tuple[str, ...]:
     """Topics that have another id now than the one that was read: their offsets mean other records (invariant 11).
 
     Args:
+        announced: the ranges of the newest announcement. With a topic the broker deletes what the group knew of it.
         topic_ids: of the topics that are there.
     """
-    return tuple(
-        sorted({key[0] for key, safe in group.items() if topic_ids.get(key[0], safe.topic_id) != safe.topic_id})
-    )
+    read = {key[0]: safe.topic_id for key, safe in group.items()}
+    read = {r.topic: r.topic_id for r in announced if r.topic_id} | read
+    return tuple(sorted(topic for topic, was in read.items() if topic_ids.get(topic, was) != was))
 
 
 def find_gaps(
@@ -324,14 +333,8 @@ def _check_position(pipeline: str, key: PartitionKey, safe: SafeOffset, fact: Pa
             place=_name(key),
             remedy=RECREATED_REMEDY,
         )
-    if safe.offset < fact.log_start and on_data_loss != SKIP_AND_RECORD:
-        raise DataLossError(
-            f"records {safe.offset} to {fact.log_start - 1} of {_name(key)} were removed by retention before they were read",
-            place=_name(key),
-            remedy="raise the topic's retention; the records can only come from their producer. To go on without them: "
-            f"`floe offsets set {argument(pipeline)} {argument(key[0])}:{key[1]}={fact.log_start} --allow-loss`, or set "
-            "source.kafka.on_data_loss: skip_and_record, which records each gap",
-        )
+    if on_data_loss != SKIP_AND_RECORD:
+        _refuse_loss(pipeline, find_gaps({key: safe.offset}, {key: fact}))
     if safe.offset > fact.log_end:
         raise DataLossError(
             f"the safe offset of {_name(key)} is {safe.offset}, but its log ends at {fact.log_end}",
@@ -340,6 +343,25 @@ def _check_position(pipeline: str, key: PartitionKey, safe: SafeOffset, fact: Pa
             remedy="the broker lost records or it is another cluster; check bootstrap.servers before anything else",
         )
     return safe.offset
+
+
+def _refuse_loss(pipeline: str, gaps: tuple[SourceRange, ...]) -> None:
+    """Raises DataLossError where there are any. Its command goes on behind all of them: after one alone the next would stop
+    the run."""
+    if not gaps:
+        return
+    first, more = gaps[0], ""
+    if len(gaps) > 1:
+        more = f", and so were records of {counted(len(gaps) - 1, 'other partition')}"
+    ends = " ".join(f"{argument(gap.topic)}:{gap.partition}={gap.end}" for gap in gaps)
+    raise DataLossError(
+        f"records {first.start} to {first.end - 1} of {first.topic}-{first.partition} were removed by retention before they were "
+        f"read{more}",
+        place=f"{first.topic}-{first.partition}",
+        remedy="raise the topic's retention; the records can only come from their producer. To go on without them: "
+        f"`floe offsets set {argument(pipeline)} {ends} --allow-loss`, or set source.kafka.on_data_loss: skip_and_record, which "
+        "records each gap",
+    )
 
 
 def _name(key: PartitionKey) -> str:

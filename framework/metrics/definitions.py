@@ -109,7 +109,7 @@ MEMORY = _gauge("floe_process_resident_memory_bytes", "Memory in use.", Label.PR
 SERVICE_UP = _gauge(
     "floe_service_up",
     "1: the service answered when it was last asked. 0: it did not. Broker and catalog are asked every ten seconds; the store is "
-    "as files were written last, and has no series before.",
+    "as files were written last, and has no series before; the registry has one once a batch failed for it.",
     Label.SERVICE,
 )
 

@@ -1,15 +1,15 @@
-"""Since when the oldest unread record of each pipeline waits, asked of the broker for all of them at once.
+"""Since when the oldest unread record of each pipeline waits, asked for all of them at once.
 
-In: a connection's settings, and of each pipeline the positions at which its unread records begin. Out: times by pipeline. One
-consumer reads one record of each partition, of so many partitions at most: those that are furthest behind.
+In: who knows when records were written, and of each pipeline the positions at which its unread records begin. Out: times by
+pipeline. One record of each partition is asked for, of so many partitions at most: those that are furthest behind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from framework.adapters.kafka.control.record_time import record_times_ms
+from framework.adapters.kafka.control.record_time import Place
 from framework.commit.offsets import PartitionKey
 
 MOST_PARTITIONS = 64
@@ -25,7 +25,9 @@ class UnreadPart:
     count: int
 
 
-def waiting_since(kafka: Mapping[str, str], unread: Mapping[str, tuple[UnreadPart, ...]]) -> dict[str, int]:
+def waiting_since(
+    times_of: Callable[[Sequence[Place]], Mapping[Place, int]], unread: Mapping[str, tuple[UnreadPart, ...]]
+) -> dict[str, int]:
     """Of each pipeline that was asked about and whose records have times. Several pipelines may read one partition."""
     chosen: list[tuple[str, UnreadPart]] = []
     for name, partitions in unread.items():
@@ -33,7 +35,7 @@ def waiting_since(kafka: Mapping[str, str], unread: Mapping[str, tuple[UnreadPar
         chosen += [(name, each) for each in furthest[:MOST_OF_A_PIPELINE]]
     chosen.sort(key=lambda each: -each[1].count)
     places = [(each.key, each.begin) for _, each in chosen[:MOST_PARTITIONS]]
-    times = record_times_ms(kafka, places) if places else {}
+    times = times_of(places) if places else {}
     found: dict[str, int] = {}
     for name, each in chosen[:MOST_PARTITIONS]:
         at_ms = times.get((each.key, each.begin))

@@ -41,11 +41,13 @@ from framework.plan.model import Plan
 from framework.runtime.coordinator.thread import Coordinator
 from framework.runtime.job_lineage import JobLineage
 from framework.runtime.monitoring.monitor import Connections, Monitor
+from framework.runtime.named_remedies import naming_file
 from framework.runtime.pipeline.control_watch import ControlWatch
 from framework.runtime.pipeline.state_publisher import StatePublisher
 from framework.runtime.pipeline.worker import PipelineWorker
 from framework.runtime.pipeline.worker_report import WorkerReport
 from framework.runtime.spark.session import StartingSession
+from framework.task.failures import unforeseen
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -152,8 +154,8 @@ class Job:
                     worker.run_status.report_state(Health.STOPPED, self._why_ended(worker))
                     self._lineage.ended(worker, RunEnd.COMPLETE)
             is_done = True
-        except FloeError as error:
-            self._report_failure(error)
+        except Exception as error:
+            self._report_failure(error if isinstance(error, FloeError) else unforeseen(error))
             raise
         finally:
             if self._monitor is not None:
@@ -182,7 +184,8 @@ class Job:
         kafka = self._kafka(plan.read.connection)
         worker = PipelineWorker(plan, kafka, catalog, self._scratch / plan.pipeline, say, registry)
         self._workers.append(worker)
-        worker.prepare()
+        with naming_file(plan):
+            worker.prepare()
 
     def _follow_control_topics(self) -> None:
         for worker in self._workers:
@@ -240,7 +243,8 @@ class Job:
 
     def _run_worker(self, worker: PipelineWorker, spark: SparkSession) -> None:
         """One pipeline to its end. One that was asked to stop is committed and leaves its group while others go on."""
-        worker.run(spark)
+        with naming_file(worker.plan):
+            worker.run(spark)
         if worker.plan.pipeline in self._stop_requests and len(self._workers) > 1:
             key = (worker.plan.read.connection, worker.plan.announce.control_topic)
             name = worker.plan.pipeline

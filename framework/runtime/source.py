@@ -17,7 +17,7 @@ from framework.commit.events.event_types import CommitComplete, DataComplete, He
 from framework.commit.machine.progress.chain import settled_link
 from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset, decode_metadata
 from framework.diagnose.shown import argument
-from framework.errors import SetupError
+from framework.errors import FloeError, SetupError
 from framework.plan.model import Plan
 
 CHAIN_TAIL = 2_000
@@ -77,12 +77,13 @@ class PipelineSource:
         self.ids.update({name: topic.topic_id for name, topic in topics.items() if name not in self.ids})
         return {key: PartitionFacts(topics[key[0]].topic_id, starts[key], ends[key]) for key in keys}
 
-    def check_dead_letter_topic(self) -> None:
-        """Raises SetupError when the pipeline names a dead-letter topic and it does not exist: a typing error would
-        otherwise become a topic on brokers that make topics by themselves."""
+    def check_dead_letter_topic(self, kind: type[FloeError] = SetupError) -> None:
+        """Raises an error of this kind when the pipeline names a dead-letter topic and it does not exist: a typing error
+        would otherwise become a topic on brokers that make topics by themselves, and a client waits half a minute for a topic
+        that was there before."""
         topic = self._plan.write.dead_letter_topic
         if topic and topic not in self._admin.topics((topic,)):
-            raise SetupError(
+            raise kind(
                 f"no topic {topic}",
                 code="FLOE-E310",
                 place=self._plan.source_file,

@@ -30,6 +30,9 @@ def said(error: BaseException) -> str:
 _OF_TASKS: dict[str, type[FloeError]] = {
     "FLOE-R108": AccountingError,
     "FLOE-R141": RetriableError,
+    # What is refused today may be granted again while the batch is tried.
+    "FLOE-E102": RetriableError,
+    "FLOE-E103": RetriableError,
     "FLOE-E112": SetupError,
     "FLOE-R146": TableBlocked,
 }
@@ -75,6 +78,14 @@ def of_batch(error: BaseException) -> FloeError:
         reported = f"a batch failed: {failure.reported}"
     return of_task(error) or RetriableError(
         f"a batch failed: {text}", code="FLOE-R324", remedy=LOG_REMEDY, reported=reported
+    )
+
+
+def unforeseen(error: Exception) -> FloeError:
+    """What ended a run and no code of floe foresees. Its text may quote a record, and stays in the run's own output."""
+    return FloeError(
+        f"the run ended with {type(error).__name__}, which floe does not know",
+        remedy="its own output has the traceback: please report it",
     )
 
 

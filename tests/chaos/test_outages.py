@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -227,8 +228,9 @@ def limit_file_size(pids: list[int], size: int | None) -> None:
     """From now on a write beyond `size` bytes into any file fails in these processes; None lifts the limit."""
     assert sys.platform == "linux"
     for pid in pids:
-        _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard if size is None else size, hard))
+        with suppress(ProcessLookupError):  # it ended by itself in between
+            _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard if size is None else size, hard))
 
 
 @pytest.mark.chaos

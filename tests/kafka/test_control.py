@@ -9,9 +9,10 @@ from confluent_kafka import TopicPartition
 
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.log import ControlPublisher, ControlReader
+from framework.adapters.kafka.control.topic import ensure_control_topic
 from framework.adapters.kafka.control.transactions import PipelineProducer
 from framework.commit.events.event_types import Holds, PauseChanged
-from framework.errors import DataLossError, FloeError, RetriableError
+from framework.errors import DataLossError, FloeError, RetriableError, SetupError
 from framework.observe.live.reader import LiveTarget, OverviewReader
 from framework.runtime.pipeline.control_watch import ControlWatch
 from tests.conftest import Broker
@@ -143,6 +144,27 @@ def test_what_comes_while_a_follower_starts_is_seen(
         finally:
             overview.close()
     publisher.close()
+
+
+def test_the_page_is_there_before_the_first_run(broker: Broker) -> None:
+    """Where the control topic does not exist yet, that is what is shown, and what the first run writes comes by itself.
+    Whoever does not wait for it is told so."""
+    settings, topic = {"bootstrap.servers": broker.bootstrap_servers}, unique("control")
+    looked = LiveTarget("it", unique("it"), settings, topic)
+    with pytest.raises(SetupError, match="does not exist"):
+        OverviewReader(looked, print).start()
+    overview = OverviewReader(looked, print)
+    overview.start(waits=True)
+    try:
+        assert "does not exist" in overview.view().broker.trouble
+        ensure_control_topic(KafkaAdmin(settings), topic)
+        publisher = ControlPublisher(settings, topic)
+        publisher.publish([heartbeat("p", 1)])
+        publisher.close()
+        wait_for(lambda: [each.pipeline for each in overview.view().pipelines] == ["p"])
+        wait_for(lambda: not overview.view().broker.trouble)
+    finally:
+        overview.close()
 
 
 def test_an_unknown_event_is_read_as_none(broker: Broker, control_topic: str, reader: ControlReader) -> None:

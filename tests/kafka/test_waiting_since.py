@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import pytest
 
-from framework.adapters.kafka.control.record_time import record_times_ms
+from framework.adapters.kafka.client import build
+from framework.adapters.kafka.control import record_time
+from framework.adapters.kafka.control.record_time import RecordTimes, record_times_ms
 from framework.observe.waiting_since import UnreadPart, waiting_since
 from tests.conftest import Broker
 
@@ -23,7 +28,7 @@ def test_each_pipeline_has_the_time_of_its_oldest_unread_record(broker: Broker) 
         broker.produce(topic, ["x"] * 10, partition=partition, timestamps_ms=times)
     one, other = (topic, 0), (topic, 1)
     found = waiting_since(
-        kafka,
+        partial(record_times_ms, kafka),
         {
             "behind": (UnreadPart(one, 3, 7), UnreadPart(other, 5, 5)),
             "further": (UnreadPart(one, 8, 2),),
@@ -41,3 +46,24 @@ def test_what_no_record_answers_has_no_time(broker: Broker) -> None:
     kafka = {"bootstrap.servers": broker.bootstrap_servers}
     places = [((topic, 0), 0), ((topic, 1), 0)]
     assert record_times_ms(kafka, places) == {places[0]: MOMENT_MS}
+
+
+def test_whoever_looks_again_and_again_has_one_consumer(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty looks at positions that move on make one consumer, and give the times of what is there now."""
+    made = []
+
+    def counted(*arguments: Any) -> Any:
+        made.append(1)
+        return build(*arguments)
+
+    monkeypatch.setattr(record_time, "build", counted)
+    topic = broker.new_topic("looks", partitions=1)
+    broker.produce(topic, ["x"] * 20, partition=0, timestamps_ms=[MOMENT_MS + number for number in range(20)])
+    times = RecordTimes({"bootstrap.servers": broker.bootstrap_servers})
+    try:
+        for number in range(20):
+            place = ((topic, 0), number)
+            assert times.of([place]) == {place: MOMENT_MS + number}
+    finally:
+        times.close()
+    assert len(made) == 1

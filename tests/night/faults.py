@@ -7,34 +7,39 @@ remedy says that somebody outside has to do.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import NewPartitions
+from confluent_kafka.admin import AclOperation, NewPartitions
 from pyiceberg.table.update import SetSnapshotRefUpdate
 
-from tests.chaos.harness import Process, descendants, kill, python_daemons_of, python_workers_of, wait_for
+from tests.chaos.harness import Process, Running, descendants, kill, python_daemons_of, python_workers_of, wait_for
 from tests.chaos.test_outages import limit_file_size
-from tests.night.installation import STALLED_MS, Installation
+from tests.night.installation import CONTROL_TOPIC, DRIVERS, PIPELINES, STALLED_MS, Installation
 from tests.night.judge import Expected, ExpectedText
 from tests.night.screens import Line
 
 Expectation = Expected | ExpectedText
+SHORT_DAY = Path(__file__).parents[1] / "chaos" / "short_day"
+# A driver that has ended has no metrics of its own.
+NO_DRIVER = ("status", "top", "page")
 
 
 @dataclass(frozen=True)
 class Fault:
-    """`end` gets the lines that were shown of the first expectation, by screen. `is_harmless`: nothing is in trouble."""
+    """`end` gets the lines that were shown of the first expectation, by screen. Without an expectation it goes on, and
+    nothing is in trouble."""
 
     plant: Callable[[Installation], None]
     expected: tuple[Expectation, ...]
     end: Callable[[Installation, Mapping[str, Line]], None]
-    ends_drivers: tuple[str, ...] = ()
 
 
 def typed(where: Installation, lines: Mapping[str, Line], word: str, code: int = 0) -> str:
@@ -43,6 +48,10 @@ def typed(where: Installation, lines: Mapping[str, Line], word: str, code: int =
         name: [each for each in line.commands if word in each] for name, line in lines.items() if name != "metrics"
     }
     commands = {found[0] for found in shown.values() if found}
+    # What a run said itself is read on the page, where no button copies it.
+    shown |= {
+        name: [each for each in commands if each in lines[name].remedy] for name, found in shown.items() if not found
+    }
     assert [len(commands), all(shown.values())] == [1, True], f"other commands with `{word}` are shown: {shown}"
     (command,) = commands
     done, output = where.type(command)
@@ -152,6 +161,18 @@ def run_again(where: Installation, lines: Mapping[str, Line]) -> None:
     where.restart("web", shown.pop())
 
 
+def set_clock(where: Installation) -> None:
+    """A driver goes on on a machine whose clock is an hour ahead."""
+    where.running.pop("web").__exit__()
+    env = {"PYTHONPATH": str(SHORT_DAY), "FLOE_CHAOS_CLOCK_S": "3600"}
+    where.running["web"] = Running(where.project, "run", *map(where.typed_file, DRIVERS["web"]), env=env)
+    where.running["web"].wait_for_output(" announced in ")
+
+
+def set_clock_back(where: Installation, lines: Mapping[str, Line]) -> None:
+    where.running.pop("web").__exit__()
+
+
 def freeze_driver(where: Installation) -> None:
     where.frozen = all_of(where, "web")
     kill(where.frozen, signal.SIGSTOP)
@@ -179,7 +200,8 @@ def fill_disk(where: Installation) -> None:
 
 
 def free_disk(where: Installation, lines: Mapping[str, Line]) -> None:
-    limit_file_size([*where.limited, *python_workers_of(where.pid_of("web"))], None)
+    driver = where.pid_of("web")
+    limit_file_size([*where.limited, *python_daemons_of(driver), *python_workers_of(driver)], None)
 
 
 # ---- tables ---------------------------------------------------------------------------------------------------------
@@ -261,6 +283,7 @@ def make_topic(where: Installation) -> None:
 
 def go_on_with_new_topic(where: Installation, lines: Mapping[str, Line]) -> None:
     typed(where, lines, "--begin-at earliest")
+    run_again(where, lines)
     assert where.load is not None
     where.load.paused.discard("clicks")
 
@@ -278,9 +301,7 @@ def make_topic_and_rebase(where: Installation, lines: Mapping[str, Line]) -> Non
     go_on_with_new_topic(where, {name: line for name, line in found.items() if line is not None})
 
 
-RECREATED = Expected(
-    "pipeline", "clicks", ("BLOCKED", "FAILED"), "FLOE-R316", "recreated", "rebase", screens=("status", "top", "page")
-)
+RECREATED = Expected("pipeline", "clicks", ("BLOCKED", "FAILED"), "FLOE-R316", "recreated", "rebase", screens=NO_DRIVER)
 
 
 def more_partitions(where: Installation) -> None:
@@ -300,6 +321,7 @@ def overtake(where: Installation) -> None:
 
 def allow_loss(where: Installation, lines: Mapping[str, Line]) -> None:
     typed(where, lines, "--allow-loss")
+    run_again(where, lines)
 
 
 def poison(where: Installation) -> None:
@@ -320,6 +342,60 @@ def lose_dead_letter_topic(where: Installation) -> None:
 def make_dead_letter_topic(where: Installation, lines: Mapping[str, Line]) -> None:
     cure(where, lines)
     where.new_topic("clicks-dead")
+
+
+def take_control_topic(where: Installation) -> None:
+    where.admin.delete_topics([CONTROL_TOPIC])[CONTROL_TOPIC].result(30)
+
+
+NO_CONTROL_TOPIC = ExpectedText(
+    {
+        "status": r"FLOE-E108",
+        "top": r"FLOE-E108",
+        "page": r"There is no control topic",
+        "metrics": r"floe_service_up \{'service': 'broker'\} 0\.0",
+    }
+)
+
+
+def rebase_all(where: Installation, lines: Mapping[str, Line]) -> None:
+    """Whoever reads it ends the runs, and types what the next start of each pipeline says."""
+    for name in list(where.running):
+        where.running.pop(name).__exit__()
+    for name in PIPELINES:
+        driver = next(driver for driver, names in DRIVERS.items() if name in names)
+        files = [where.typed_file(each) for each in (name, *(each for each in DRIVERS[driver] if each != name))]
+        done, output = where.type(f"floe run {' '.join(files)} -t it")
+        found = re.search(r"`(floe rebase [^`]+)`", output)
+        assert (done, "FLOE-R319" in output, found is not None) == (5, True, True), output
+        assert found is not None
+        done, output = where.type(found[1])
+        assert done == 0, f"`{found[1]}` ended with {done}\n{output}"
+
+
+def refuse_reading(where: Installation) -> None:
+    where.revoke("clicks", AclOperation.READ)
+
+
+def allow_reading(where: Installation, lines: Mapping[str, Line]) -> None:
+    """The command that is shown names what is missing; the administrator grants it."""
+    done, output = where.type(
+        next(command for line in lines.values() for command in line.commands if "doctor" in command)
+    )
+    assert (done, "Read" in output and "clicks" in output) == (3, True), f"exit code {done}\n{output}"
+    where.grant("clicks", AclOperation.READ)
+
+
+def take_registry(where: Installation) -> None:
+    """Producers write by a schema that nobody here has asked for yet, and the registry is gone."""
+    assert where.load is not None
+    schema_id = where.new_schema()
+    where.stop_registry()
+    where.load.schema_id = schema_id
+
+
+def give_registry(where: Installation, lines: Mapping[str, Line]) -> None:
+    where.start_registry()
 
 
 # ---- two at once -----------------------------------------------------------------------------------------------------
@@ -370,9 +446,7 @@ def stop(where: Installation) -> None:
     assert code == 0, output
 
 
-VANISHED = Expected(
-    "pipeline", "clicks", ("FAILED",), "FLOE-R138", "vanished", r"`?floe run ", screens=("status", "top", "page")
-)
+VANISHED = Expected("pipeline", "clicks", ("FAILED",), "FLOE-R138", "vanished", r"`?floe run ", screens=NO_DRIVER)
 MISSING = Expected("table", "web.clicks", ("BLOCKED",), "FLOE-R110", "missing|dropped|replaced", "put it back")
 STORE = Expected("pipeline", "clicks", ("DEGRADED",), "FLOE-R324", "Cannot create|Failed to open", "takes files")
 STORE_DOWN = Expected("service", "store", ("DOWN",), screens=("metrics",))
@@ -401,8 +475,9 @@ FAULTS: dict[str, Fault] = {
     ),
     "store away": Fault(take_store, (STORE, STORE_DOWN), give_store),
     "store read-only": Fault(lock_store, (STORE, STORE_DOWN), unlock_store),
-    "driver killed": Fault(kill_driver, (VANISHED,), run_again, ("web",)),
+    "driver killed": Fault(kill_driver, (VANISHED,), run_again),
     "driver frozen": Fault(freeze_driver, (VANISHED,), thaw_driver),
+    "clock ahead": Fault(set_clock, (), set_clock_back),
     "coordinator frozen": Fault(freeze_coordinator, (), thaw_driver),
     "coordinator killed": Fault(kill_coordinator, (), nothing),
     "disk full": Fault(
@@ -419,21 +494,22 @@ FAULTS: dict[str, Fault] = {
         roll_back,
         (Expected("table", "web.clicks", ("BLOCKED",), "FLOE-R110", "rolled back", "floe rollback"),),
         settle_rollback,
-        ("web",),
     ),
     "topic deleted": Fault(
         delete_topic,
-        (Expected("pipeline", "clicks", ("BLOCKED",), "FLOE-R315", "does not exist", "restore"),),
+        (Expected("pipeline", "clicks", ("BLOCKED",), "FLOE-R315", "does not exist", "restore", screens=NO_DRIVER),),
         make_topic_and_rebase,
-        ("web",),
     ),
-    "topic recreated": Fault(delete_and_make_topic, (RECREATED,), go_on_with_new_topic, ("web",)),
+    "topic recreated": Fault(delete_and_make_topic, (RECREATED,), go_on_with_new_topic),
     "partitions added": Fault(more_partitions, (), nothing),
     "retention overtakes": Fault(
         overtake,
-        (Expected("pipeline", "clicks", ("FAILED", "BLOCKED"), "FLOE-R314", "", "--allow-loss"),),
+        (
+            Expected(
+                "pipeline", "clicks", ("FAILED",), "FLOE-R111", "removed by retention", "--allow-loss", screens=NO_DRIVER
+            ),
+        ),
         allow_loss,
-        ("web",),
     ),
     "poison": Fault(
         poison,
@@ -446,7 +522,9 @@ FAULTS: dict[str, Fault] = {
         cure,
     ),
     "dead-letter topic gone": Fault(
-        lose_dead_letter_topic, (Expected("pipeline", "clicks", FAILS, "FLOE-R121", "clicks-dead", ""),), make_dead_letter_topic,
+        lose_dead_letter_topic,
+        (Expected("pipeline", "clicks", FAILS, "FLOE-E310", "no topic clicks-dead", "--create --topic clicks-dead"),),
+        make_dead_letter_topic,
     ),
     "reading paused": Fault(
         pause, (Expected("pipeline", "clicks", ("PAUSED",), "", "of the night", "floe resume"),), resume
@@ -458,7 +536,6 @@ FAULTS: dict[str, Fault] = {
         both(refuse_catalog, kill_driver),
         (VANISHED, Expected("table", "shop.orders", FAILS, "FLOE-R136", "Service Unavailable", "doctor")),
         mend_catalog_and_run_again,
-        ("web",),
     ),
     "broker frozen, catalog refuses": Fault(
         both(freeze_broker, refuse_catalog),
@@ -470,10 +547,25 @@ FAULTS: dict[str, Fault] = {
         (Expected("pipeline", "clicks", ("PAUSED",), "", "of the night", "floe resume"),),
         register_and_resume,
     ),
+    "registry away": Fault(
+        take_registry,
+        (
+            Expected("pipeline", "orders", FAILS, "FLOE-R141", "registry does not answer", "doctor"),
+            Expected("service", "registry", ("DOWN",), screens=("metrics",)),
+        ),
+        give_registry,
+    ),
+    "right taken away": Fault(
+        refuse_reading,
+        (Expected("pipeline", "clicks", FAILS, "FLOE-E103", "not permitted while fetching clicks", "floe doctor"),),
+        allow_reading,
+    ),
+    "control topic gone": Fault(
+        take_control_topic, (NO_CONTROL_TOPIC,), rebase_all
+    ),
     "stopped": Fault(
         stop,
-        (Expected("pipeline", "clicks", ("STOPPED",), "", "floe stop", "floe run", screens=("status", "top", "page")),),
+        (Expected("pipeline", "clicks", ("STOPPED",), "", "floe stop", "floe run", screens=NO_DRIVER),),
         run_again,
-        ("web",),
     ),
 }  # fmt: skip

@@ -22,11 +22,22 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 from pyiceberg.catalog import Catalog, load_catalog
 
 from framework.local import stack
 from framework.local.broker import free_port
+from testbed.format_samples import avro_bytes, framed, record_of
+from testbed.servers.registry import RegistryServer
 from testbed.servers.rest_catalog import RestCatalog
 from tests.chaos.harness import Running, kill, wait_for
 from tests.chaos.proxy import HttpProxy
@@ -45,6 +56,7 @@ UP_TO_DATE_MS = 8_000
 ORDERS = """
     source:
       kafka: {connection: main, topics: [orders]}
+      format: {type: avro, registry: main}
       metadata_columns: [topic, partition, offset]
     routes: {rules: [{table: shop.orders}], allow_tables: ["shop.*"]}
     tables: {defaults: {commit: {interval: 1s}}}
@@ -70,15 +82,33 @@ CLICKS = """
     trigger: {every: 1s}
 """
 PIPELINES = {"orders": ORDERS, "customers": CUSTOMERS, "clicks": CLICKS}
+ORDER = record_of({"name": "id", "type": "long"}, {"name": "name", "type": "string"}, {"name": "n", "type": "long"})
+# What the load, floe and whoever deletes and makes it again do with a topic.
+TOPIC_RIGHTS = tuple(
+    getattr(AclOperation, name)
+    for name in ("READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS")
+)
 TABLES = {"orders": "shop.orders", "customers": "shop.customers", "clicks": "web.clicks"}
 DRIVERS = {"shop": ("orders", "customers"), "web": ("clicks",)}
+# Some faults move leadership. Of more than three in a quarter of an hour floe tells, truly, until that is over.
+FLAPS = "FLOE-R153"
+FLAPPED = "the coordinator is in trouble"
+
+
+def _right(topic: str, operation: AclOperation) -> tuple[object, ...]:
+    return (
+        *(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL),
+        *("User:ANONYMOUS", "*", operation, AclPermissionType.ALLOW),
+    )
 
 
 class Load:
-    """Writes records to all topics, so many a second, until it is closed. What the broker does not take it keeps for later."""
+    """Writes records to all topics, so many a second, until it is closed. What the broker does not take it keeps for later.
+    Those of `orders` are Avro's, by the schema of `schema_id`."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, schema_id: int) -> None:
         self._servers = bootstrap_servers
+        self.schema_id = schema_id
         self._closing = threading.Event()
         self.poison: dict[str, float] = {}  # by topic, the share of records that are no JSON
         self.paused: set[str] = set()
@@ -100,8 +130,11 @@ class Load:
             for topic in PIPELINES:
                 if topic in self.paused:
                     continue
-                value = json.dumps({"id": number % 500, "name": f"n{number}", "n": number})
-                if number % 100 < self.poison.get(topic, 0.0) * 100:
+                record = {"id": number % 500, "name": f"n{number}", "n": number}
+                value = json.dumps(record).encode()
+                if topic == "orders":
+                    value = framed(self.schema_id, avro_bytes(ORDER, record))
+                if number % 10 < self.poison.get(topic, 0.0) * 10:
                     value = value[:-1]
                 with suppress(BufferError):
                     producer.produce(topic, value, str(number % 500))
@@ -128,6 +161,8 @@ class Installation:
         self._kafka_dir = root / "kafka"
         port = free_port()
         config = {
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "allow.everyone.if.no.acl.found": "true",
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
             "log.retention.check.interval.ms": "1000",
             "log.initial.task.delay.ms": "1000",
@@ -137,12 +172,15 @@ class Installation:
         self.admin = AdminClient({"bootstrap.servers": state.bootstrap_servers})
         self.rest = RestCatalog(root / "rest").start()
         self.proxy = HttpProxy(self.rest.port)
+        self.registry = RegistryServer()
+        self.has_registry = True
         self.project = Project(root / "project", state.bootstrap_servers)
         self.project.control_topic = CONTROL_TOPIC
         self.project.write_target(catalog=self.rest.settings(self.proxy.uri))
         target = root / "project" / "pipelines" / "targets" / "it.yaml"
         listen = f'monitoring: {{listen: "127.0.0.1:{free_port()}", stalled_after_ms: {STALLED_MS}}}\n'
-        target.write_text(target.read_text() + listen)
+        registry = f"  registry:\n    main:\n      url: {self.registry.url}\n"
+        target.write_text(target.read_text().replace("spark:\n", f"{registry}spark:\n") + listen)
         self.files = {name: self.project.pipeline(name, text) for name, text in PIPELINES.items()}
         self.running: dict[str, Running] = {}
         self.ops: subprocess.Popen[str] | None = None
@@ -158,7 +196,9 @@ class Installation:
     def start(self) -> Installation:
         for topic in (*PIPELINES, "clicks-dead"):
             self.new_topic(topic)
-        self.load = Load(self.broker.bootstrap_servers)
+        for operation in TOPIC_RIGHTS:
+            self.grant("clicks", operation)
+        self.load = Load(self.broker.bootstrap_servers, self.new_schema())
         self.ensure()
         self.healthy()
         return self
@@ -167,6 +207,29 @@ class Installation:
         settings = {"retention.ms": "-1"}
         (future,) = self.admin.create_topics([NewTopic(name, partitions, 1, config=settings)]).values()
         future.result(30)
+
+    def stop_registry(self) -> None:
+        self.registry.stop()
+        self.has_registry = False
+
+    def start_registry(self) -> None:
+        if not self.has_registry:
+            self.registry.start()
+        self.has_registry = True
+
+    def new_schema(self) -> int:
+        """One more version of the schema of `orders`, which means the same; returns its id."""
+        schema = {**ORDER, "doc": f"version of {time.time()}"}
+        return self.registry.register("orders-value", json.dumps(schema))[0]
+
+    def grant(self, topic: str, operation: AclOperation) -> None:
+        """Who is not known may do this with the topic; all else with it is refused, once one thing was granted."""
+        for future in self.admin.create_acls([AclBinding(*_right(topic, operation))]).values():
+            future.result(10)
+
+    def revoke(self, topic: str, operation: AclOperation) -> None:
+        for future in self.admin.delete_acls([AclBindingFilter(*_right(topic, operation))]).values():
+            assert future.result(10), "there was no such right"
 
     def ensure(self) -> None:
         """Start what does not run; what a person would do who was called."""
@@ -211,7 +274,7 @@ class Installation:
 
         def well(screen: Screen) -> bool:
             found = {(line.kind, line.name) for line in screen.lines if line.state in WELL}
-            is_calm = screen.name != "page" or calm(screen.headline)
+            is_calm = screen.name != "page" or calm(screen.headline) or screen.headline == FLAPPED
             return wanted <= found and not self.troubles(screen) and is_calm
 
         seen = self.watched().until(well, timeout_s)
@@ -232,10 +295,17 @@ class Installation:
             for each in found["pipelines"]
         )
 
+    def is_through(self, moment_s: float) -> bool:
+        """Whether all that was written until a second after this moment is in the tables."""
+        _, out = self.floe("status", "--json")
+        found = json.loads(out[out.index("{") :]) if "{" in out else {"ok": False}
+        through = [each["valid_through_ms"] or 0 for each in found["pipelines"]] if found["ok"] else []
+        return bool(through) and min(through) > (moment_s + 1) * 1000
+
     @staticmethod
     def troubles(screen: Screen) -> list[screens.Line]:
-        """What is not well on a screen."""
-        return [line for line in screen.lines if line.state not in WELL]
+        """What is not well on a screen, but for what all faults before did together."""
+        return [line for line in screen.lines if line.state not in WELL and line.code != FLAPS]
 
     def reset(self) -> None:
         """Take back whatever was planted, however far that got."""
@@ -244,6 +314,8 @@ class Installation:
         self.broker.restart()
         self.proxy.before = self.proxy.after = lambda method, path: None
         self.slow.set()
+        self.start_registry()
+        self.grant("clicks", AclOperation.READ)
         if self.load is not None:
             self.load.poison.clear()
             self.load.paused.clear()
@@ -273,6 +345,7 @@ class Installation:
         kill([self.broker_pid] if self._is_broker_there() else [], signal.SIGCONT)
         self.proxy.close()
         self.rest.stop()
+        self.registry.stop()
         stack.down(self._kafka_dir, wipe=True)
 
     # ---- what a person has ---------------------------------------------------------------------------------------

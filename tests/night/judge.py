@@ -68,10 +68,8 @@ class Verdict:
     lines: dict[str, Line] = field(default_factory=dict)
 
 
-def judged(
-    expected: Expected | ExpectedText, seen: Mapping[str, Screen], begun_s: float, since_s: float | None = None
-) -> Verdict:
-    """Of one thing. `since_s`: when the trouble began, where that is not when it was planted."""
+def judged(expected: Expected | ExpectedText, seen: Mapping[str, Screen], begun_s: float, planted_s: float) -> Verdict:
+    """Of one thing that was planted between two moments."""
     verdict = Verdict()
     for name in expected.screens:
         if name not in seen:
@@ -92,13 +90,13 @@ def judged(
     ):
         if len(texts) > 1:
             verdict.complaints.append(f"the {what} differ: {sorted(texts)}")
-    began_s = begun_s if since_s is None else since_s
     for name, line in verdict.lines.items():
         if line.since_s is None:
             if name != "metrics" or expected.kind == "pipeline":
                 verdict.complaints.append(f"{name} does not say since when")
-        elif abs(line.since_s - began_s) > SINCE_S:
-            verdict.complaints.append(f"{name}: since is {line.since_s - began_s:+.1f} s off")
+        elif not begun_s - SINCE_S <= line.since_s <= planted_s + SINCE_S:
+            off_s = line.since_s - (begun_s if line.since_s < begun_s else planted_s)
+            verdict.complaints.append(f"{name}: since is {off_s:+.1f} s off")
     for name, line in verdict.lines.items():
         if name != "metrics" and not line.remedy:
             verdict.complaints.append(f"{name} says nothing that one could do")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka.admin import NewTopic
 
 from framework.adapters.kafka.control.presence import Presence
 from framework.commit.events.event_types import DataWritten, OffsetsSet
 from framework.observe.liveness import live_members
+from framework.recovery import rebase
 from framework.runtime.pipeline.worker import PipelineWorker
 from tests.chaos.checker import assert_exact
 from tests.chaos.harness import Running, crash, wait_for
@@ -63,6 +66,30 @@ def test_a_lost_control_topic_is_settled_from_the_tables(hand: HandRun) -> None:
     settled = hand.everything()
     assert hand.floe_json("rebase", hand.file)["plan"]["settled"] is True
     assert hand.everything() == settled
+
+
+@pytest.mark.parametrize("is_recreated", [False, True], ids=["control topic", "source topic"])
+def test_it_is_done_while_records_arrive(hand: HandRun, monkeypatch: pytest.MonkeyPatch, is_recreated: bool) -> None:
+    """A topic that grows between the look that is shown and the act changes nothing of what is recorded: the act is done as it
+    was shown, and one run of the verb is enough."""
+    hand.announce(20, 20)
+    hand.commit()
+    if is_recreated:
+        hand.admin.raw.delete_topics([hand.topic])[hand.topic].result(20)
+        wait_for(lambda: not hand.admin.topics([hand.topic]), "the end of the topic")
+        hand.admin.raw.create_topics([NewTopic(hand.topic, 2, 1)])[hand.topic].result(20)
+    else:
+        hand.lose_control_topic()
+    looked = rebase.read_facts
+
+    def then_records(*arguments: Any, **named: Any) -> Any:
+        found = looked(*arguments, **named)
+        hand.broker.produce(hand.topic, [{"id": 1, "kind": "k00"}] * 5, partition=0)
+        return found
+
+    monkeypatch.setattr(rebase, "read_facts", then_records)
+    hand.floe("rebase", hand.file, *(("--begin-at", "latest") if is_recreated else ()))
+    assert hand.group() == ({0: 0, 1: 0} if is_recreated else {0: 20, 1: 20})
 
 
 def test_a_live_pipeline_is_not_rebased(hand: HandRun) -> None:

@@ -65,6 +65,14 @@ def test_a_table_goes_back_and_its_pipeline_goes_on(hand: HandRun) -> None:
     try:
         wait_for(lambda: live_members(hand.admin, hand.project.prefix, "hand"), "the run")
         hand.floe("rollback", "--table", table, "--to", str(first), "--replay", *options, code=3)
+        for verb in (
+            ("rollback", "--table", table, "--to", str(first), "--replay", *options),
+            ("offsets", "set", "hand", "--from-log", *options),
+            ("rebase", hand.file),
+        ):
+            said = hand.floe(*verb, "--dry-run")
+            assert "without --dry-run it is refused for now (FLOE-E111): pipeline hand is live" in said, said
+            assert "`floe stop hand -t it" in said, said
         assert hand.everything() == before
     finally:
         presence.close()

@@ -262,7 +262,9 @@ def setup_error(error: KafkaError, settings: Mapping[str, str], log: ClientLog, 
         f"Kafka refused a request while {doing}: {error.str()}",
         code="FLOE-R121",
         place=address,
-        remedy="the broker's log says more about this error",
+        remedy="a topic that it needs is gone: `floe doctor FILE` says which"
+        if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
+        else "the broker's log says more about this error",
     )
 
 

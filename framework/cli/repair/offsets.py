@@ -14,6 +14,7 @@ from rich.table import Table
 
 from framework.cli.shared.fitted_table import print_table
 from framework.cli.shared.options import json_option, whoami, why_option
+from framework.cli.shared.recovery import refuse_unless_dry_run
 from framework.cli.shared.target_options import Control, open_pipeline, pipeline_argument, target_options
 
 if TYPE_CHECKING:
@@ -106,8 +107,7 @@ def set_command(
     doing = "floe offsets set"
     from framework.adapters.kafka.admin import KafkaAdmin
 
-    if not dry_run:
-        refuse_live(KafkaAdmin(where.kafka), where.prefix, name, doing)
+    refuse_unless_dry_run(dry_run, lambda: refuse_live(KafkaAdmin(where.kafka), where.prefix, name, doing))
     places = read_places(where, catalog)
     if to_time is not None:
         given = offsets_at(where, places, int(to_time.replace(tzinfo=timezone.utc).timestamp() * 1000))

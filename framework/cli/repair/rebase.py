@@ -14,7 +14,7 @@ from rich.table import Table
 from framework.adapters.project.files import load_or_raise
 from framework.cli.shared.fitted_table import print_table
 from framework.cli.shared.options import dry_run_option, json_option, loading_options, milliseconds
-from framework.cli.shared.recovery import open_recovery
+from framework.cli.shared.recovery import open_recovery, refuse_unless_dry_run
 from framework.config.names.table_names import as_written
 from framework.diagnose.counted import counted
 
@@ -80,11 +80,15 @@ def rebase(
     begin_time = _begin(begin_at)
     (loaded,) = load_or_raise((file,), target, variables, sets)
     at = open_recovery(loaded, quiet=as_json)
-    if not dry_run:
-        refuse_live(KafkaAdmin(at.kafka), at.prefix, at.plan.pipeline, DOING)
+    refuse_unless_dry_run(dry_run, lambda: refuse_live(KafkaAdmin(at.kafka), at.prefix, at.plan.pipeline, DOING))
+
+    shown: dict[tuple[str, int], int] = {}  # where each partition begins; its end moves on after the first look
 
     def choice(facts: RebaseFacts) -> RebaseChoice:
-        begin = begin_offsets(at, facts, begin_time) if begin_time is not None else None
+        begin = None
+        if begin_time is not None:
+            shown.update({**begin_offsets(at, facts, begin_time), **shown})
+            begin = {key: offset for key, offset in shown.items() if key in facts.partitions}
         lacking_nothing = tuple(map(as_written, complete))
         return RebaseChoice(same_offsets, begin, lacking_nothing, from_log_start, allow_loss)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from framework.cli.shared.options import dry_run_option, json_option, milliseconds, table_option, whoami, why_option
+from framework.cli.shared.recovery import refuse_unless_dry_run
 from framework.cli.shared.target_options import open_control, target_options
 from framework.cli.watch.log import time_text
 from framework.config.names.table_names import catalog_of
@@ -66,8 +67,7 @@ def rollback(
     catalog = open_catalog(control.target, (catalog_of(table),))
     at = ControlPlace(control.target.prefix, control.kafka, control.topic, catalog)
     plan = decide_rollback(at, table, moment, is_time, replay)
-    if not dry_run:
-        refuse_live_pipelines(at, plan)
+    refuse_unless_dry_run(dry_run, lambda: refuse_live_pipelines(at, plan))
     if not as_json:
         _show(plan)
     snapshot_id = None

@@ -1,7 +1,9 @@
-"""What the recovery verbs share: a pipeline's file, opened with the broker and the catalogs that hold its state."""
+"""What the recovery verbs share: a pipeline's file, opened with the broker and the catalogs that hold its state, and what a dry
+run says of a run that is live: the verb itself is refused until that has ended."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -9,6 +11,8 @@ import click
 from framework.adapters.secrets import resolve
 from framework.adapters.telemetry.safe_output import log_line
 from framework.config.spec import LoadedPipeline
+from framework.diagnose.whole_commands import ReaderPlace, StartedFrom, whole_commands
+from framework.errors import SetupError
 from framework.plan.catalogs import used_catalogs
 from framework.plan.compile import compile_plan
 
@@ -32,3 +36,21 @@ def open_recovery(loaded: LoadedPipeline, quiet: bool) -> Recovery:
     plan = compile_plan(loaded)
     kafka = resolve(loaded.target.kafka[plan.read.connection])
     return Recovery(plan, loaded.target.prefix, kafka, open_catalog(loaded.target, used_catalogs(plan)), say)
+
+
+def refuse_unless_dry_run(dry_run: bool, refuse: Callable[[], None]) -> None:
+    """Ends the verb where `refuse` does. A dry run says on standard error what would refuse it, and goes on.
+
+    Raises:
+        SetupError: what `refuse` raises, for the verb itself.
+    """
+    try:
+        refuse()
+    except SetupError as error:
+        if not dry_run:
+            raise
+        given = click.get_current_context().params
+        place = ReaderPlace(*(given.get(name) or "" for name in ("target", "control_topic", "connection")))
+        remedy = whole_commands(error.remedy, place, StartedFrom(given.get("file") or ""))
+        said = f"without --dry-run it is refused for now ({error.code}): {error.message}; {remedy}"
+        click.echo(log_line(said), err=True)

@@ -77,7 +77,7 @@ def ops(
 
     reader = OverviewReader(looked, say)
     try:
-        reader.start()
+        reader.start(waits=True)
         access = Access(tokens, (address[0], socket.gethostname(), *hosts))
         patterns = control.target.allow_dead_letters_on_page if tokens is not None else ()
         shown = ShownDeadLetters(patterns, cache(lambda: open_catalog(control.target, ())), say)

@@ -16,13 +16,14 @@ from dataclasses import dataclass, replace
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.leadership import SESSION_TIMEOUT_MS, Mark, mark_of
 from framework.adapters.kafka.control.log import ControlReader
-from framework.adapters.kafka.control.record_time import record_time_ms
-from framework.adapters.kafka.control.topic import check_control_topic
+from framework.adapters.kafka.control.record_time import RecordTimes, record_time_ms
+from framework.adapters.kafka.control.topic import check_control_topic, control_topic_there
 from framework.commit.dead_letter_replay import is_replay, is_replay_topic
+from framework.commit.events.event_types import SourceRange
 from framework.commit.offsets import PartitionKey, SafeOffset, decode_metadata, recreated_topics
 from framework.commit.risks import nearest_to_retention
 from framework.diagnose.whole_commands import ReaderPlace
-from framework.errors import StateDisagreement
+from framework.errors import SetupError, StateDisagreement
 from framework.observe.liveness import live_members
 from framework.observe.waiting_since import UnreadPart, waiting_since
 from framework.overview.build import Built, held_of, overview
@@ -40,6 +41,7 @@ ASK_SELDOM_S = 15.0
 LOOKED_AT_S = 60.0  # who asked so lately looks still
 AGAIN_AFTER_S = 3.0
 BUILD_EVERY_S = 1.0
+NO_CONTROL_TOPIC = "FLOE-E108"
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ class OverviewReader:
         self._place = ReaderPlace(
             looked.target, looked.control_topic, looked.connection, looked.kafka.get("bootstrap.servers", "")
         )
+        self._times = RecordTimes(looked.kafka)
         self._fold = LogFold()
         self._built = Built()
         self._broker = BrokerSeen()
@@ -81,12 +84,24 @@ class OverviewReader:
             str, tuple[PartitionKey, int | None, float]
         ] = {}  # by pipeline, and when it was asked
 
-    def start(self) -> None:
+    def start(self, waits: bool = False) -> None:
         """Read what is there, then go on in the background.
+
+        Args:
+            waits: for a control topic that does not exist yet; meanwhile that is what is shown.
 
         Raises:
             SetupError: the broker does not answer, or there is no control topic.
         """
+        try:
+            self._begin()
+        except SetupError as error:
+            if not waits or error.code != NO_CONTROL_TOPIC:
+                raise
+            self._in_trouble(error)
+        self._thread.start()
+
+    def _begin(self) -> None:
         facts = check_control_topic(self._admin, self._looked.control_topic)
         key = (self._looked.control_topic, 0)
         stored = self._admin.group_offsets(self._group, [key]).get(key)
@@ -98,11 +113,11 @@ class OverviewReader:
         self._reader = ControlReader(self._looked.kafka, self._looked.control_topic, notice=_pass_over)
         end = self._reader.end_offset()
         self._reader.seek(max(facts.log_start, min(begin, end - TAIL)))
-        for record in self._reader.records_until(end):
-            self._fold.observe(record.offset, record.event, record.timestamp_ms)
-        self._fold.position = max(self._fold.position, end)
+        with self._lock:
+            for record in self._reader.records_until(end):
+                self._fold.observe(record.offset, record.event, record.timestamp_ms)
+            self._fold.position = max(self._fold.position, end)
         self._ask()
-        self._thread.start()
 
     def close(self) -> None:
         self._closing.set()
@@ -110,6 +125,7 @@ class OverviewReader:
             self._thread.join()
         if self._reader is not None:
             self._reader.close()
+        self._times.close()
 
     def view(self) -> Overview:
         """How everything stands; made anew at most once a second, and only where something has changed."""
@@ -133,9 +149,11 @@ class OverviewReader:
     # ---- its thread ----------------------------------------------------------------------------------------------
 
     def _follow(self) -> None:
-        assert self._reader is not None
         while not self._closing.is_set():
             try:
+                if self._reader is None:
+                    self._begin()
+                assert self._reader is not None
                 records = self._reader.poll_records(POLL_S)
                 with self._lock:
                     for record in records:
@@ -167,16 +185,17 @@ class OverviewReader:
     def _ask(self) -> None:
         """What the log does not hold: who is alive, where sources end, how far offsets are safe."""
         self._asked_at = time.monotonic()
+        control_topic_there(self._admin, self._looked.control_topic)
         members = self._admin.group_members(self._group)
         key = (self._looked.control_topic, 0)
         owner = next((m.client_id for m in members if key in m.partitions), None)
         stored = self._admin.group_offsets(self._group, [key]).get(key)
         with self._lock:
-            topics = {
-                name: tuple(sorted({r.topic for r in found.link.ranges})) if found.link is not None else ()
+            announced = {
+                name: found.link.ranges if found.link is not None else ()
                 for name, found in self._fold.pipelines.items()
             }
-        pipelines = self._with_waiting({name: self._ask_of(name, found) for name, found in topics.items()})
+        pipelines = self._with_waiting({name: self._ask_of(name, ranges) for name, ranges in announced.items()})
         log_end = self._admin.end_offsets([key])[key]
         now_ms = int(time.time() * 1000)
         with self._lock:
@@ -187,9 +206,10 @@ class OverviewReader:
             self._is_dirty = self._is_dirty or has_changed
             self._broker = replace(found, at_ms=now_ms)
 
-    def _ask_of(self, name: str, topics: tuple[str, ...]) -> PipelineFactsSeen:
-        """One pipeline. Offsets are asked for by partition, which is safe while a broker goes down."""
-        topics = tuple(topic for topic in topics if not is_replay_topic(topic))
+    def _ask_of(self, name: str, announced: tuple[SourceRange, ...]) -> PipelineFactsSeen:
+        """One pipeline, with the ranges that it announced last. Offsets are asked for by partition, which is safe while a
+        broker goes down."""
+        topics = tuple(sorted({r.topic for r in announced if not is_replay_topic(r.topic)}))
         if is_replay(name) or not topics:
             return PipelineFactsSeen()
         found = self._admin.topics(topics)
@@ -218,7 +238,7 @@ class OverviewReader:
         runs = tuple(m.run for m in live_members(self._admin, self._looked.prefix, name) if m.run)
         partitions = self._with_retention(name, partitions)
         missing = tuple(t for t in topics if t not in found)
-        recreated = recreated_topics(group, {topic: facts.topic_id for topic, facts in found.items()})
+        recreated = recreated_topics(group, announced, {topic: facts.topic_id for topic, facts in found.items()})
         live_until_ms = None if runs else self._live_until_ms(name)
         return PipelineFactsSeen(runs, partitions, missing, foreign, live_until_ms, recreated)
 
@@ -231,7 +251,7 @@ class OverviewReader:
             )
             for name, seen in pipelines.items()
         }
-        since_ms = waiting_since(self._looked.kafka, unread)
+        since_ms = waiting_since(self._times.of, unread)
         return {name: replace(seen, waits_since_ms=since_ms.get(name)) for name, seen in pipelines.items()}
 
     def _live_until_ms(self, name: str) -> int | None:

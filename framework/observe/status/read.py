@@ -11,10 +11,11 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.kafka.control.record_time import record_time_ms
+from framework.adapters.kafka.control.record_time import record_time_ms, record_times_ms
 from framework.commit.dead_letter_replay import is_replay_topic
 from framework.commit.maintenance.health import TableHealth
 from framework.commit.offsets import PartitionKey, SafeOffset, decode_metadata, recreated_topics
@@ -138,7 +139,7 @@ def _pipeline(admin: KafkaAdmin, kafka: dict[str, str], prefix: str, name: str, 
         tuple(topic for topic in topics if topic not in found),
         ends,
         _held(kafka, admin.start_offsets([key for key in keys if key in group]), ends, group),
-        recreated_topics(group, {topic: facts.topic_id for topic, facts in found.items()}),
+        recreated_topics(group, link.ranges if link else (), {topic: facts.topic_id for topic, facts in found.items()}),
     )
 
 
@@ -151,7 +152,7 @@ def _with_waiting(kafka: dict[str, str], pipelines: Mapping[str, PipelineSeen]) 
             UnreadPart(key, max(safe.offset, starts.get(key, 0)), seen.ends.get(key, 0) - safe.offset)
             for key, safe in seen.group.items()
         )
-    since_ms = waiting_since(kafka, unread)
+    since_ms = waiting_since(partial(record_times_ms, kafka), unread)
     return {name: replace(seen, waits_since_ms=since_ms.get(name)) for name, seen in pipelines.items()}
 
 

@@ -290,6 +290,8 @@ class Announcer:
                 if isinstance(event, DataWritten) and event.table == write.dead_letter_table
                 for file in event.files
             ]
+            if paths:
+                self._source.check_dead_letter_topic(RetriableError)
             catalog = catalog_of(write.dead_letter_table or "")
             batches = read_files(self._catalog.io_properties((catalog,))[catalog], paths)
             dead_letters = (dead_letter for batch in batches for dead_letter in dead_letter_messages(batch))

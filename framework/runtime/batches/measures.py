@@ -37,6 +37,7 @@ class RunMeasures:
         self.failed_batches = 0
         self.failed_in_a_row = 0
         self.store_up: bool | None = None  # whether the store took files when it was last needed
+        self.registry_up: bool | None = None  # whether batches go on since the registry failed one
         self.letters: Counter[tuple[str, str]] = Counter()
         self.dropped: Counter[str] = Counter()
         self.retries: Counter[Service] = Counter()
@@ -79,6 +80,7 @@ class RunMeasures:
             self.announced_ms = steady_ms()
             self.failed_in_a_row = 0
             self.store_up = True
+            self.registry_up = True if self.registry_up is not None else None
             self.durations = self.durations.with_one(batch.seconds)
             self.letters += result.letters
             self.dropped += result.dropped_for
@@ -97,3 +99,5 @@ class RunMeasures:
             self.retries[service] += 1
             if service is Service.STORE:
                 self.store_up = False
+            if service is Service.REGISTRY:
+                self.registry_up = False

@@ -158,24 +158,25 @@ class Monitor:
             memory_bytes={process: found for process, found in memory.items() if found is not None},
             services={
                 **{service: up for service, probe in self._probes.items() if (up := probe.is_up) is not None},
-                **self._store(),
+                **self._used(),
             },
             retries=dict(retries),
             lineage_dropped=self._lineage_dropped(),
         )
 
-    def _store(self) -> dict[Service, bool]:
-        """Whether stores took files when they were last needed; nothing where they were not yet. A question of our own would be
-        a file in somebody's table."""
-        found = [*(x.measures.store_up for x in self._workers), *(x.measures.store_up for x in self._coordinators)]
-        known = [is_up for is_up in found if is_up is not None]
-        return {Service.STORE: all(known)} if known else {}
+    def _used(self) -> dict[Service, bool]:
+        """Whether stores and registries gave what they were last needed for; nothing where that is not known yet. A question
+        of our own to a store would be a file in somebody's table."""
+        stores = [*(x.measures.store_up for x in self._workers), *(x.measures.store_up for x in self._coordinators)]
+        found = {Service.STORE: stores, Service.REGISTRY: [x.measures.registry_up for x in self._workers]}
+        known = {service: [is_up for is_up in each if is_up is not None] for service, each in found.items()}
+        return {service: all(each) for service, each in known.items() if each}
 
     def checks(self) -> dict[str, bool]:
         """What must be true for the process to be ready."""
         now = steady_ms()
         checks = {service.value: bool(probe.is_up) for service, probe in self._probes.items()}
-        checks |= {service.value: is_up for service, is_up in self._store().items()}
+        checks |= {service.value: is_up for service, is_up in self._used().items()}
         checks["coordinator"] = all(coordinator.knows_the_owner for coordinator in self._coordinators)
         for worker in self._workers:
             progress = worker.measures.progress

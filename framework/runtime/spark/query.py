@@ -34,6 +34,7 @@ from framework.adapters.spark.python import python_command
 from framework.adapters.spark.source import FloeDataSource, ready_file, to_offsets
 from framework.commit.offsets import PartitionKey
 from framework.errors import FloeError, SetupError
+from framework.task.failures import of_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -245,21 +246,26 @@ def _let_java_end() -> None:
 
 @contextmanager
 def spark_errors() -> Iterator[None]:
-    """Calls into Spark's Java process; when it is gone they fail in many ways, and this makes one error of them.
+    """Calls into Spark's Java process; they fail in many ways, and this makes one error of them.
 
     Raises:
         FloeError: FLOE-R324, the Java process has ended. Not retriable: a session does not outlive it.
+        RetriableError: FLOE-R324, Java answered with an error, or a file of a query could not be written: the disk is full.
     """
+    from pyspark.errors import PySparkException
+
     try:
         yield
+    except (Py4JJavaError, PySparkException) as error:
+        raise of_batch(error) from error
     except (Py4JError, ConnectionError) as error:
-        if isinstance(error, Py4JJavaError):
-            raise  # Java answered: it is there
         raise FloeError(
             "Spark's Java process has ended, and the session with it",
             code="FLOE-R324",
             remedy="start the pipeline again; it goes on where it was. Spark's log and the system's log (out of memory?) say why",
         ) from error
+    except OSError as error:
+        raise of_batch(error) from error
 
 
 def start_query(

@@ -160,7 +160,8 @@ def _decayed(found: Overview) -> list[TableView]:
 
 def _headline(found: Overview) -> str:
     if found.broker.trouble:
-        return "The broker cannot be asked"
+        is_gone = found.broker.trouble.startswith("the control topic ")
+        return "There is no control topic" if is_gone else "The broker cannot be asked"
     pipelines = sum(each.condition.state in IN_TROUBLE or each.at_risk is not None for each in found.pipelines)
     tables = sum(each.condition.state in IN_TROUBLE for each in found.tables)
     coordinators = sum(each.kind == "coordinator" for each in found.troubles)

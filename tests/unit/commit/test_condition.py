@@ -103,6 +103,9 @@ def test_since_is_the_time_of_the_event_and_not_of_the_last_report() -> None:
     assert pipeline_condition(idle).since_ms == 6_000
     assert pipeline_condition(replace(idle, last_batch_ms=8_000)).since_ms == 8_000
     assert pipeline_condition(replace(idle, last_batch_ms=8_000, lag=1)).since_ms == 6_000
+    gone_topic = replace(gone, missing_topics=("src",), last_batch_ms=9_000)
+    assert pipeline_condition(gone_topic).since_ms == 9_000
+    assert pipeline_condition(replace(gone_topic, reports=(report(Health.FAILED),))).since_ms == 6_000
     waiting = replace(QUIET, pending=2, examined=(Health.RUNNING, ""), waits_since_ms=9_500)
     assert table_condition(waiting).since_ms == 9_500
     assert table_condition(replace(waiting, coordinated=False)).since_ms == 9_500

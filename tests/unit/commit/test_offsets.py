@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -22,6 +23,7 @@ from framework.commit.offsets import (
     encode_metadata,
     find_gaps,
     plan_ends,
+    recreated_topics,
 )
 from framework.commit.read_back import AnnounceState, check_owner, read_back
 from framework.errors import DataLossError, FencedError, FloeError, StateDisagreement
@@ -245,3 +247,25 @@ def test_a_run_that_was_replaced_stops() -> None:
 
     with pytest.raises(FencedError, match="r2"):
         check_owner("p", {"r1", "r0"}, {("a", 0): safe(20, run="r2")})
+
+
+def test_what_retention_took_of_several_partitions_is_settled_by_one_command() -> None:
+    """The command that is shown goes on behind every gap: one for the first alone would be refused by the next start."""
+    log = {("a", 0): facts(30, 50), ("a", 1): facts(0, 50), ("b", 2): facts(25, 50)}
+    places = dict.fromkeys(log, 20)
+    with pytest.raises(DataLossError, match=r"records 20 to 29 of a-0 .* and so were records of 1 other") as start:
+        decide_start("p", dict.fromkeys(log, safe(20)), log, None, "earliest")
+    with pytest.raises(DataLossError) as running:
+        check_still_readable("p", places, {"a": T, "b": T}, log)
+    assert "`floe offsets set p a:0=30 b:2=25 --allow-loss`" in start.value.remedy == running.value.remedy
+
+
+def test_a_topic_that_was_recreated_is_known_by_the_group_or_by_what_was_announced() -> None:
+    """With a topic the broker deletes the group's offsets of it: then the newest announcement says which one was read. Where
+    the group holds an offset again, that counts; a topic that is not there is not recreated."""
+    read, former = SafeOffset(3, "new", 1, Accounting()), SourceRange("t", "old", 0, 0, 3)
+    assert recreated_topics({("t", 0): replace(read, topic_id="old")}, (), {"t": "new"}) == ("t",)
+    assert recreated_topics({}, (former,), {"t": "new"}) == ("t",)
+    assert recreated_topics({("t", 0): read}, (former,), {"t": "new"}) == ()
+    assert recreated_topics({}, (former,), {}) == ()
+    assert recreated_topics({}, (replace(former, topic_id=""),), {"t": "new"}) == ()

@@ -39,6 +39,7 @@ def crossed(error: Exception) -> RuntimeError:
     [
         (RetriableError("the registry is silent: x", code="FLOE-R141", place="http://r"), True),
         (SetupError("the registry refuses: 401", code="FLOE-E112", place="http://r"), False),
+        (RetriableError("not permitted while fetching a-0", code="FLOE-E103", place="broker:9092"), False),
         (AccountingError("one row is missing", code="FLOE-R108", place="shop.orders"), False),
     ],
 )

@@ -206,6 +206,9 @@ def test_whether_the_store_takes_files_is_as_it_was_last() -> None:
     assert run.store_up is False
     run.failed(RetriableError("no answer", code="FLOE-R120"))
     assert run.store_up is False
+    assert run.registry_up is None
+    run.failed(RetriableError("no answer", code="FLOE-R141"))
+    assert run.registry_up is False
     stepped = SteppedCoordinator()
     stepped.read(written("a", 1), complete("a", 1))
     (commit,) = commits(stepped.load() + stepped.tick())

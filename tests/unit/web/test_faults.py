@@ -39,6 +39,8 @@ from framework.web.page.html import PageView, parts
 from tests.unit.web.backend import NOW_MS, committed, complete, written
 
 SINCE = "since 2027-01-15 07:59:00 UTC"
+# What nobody reported began after the newest batch, and not when the run began.
+SINCE_BATCH = "since 2027-01-15 08:00:00 UTC"
 
 
 def of_table(state: Health, reason: str, remedy: str, code: str) -> tuple[ControlEvent, ...]:
@@ -99,7 +101,7 @@ FAULTS: dict[str, tuple[tuple[ControlEvent, ...], PipelineFactsSeen, str]] = {
     "group-moved": (
         of_run(Health.RUNNING, "", "", ""),
         PipelineFactsSeen(("run-1",), foreign_offsets="orders-0: the committed offset 7 was not written by floe"),
-        f"BLOCKED orders pipeline {SINCE} FLOE-R313 orders-0: the committed offset 7 was not written by floe Do "
+        f"BLOCKED orders pipeline {SINCE_BATCH} FLOE-R313 orders-0: the committed offset 7 was not written by floe Do "
         "floe offsets set orders --from-log -t prod writes the announced offsets back "
         "floe offsets set orders --from-log -t prod Copy",
     ),

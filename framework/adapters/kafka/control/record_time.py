@@ -1,6 +1,6 @@
 """When the record at an offset was written, asked for one record at a time by whoever shows how long it waits.
 
-In: a connection's settings and a position. Out: a time or None. It joins no group and commits nothing.
+In: a connection's settings and positions. Out: times. It joins no group and commits nothing.
 """
 
 from __future__ import annotations
@@ -22,35 +22,37 @@ MANY_TIMEOUT_S = 2.0
 Place = tuple[PartitionKey, int]
 
 
-def record_time_ms(settings: Mapping[str, str], topic: str, partition: int, offset: int) -> int | None:
-    """The time of the first record at or behind the offset; None where none came, or it has no time."""
-    consumer = build(Consumer, settings, consumer_config(settings, ClientLog(), READ_GROUP_ID, fetch_wait_max_ms=100))
-    try:
-        consumer.assign([TopicPartition(topic, partition, offset)])
-        limit = time.monotonic() + TIMEOUT_S
-        while time.monotonic() < limit:
-            message = consumer.poll(0.2)
-            if message is not None and message.error() is None:
-                return written_at_ms(message)
-        return None
-    finally:
-        consumer.close()
+class RecordTimes:
+    """Asks with one consumer, which lives until `close`: whoever looks every few seconds makes no connection for it. What was
+    found for a place stays known while it is asked for."""
 
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._consumer: Consumer | None = None
+        self._known: dict[Place, int] = {}
 
-def record_times_ms(settings: Mapping[str, str], places: Sequence[Place]) -> dict[Place, int]:
-    """The times of the first records at or behind many places, as many as come soon. Places in one partition are asked one
-    after the other."""
-    found: dict[Place, int] = {}
-    todo = list(dict.fromkeys(places))
-    consumer = build(Consumer, settings, consumer_config(settings, ClientLog(), READ_GROUP_ID, fetch_wait_max_ms=100))
-    limit = time.monotonic() + MANY_TIMEOUT_S
-    try:
+    def of(self, places: Sequence[Place], timeout_s: float = MANY_TIMEOUT_S) -> dict[Place, int]:
+        """The times of the first records at or behind many places, as many as come soon. Places in one partition are asked
+        one after the other."""
+        wanted = list(dict.fromkeys(places))
+        self._known = {place: self._known[place] for place in wanted if place in self._known}
+        todo = [place for place in wanted if place not in self._known]
+        limit = time.monotonic() + timeout_s
         while todo and time.monotonic() < limit:
             asked = dict(reversed(todo))  # one place of each partition
-            consumer.assign([TopicPartition(*key, offset) for key, offset in asked.items()])
-            left = set(asked)
+            self._ask(asked, limit)
+            todo = [place for place in todo if asked.get(place[0]) != place[1]]
+        return dict(self._known)
+
+    def _ask(self, asked: Mapping[PartitionKey, int], limit: float) -> None:
+        if self._consumer is None:
+            config = consumer_config(self._settings, ClientLog(), READ_GROUP_ID, fetch_wait_max_ms=100)
+            self._consumer = build(Consumer, self._settings, config)
+        self._consumer.assign([TopicPartition(*key, offset) for key, offset in asked.items()])
+        left = set(asked)
+        try:
             while left and time.monotonic() < limit:
-                message = consumer.poll(0.1)
+                message = self._consumer.poll(0.1)
                 if message is None or message.error() is not None:
                     continue
                 key = (str(message.topic()), int(message.partition() or 0))
@@ -58,8 +60,28 @@ def record_times_ms(settings: Mapping[str, str], places: Sequence[Place]) -> dic
                     left.remove(key)
                     at_ms = written_at_ms(message)
                     if at_ms is not None:
-                        found[key, asked[key]] = at_ms
-            todo = [place for place in todo if asked.get(place[0]) != place[1]]
+                        self._known[key, asked[key]] = at_ms
+        finally:
+            self._consumer.unassign()  # it fetches nothing until it is asked again
+
+    def close(self) -> None:
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+
+def record_times_ms(
+    settings: Mapping[str, str], places: Sequence[Place], timeout_s: float = MANY_TIMEOUT_S
+) -> dict[Place, int]:
+    """As `RecordTimes.of`, once."""
+    times = RecordTimes(settings)
+    try:
+        return times.of(places, timeout_s)
     finally:
-        consumer.close()
-    return found
+        times.close()
+
+
+def record_time_ms(settings: Mapping[str, str], topic: str, partition: int, offset: int) -> int | None:
+    """The time of the first record at or behind the offset; None where none came, or it has no time."""
+    place = ((topic, partition), offset)
+    return record_times_ms(settings, [place], TIMEOUT_S).get(place)

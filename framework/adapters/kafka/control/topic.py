@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 
-from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.admin import KafkaAdmin, TopicFacts
 from framework.adapters.kafka.client import error_of
 from framework.diagnose.shown import argument
 from framework.errors import SetupError
@@ -71,11 +71,11 @@ def _create(admin: KafkaAdmin, name: str) -> bool:
     return True
 
 
-def check_control_topic(admin: KafkaAdmin, name: str, created: bool = False) -> ControlTopicFacts:
-    """The topic's facts, after checking its partitions and settings.
+def control_topic_there(admin: KafkaAdmin, name: str) -> TopicFacts:
+    """The topic with its partitions.
 
     Raises:
-        SetupError: FLOE-E108 no such topic, FLOE-E109 a setting that the protocol cannot live with.
+        SetupError: FLOE-E108, there is no such topic.
     """
     facts = admin.topics([name]).get(name)
     if facts is None:
@@ -83,8 +83,18 @@ def check_control_topic(admin: KafkaAdmin, name: str, created: bool = False) -> 
             f"the control topic {name} does not exist",
             code="FLOE-E108",
             place=admin.address,
-            remedy=f"`floe run` creates it; or run: {_create_command(admin, name)}",
+            remedy=f"`floe run` creates it, and says how to go on if it was deleted; or run: {_create_command(admin, name)}",
         )
+    return facts
+
+
+def check_control_topic(admin: KafkaAdmin, name: str, created: bool = False) -> ControlTopicFacts:
+    """The topic's facts, after checking its partitions and settings.
+
+    Raises:
+        SetupError: FLOE-E108 no such topic, FLOE-E109 a setting that the protocol cannot live with.
+    """
+    facts = control_topic_there(admin, name)
     config = _config(admin, name)
     replicas = admin.replicas(name)
     if (wrong := what_is_wrong(len(facts.partitions), replicas, config)) is not None:

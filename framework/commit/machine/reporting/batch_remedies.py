@@ -1,7 +1,7 @@
 """What to do about a batch that fails and is tried again, by the words of its failure.
 
-In: the failure as a run reported it. Out: a remedy of floe's own, with commands. A task's failure is an exception of Python or
-of the JVM, which says nothing of what a person could do.
+In: code and text of the failure, as a run reported it. Out: a remedy of floe's own, with commands. A task's failure crosses the
+JVM without its remedy, and an exception of Python or of the JVM has none.
 """
 
 from __future__ import annotations
@@ -17,6 +17,11 @@ STORE_REMEDY = (
 BATCH_REMEDY = (
     "`floe doctor FILE` asks broker, catalog and store; `spark.log` has the whole failure; floe tries again by itself"
 )
+_BY_CODE = {
+    "FLOE-R141": "check that the registry runs and that executors reach it (`floe doctor FILE`); floe tries again by itself",
+    "FLOE-E102": "check security.protocol, sasl.* and ssl.* of the connection (`floe doctor FILE`); floe tries again by itself",
+    "FLOE-E103": "allow this operation for this principal: `floe doctor FILE` lists what it needs; floe tries again by itself",
+}
 
 
 def is_of_store(text: str) -> bool:
@@ -24,6 +29,8 @@ def is_of_store(text: str) -> bool:
     return any(name in text for name in _OF_STORES)
 
 
-def batch_remedy(reason: str) -> str:
-    """Of a batch that failed with no code of its own."""
-    return STORE_REMEDY if is_of_store(reason) else BATCH_REMEDY
+def batch_remedy(code: str, reason: str) -> str | None:
+    """Of a batch that is tried again; None where its code says more than is known here."""
+    if code == BATCH_FAILED:
+        return STORE_REMEDY if is_of_store(reason) else BATCH_REMEDY
+    return _BY_CODE.get(code)

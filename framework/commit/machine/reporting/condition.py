@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from framework.commit.events.event_types import Health, PauseChanged, StateChanged, Subject
 from framework.commit.machine.pauses import describe, resume_command
-from framework.commit.machine.reporting.batch_remedies import BATCH_FAILED, batch_remedy
+from framework.commit.machine.reporting.batch_remedies import batch_remedy
 from framework.commit.machine.reporting.blocked_remedies import FAILING_REMEDY, blocked_remedy
 from framework.commit.machine.reporting.health import (
     STALLED_BATCH,
@@ -90,23 +90,27 @@ def pipeline_condition(facts: PipelineFacts) -> Condition:
     name = argument(facts.name)
     reported = next((r for r in reversed(facts.reports) if not facts.live or r.by in facts.live), None)
     since_ms = reported.since_ms if reported is not None else None
+    # What is looked at began when the run reported its end, and else after the newest batch.
+    is_ended = reported is not None and reported.state in (Health.FAILED, Health.STOPPED)
+    found_ms = since_ms if is_ended else later(since_ms, facts.last_batch_ms)
+    goes_on = GOES_ON_DEPLOYED if facts.is_deployed else GOES_ON_ALONE
+    then = "" if facts.live else f"; then {goes_on}"  # what repairs the cause starts nothing
     if facts.broken:
         remedy = f"`floe stop {name}`, then `floe offsets set {name} --from-log` goes on where its good chain ends"
-        return Condition(Health.BLOCKED, facts.broken, remedy, "FLOE-R105", since_ms)
+        return Condition(Health.BLOCKED, facts.broken, remedy + then, "FLOE-R105", found_ms)
     if facts.foreign_offsets:
         remedy = f"`floe offsets set {name} --from-log` writes the announced offsets back"
-        return Condition(Health.BLOCKED, facts.foreign_offsets, remedy, "FLOE-R313", since_ms)
+        return Condition(Health.BLOCKED, facts.foreign_offsets, remedy + then, "FLOE-R313", found_ms)
     if facts.missing_topics:
         reason = f"topic {', '.join(facts.missing_topics)} does not exist"
         remedy = f"restore the topic, or correct the file's source.kafka.topics; `floe offsets show {name}`"
-        return Condition(Health.BLOCKED, reason, remedy, "FLOE-R315", since_ms)
+        return Condition(Health.BLOCKED, reason, remedy + then, "FLOE-R315", found_ms)
     if facts.recreated_topics:
         reason = f"topic {', '.join(facts.recreated_topics)} was recreated, and holds other records than those that were read"
-        return Condition(Health.BLOCKED, reason, RECREATED_REMEDY, "FLOE-R316", since_ms)
+        return Condition(Health.BLOCKED, reason, RECREATED_REMEDY + then, "FLOE-R316", found_ms)
     if facts.replay:
         return Condition(Health.IDLE)
     if not facts.live:
-        goes_on = GOES_ON_DEPLOYED if facts.is_deployed else GOES_ON_ALONE
         return _ended(reported, facts.heard_ms, goes_on)
     if facts.pause is not None:
         remedy = f"`{resume_command(facts.pause)}` resumes it"
@@ -154,8 +158,10 @@ def _made(report: StateChanged) -> str | None:
     """The remedy of a code, from nothing but its subject's name and the words by which a reason is known."""
     if report.subject is Subject.TABLE and report.code == "FLOE-R110":
         return blocked_remedy(report.name, report.reason)
-    if report.code == BATCH_FAILED and report.state is Health.DEGRADED:
-        return batch_remedy(report.reason)
+    if report.subject is Subject.PIPELINE and report.state is Health.DEGRADED:
+        made = batch_remedy(report.code, report.reason)
+        if made is not None:
+            return made
     return {
         STALLED_BATCH: STALLED_BATCH_REMEDY,
         STALLED_COMMIT: STALLED_COMMIT_REMEDY,
