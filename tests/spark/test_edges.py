@@ -103,7 +103,7 @@ def test_a_topic_that_was_given_up_goes_on_where_that_was(project: Project, brok
     project.run("run", file, "--until-caught-up")
     project.pipeline("topics", pipeline(first, rules))
     said = project.run("run", file, "--until-caught-up", code=5)
-    assert "FILE --from-log --allow-loss" in said
+    assert "topics.yaml --from-log --allow-loss" in said
     project.run("offsets", "set", file, "--from-log", "--allow-loss")
     broker.produce(first, [{"id": n} for n in range(10, 20)])
     project.run("run", file, "--until-caught-up")
