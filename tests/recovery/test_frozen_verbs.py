@@ -17,10 +17,12 @@ import requests
 import framework
 from framework.adapters.host.failpoints import HANGS
 from framework.adapters.kafka.control.log import ControlPublisher
-from framework.commit.events.event_types import Deployed
+from framework.commit.events.event_types import DataWritten, Deployed
+from framework.commit.recovery.missing import REPLAY
 from framework.config.spec import TablePolicy, TablesSpec
 from framework.config.values.maintenance import CompactionPolicy, ExpirePolicy, MaintenanceMode, MaintenancePolicy
 from framework.local.broker import free_port
+from framework.observe.liveness import live_members
 from framework.plan.canonical import plan_value
 from framework.plan.compile import compile_plan
 from tests.chaos.harness import FAN_OUT, Running, wait_for
@@ -182,6 +184,9 @@ def test_all_views_agree_while_a_verb_hangs(hand: HandRun, case: Frozen) -> None
     assert [
         act for act in ("rollback", "discard", "offsets set") if f"  {act} " in shown or f"ago  {act}" in shown
     ] == list(case.acts)
+    # To the broker a run that was killed is alive for six seconds more, and a verb refuses for as long.
+    for name in {e.pipeline for e in hand.log() if isinstance(e, DataWritten) and REPLAY in e.pipeline}:
+        wait_for(lambda name=name: not live_members(hand.admin, hand.project.prefix, name), f"the end of {name}")
     again = Running(hand.project, *words, *named)
     assert again.wait(PATIENCE_S) == 0, again.output
 
