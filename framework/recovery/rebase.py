@@ -28,6 +28,7 @@ from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY, SUMMAR
 from framework.commit.offsets import PartitionKey
 from framework.commit.recovery.held import HeldBy, held_by, taken_over, without_elsewhere
 from framework.commit.recovery.rebase import RebaseChoice, RebaseFacts, RebasePlan, plan_rebase, read_next
+from framework.config.names.table_names import identifier_of
 from framework.diagnose.counted import counted
 from framework.errors import StateDisagreement
 from framework.observe.liveness import exclusive
@@ -132,7 +133,7 @@ def decide_rebase(at: Recovery, choice: Callable[[RebaseFacts], RebaseChoice], m
     facts = read_facts(at, make_control_topic)
     chosen = choice(facts)
     plan = plan_rebase(facts, chosen)
-    if not plan.settled and chosen.begin is None:
+    if not plan.settled and chosen.begin is None and not chosen.allow_duplicates:
         _refuse_held(at, read_next(facts, plan))
     return plan
 
@@ -150,15 +151,23 @@ def _refuse_held(at: Recovery, ranges: Mapping[str, tuple[SourceRange, ...]]) ->
         for table, held in zip(asked, counts, strict=True):
             if not held:
                 continue
-            places = ", ".join(f"{r.topic}-{r.partition} from {r.start} on" for r in asked[table])
             raise StateDisagreement(
-                f"table {table} holds {counted(held, 'row')} of what the pipeline would read again ({places}): no record of "
-                "the pipeline shows them, so they would be there twice",
+                f"table {table} holds {counted(held, 'row')} of what pipeline {at.plan.pipeline} would read again, and no record "
+                "of the pipeline shows them: a replay has brought them, or they came from a former topic of that name",
                 code="FLOE-R359",
                 place=table,
-                remedy="delete these rows with the engine that you query the table with, by `_kafka_topic`, "
-                "`_kafka_partition` and `_kafka_offset`; then run this command again, and they are read again",
+                remedy=f"if a replay has brought them, `{_deletion(table, asked[table])}` in the engine that you query the table "
+                "with, and run this command again; if they came from a former topic, add --allow-duplicates",
             )
+
+
+def _deletion(table: str, ranges: Sequence[SourceRange]) -> str:
+    """The SQL statement that deletes the rows of these source ranges."""
+    of = " OR ".join(
+        f"(_kafka_topic = '{r.topic}' AND _kafka_partition = {r.partition} AND _kafka_offset >= {r.start})"
+        for r in ranges
+    )
+    return f"DELETE FROM {identifier_of(table)} WHERE {of}"
 
 
 def _tables(at: Recovery, log: ControlLog) -> tuple[tuple[HeldBy, ...], tuple[HeldBy, ...], tuple[ExaminedTable, ...]]:

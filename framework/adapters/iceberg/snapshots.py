@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThan, Or
 from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
@@ -116,11 +117,17 @@ def rows_in(table: Table, ranges: Collection[SourceRange], snapshot_id: int | No
     seen = table.scan(snapshot_id=snapshot_id)
     if not set(POSITION_COLUMNS) <= {field.name for field in seen.projection().fields}:
         return None
+    if not ranges:
+        return 0
     topic, partition, offset = POSITION_COLUMNS
-    return sum(
-        # Kafka's own rules leave no quote in a topic's name.
-        seen.filter(
-            f"{topic} = '{r.topic}' and {partition} = {r.partition} and {offset} >= {r.start} and {offset} < {r.end}"
-        ).count()
+    # One scan for all ranges: each reads the manifests.
+    wanted = [
+        And(
+            EqualTo(term=topic, value=r.topic),
+            EqualTo(term=partition, value=r.partition),
+            GreaterThanOrEqual(term=offset, value=r.start),
+            LessThan(term=offset, value=r.end),
+        )
         for r in ranges
-    )
+    ]
+    return seen.filter(Or(*wanted) if len(wanted) > 1 else wanted[0]).count()

@@ -47,6 +47,9 @@ DOING = "floe rebase"
     "--from-log-start", is_flag=True, help="Read everything that the topics hold; each table adds what it lacks."
 )
 @click.option("--allow-loss", is_flag=True, help="Go on even though retention removed records that a table lacks.")
+@click.option(
+    "--allow-duplicates", is_flag=True, help="Accept that tables may already hold rows of what the pipeline reads next."
+)
 @dry_run_option
 @json_option
 def rebase(
@@ -59,6 +62,7 @@ def rebase(
     complete: tuple[str, ...],
     from_log_start: bool,
     allow_loss: bool,
+    allow_duplicates: bool,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -90,7 +94,7 @@ def rebase(
             shown.update({**begin_offsets(at, facts, begin_time), **shown})
             begin = {key: offset for key, offset in shown.items() if key in facts.partitions}
         lacking_nothing = tuple(map(as_written, complete))
-        return RebaseChoice(same_offsets, begin, lacking_nothing, from_log_start, allow_loss)
+        return RebaseChoice(same_offsets, begin, lacking_nothing, from_log_start, allow_loss, allow_duplicates)
 
     plan = decide_rebase(at, choice, make_control_topic=not dry_run)
     if not as_json:

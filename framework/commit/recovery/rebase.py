@@ -58,7 +58,7 @@ class RebaseChoice:
     `same_offsets`: the source topics have other ids, and each offset holds the record that it held. `begin`: they hold
     other records, and reading begins there. `complete`: tables that lack nothing of what was announced.
     `from_log_start`: read everything again that the topics hold. `allow_loss`: go on although retention removed
-    records.
+    records. `allow_duplicates`: go on although tables hold rows of what is read next.
     """
 
     same_offsets: bool = False
@@ -66,6 +66,7 @@ class RebaseChoice:
     complete: Collection[str] = ()
     from_log_start: bool = False
     allow_loss: bool = False
+    allow_duplicates: bool = False
 
 
 @dataclass(frozen=True)
