@@ -116,20 +116,31 @@ def delete_rows(world: World, picks: Picks) -> None:
 
 
 def delete_replayed(world: World, pipeline: str) -> None:
-    """The rows that replays of a pipeline have added are deleted by another engine, so that they are read again."""
+    """The rows that replays of a pipeline have added are deleted by another engine, so that they are read again: from
+    whatever file holds them by now, and what else it holds stays."""
+    replayed = 0
+    for path, rows in world.rows.items():
+        replayed |= rows if f"-{pipeline}.replay." in path else 0
     for name in PIPELINES[pipeline][0]:
         metadata = world.metadata_of(name)
         head = metadata.head
-        own = [] if head is None else [path for path in sorted(head.live) if f"-{pipeline}.replay." in path]
-        if head is None or not own:
+        files = {} if head is None else {path: world.rows[path] for path in head.live if world.rows[path] & replayed}
+        if head is None or not files:
             continue
+        kept = 0
+        for rows in files.values():
+            kept |= rows & ~replayed
         with at_work(world, world.machines["foreign"]):
-            made = world.lake.new_snapshot(metadata, head, {}, {path: world.rows[path] for path in own}, "delete", {})
+            added: dict[str, int] = {}
+            if kept:
+                path = world.store.write(metadata.location, "others.parquet")
+                added[path] = world.rows[path] = kept
+            made = world.lake.new_snapshot(metadata, head, added, files, "overwrite" if kept else "delete", {})
         if changed(world, name, Update(made)):
             truth = world.oracle.truth(metadata.uuid)
             truth.given_up |= head.rows & ~made.rows
             truth.deleted |= head.rows & ~made.rows
-            world.say(lambda: f"others: {own} are deleted from {name}")  # noqa: B023
+            world.say(lambda: f"others: rows of {sorted(files)} are deleted from {name}")  # noqa: B023
 
 
 def add_again(world: World, picks: Picks) -> None:
