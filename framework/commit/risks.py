@@ -23,12 +23,14 @@ from framework.diagnose.counted import counted, share_of
 from framework.diagnose.shown import argument
 
 RETENTION_NEAR, COORDINATOR_FLAPS, MANY_DEAD_LETTERS = "FLOE-R152", "FLOE-R153", "FLOE-R154"
-FEED_SILENT = "FLOE-R155"
+FEED_SILENT, RECORDS_HIDDEN = "FLOE-R155", "FLOE-R156"
 USED_MOST = 0.8
 TAKEOVERS_MOST = 3
 TAKEOVERS_MIN = 15
 TAKEOVERS_KEPT = 100
 A_WEEK_MS = 604_800_000
+# Kafka's own bound of a transaction (`transaction.max.timeout.ms`): one that is open for longer was forgotten.
+OPEN_MOST_MS = 900_000
 
 
 @dataclass(frozen=True)
@@ -191,6 +193,38 @@ def feed_silent(pipeline: str, silence: Silence, now_ms: int) -> Risk | None:
         f"look at the producer; `floe offsets show {argument(pipeline)}` shows the ends of its topics",
         FEED_SILENT,
         silence.newest_ms,
+    )
+
+
+@dataclass(frozen=True)
+class OpenTransaction:
+    """A transaction that is open in a partition: from the offset of its first record on, nobody reads what is written there.
+    `hidden` offsets are; `since_ms`: the time of that first record, where somebody looked."""
+
+    topic: str
+    partition: int
+    offset: int
+    hidden: int
+    since_ms: int | None = None
+
+
+def records_hidden(pipeline: str, found: Iterable[OpenTransaction], now_ms: int) -> Risk | None:
+    """A transaction that somebody left open hides what is written behind it: lag is 0, and nothing arrives."""
+    old = [each for each in found if each.since_ms is not None and now_ms - each.since_ms > OPEN_MOST_MS]
+    if not old:
+        return None
+    first = min(old, key=lambda each: each.since_ms or 0)
+    others = f", and so it is in {counted(len(old) - 1, 'other partition')}" if len(old) > 1 else ""
+    where = f"--topic {argument(first.topic)} --partition {first.partition}"
+    return Risk(
+        "pipeline",
+        pipeline,
+        f"a transaction is open in {first.topic}-{first.partition} and hides {counted(first.hidden, 'offset')} from "
+        f"{first.offset:,} on{others}",
+        f"look whether its producer still works; if not, `kafka-transactions.sh --bootstrap-server BROKER abort {where} "
+        f"--start-offset {first.offset}` ends it, and what is behind it is read",
+        RECORDS_HIDDEN,
+        first.since_ms,
     )
 
 

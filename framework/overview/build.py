@@ -30,6 +30,7 @@ from framework.commit.risks import (
     coordinator_flaps,
     feed_silent,
     many_dead_letters,
+    records_hidden,
     retention_near,
 )
 from framework.diagnose.whole_commands import UNKNOWN_RUN, ReaderPlace, StartedFrom, whole_commands
@@ -147,6 +148,7 @@ def pipeline_view(
         _whole(as_condition(risk), place, found.run)
         for risk in (
             retention_near(name, held_of(facts.partitions)),
+            records_hidden(name, facts.transactions, now_ms),
             many_dead_letters(name, found.dead_letters.flood(now_ms)),
             feed_silent(name, Silence(found.silent_after_ms, found.last_batch_ms), now_ms) if facts.runs else None,
         )

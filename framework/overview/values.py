@@ -15,6 +15,7 @@ from framework.commit.events.event_types import Accounting, Health
 from framework.commit.machine.reporting.condition import Condition
 from framework.commit.maintenance.health import Need, TableHealth
 from framework.commit.offsets import Gaps
+from framework.commit.risks import OpenTransaction
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class PipelineFactsSeen:
     live_until_ms: int | None = None
     recreated_topics: tuple[str, ...] = ()
     waits_since_ms: int | None = None
+    transactions: tuple[OpenTransaction, ...] = ()
 
     @property
     def lag(self) -> int:

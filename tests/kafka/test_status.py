@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Producer, TopicPartition
 
 from framework.commit.events.event_types import CommitComplete, Health, StateChanged, Subject
 from framework.observe.status.read import Status, filtered, read_status
@@ -207,6 +207,42 @@ def test_what_threatens_is_reported_by_status_and_top(project: Project, broker: 
     for _ in range(3):
         log.announce()
     assert [risk.code for risk in status_of(log).risks] == ["FLOE-R153"]  # a third of it is announced
+
+
+def test_a_transaction_that_hides_records_is_reported(project: Project, broker: Broker) -> None:
+    """A producer leaves a transaction open: records behind it are read by nobody, and lag counts none of them. After 15
+    minutes `floe status` and `floe top` name the partition, its first offset, since when, and the command that ends it;
+    a young transaction is nobody's trouble, and one that has ended hides nothing."""
+    log = wide(project, broker, 1)
+    log.commit(log.announce())
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": log.topic}
+    producer = Producer({**settings, "transaction.timeout.ms": 600_000})
+    producer.init_transactions(30)
+    began = now_ms() - 20 * 60_000
+    for at_ms, codes in ((now_ms(), []), (began, ["FLOE-R156"])):
+        producer.begin_transaction()
+        producer.produce(log.topic, b"{}", timestamp=at_ms)
+        producer.flush(30)
+        broker.produce(log.topic, ["{}"] * 5)
+        found = status_of(log)
+        assert [risk.code for risk in found.risks] == codes
+        if codes:
+            break
+        producer.abort_transaction(30)
+        assert status_of(log).risks == ()
+    [hidden] = found.risks
+    [first] = [each.log_end for each in found.pipelines[0].partitions]
+    assert (hidden.name, hidden.since_ms, found.exit_code) == ("wide", began, 9)
+    assert f"open in {log.topic}-0 and hides 6 offsets from {first} on" in hidden.reason
+
+    shown = project.run("status", code=9)
+    command = [*FLOE, "top", "--once", "--target", "it", "--control-topic", project.control_topic]
+    top = subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=True).stdout
+    ends = f"abort --topic {log.topic} --partition 0 --start-offset {first}`"
+    for text in (shown, top):
+        assert f"kafka-transactions.sh --bootstrap-server {broker.bootstrap_servers} {ends}" in text
+    producer.commit_transaction(30)
+    assert status_of(log).risks == ()
 
 
 def test_an_error_is_json_where_json_was_asked_for(project: Project, broker: Broker) -> None:

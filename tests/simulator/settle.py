@@ -78,6 +78,7 @@ def _settle(world: World) -> None:
             others.delete_replayed(world, name)  # what a replay brought beyond the pipeline's record, as FLOE-R359 says
             _rebased(world, name)
     _coordinate(world)
+    _rebase_blocked(world)
     for name in TABLES:
         for log in ("one", "two"):
             head = world.catalog.tables[name].head
@@ -96,6 +97,15 @@ def _settle(world: World) -> None:
                 if head is not None:  # the list is not in line with what the table holds
                     verbs.roll_back_to(world, table, head.snapshot_id, True, log)
     _coordinate(world)
+
+
+def _rebase_blocked(world: World) -> None:
+    """A person types what a blocked table names."""
+    for group in world.coordinators.values():
+        for table in group[0].state.tables.values():
+            first = table.pending.first
+            if table.blocked and "`floe rebase FILE`" in table.blocked and first and first.event.pipeline in PIPELINES:
+                _rebased(world, first.event.pipeline)
 
 
 def _rebased(world: World, name: str) -> bool:

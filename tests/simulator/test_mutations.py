@@ -17,7 +17,7 @@ from framework.commit.events.event_types import SourceRange
 from framework.commit.file_ages import FilePresence
 from framework.commit.machine import queues
 from framework.commit.machine.effects import TableProgress
-from framework.commit.machine.progress import prefix
+from framework.commit.machine.progress import chain, prefix
 from framework.commit.maintenance import expire, removed_files
 from framework.commit.maintenance.expire import Expiry
 from framework.commit.offset_ranges import OffsetRanges
@@ -372,6 +372,11 @@ def a_rebase_over_what_a_replay_brought(patch: Patch) -> None:
     patch.setattr(rebase, "_refuse_held", lambda *_: None)
 
 
+def a_disagreement_without_a_remedy(patch: Patch) -> None:
+    """What disagrees with a table's record, as after a rebase that a run interrupted, names no way on."""
+    patch.setattr(chain, "_disagrees", chain._broken)
+
+
 # Too rare for some hundred histories: mutation -> a seed that finds it.
 RARE: dict[Mutation, int] = {
     a_rebase_over_what_waits: 5_000_063,
@@ -393,6 +398,23 @@ RARE: dict[Mutation, int] = {
 # Of some the seed fails no more since others of the acts have changed: what was left of it, shortened, with the seed of
 # its world.
 SHORT: dict[Mutation, tuple[int, tuple[Act, ...]]] = {
+    a_disagreement_without_a_remedy: (
+        73_053_255,
+        (
+            Act("batch", 24035918528013882419352855250),
+            Act("coordinate_all", 23498660798410452834664435002),
+            Act("time_passes", 7790634138558416934073874381),
+            Act("coordinate_all", 1246234619867372622870651045),
+            Act("retention", 64252560641249485895604250998),
+            Act(
+                "rebase",
+                9236478858893664998843397472,
+                (("table-recovered", Act("batch", 15055833819584087804338978153)),),
+            ),
+            Act("batch", 21781211648351845416349063372),
+            Act("batch", 52964994723867970033248546670),
+        ),
+    ),
     a_rebase_over_what_a_replay_brought: (
         71_008_450,
         (

@@ -5,10 +5,12 @@ On a real broker, catalog and Spark, through the command; tables are read back w
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.conftest import Broker
 from tests.project import Project
@@ -158,3 +160,35 @@ def test_a_table_whose_record_was_taken_away_waits_for_it(project: Project, brok
         transaction.set_properties({"floe.progress": text})
     project.run("run", file, "--until-caught-up")
     assert ids(project) == list(range(8))
+
+
+@pytest.mark.slow
+@pytest.mark.failure("F79")
+def test_a_topic_of_aborted_transactions_is_read_to_its_end(project: Project, broker: Broker) -> None:
+    """Hundreds of offsets that hold nothing but records of aborted transactions and their markers end a bounded run as any
+    others do; lag is 0 behind them, and behind the marker of a transaction that was committed last."""
+    topic = broker.new_topic("aborted", partitions=2)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": topic})
+    producer.init_transactions(30)
+    file = project.pipeline("aborted", pipeline(topic))
+
+    def transaction(values: range, is_kept: bool) -> None:
+        producer.begin_transaction()
+        for number in values:
+            producer.produce(topic, json.dumps({"id": number}), partition=number % 2)
+        producer.flush(30)
+        producer.commit_transaction(30) if is_kept else producer.abort_transaction(30)
+
+    for turn in range(40):
+        transaction(range(turn * 100, turn * 100 + 10), is_kept=False)
+    for kept in ([], [7_001, 7_002, 7_004]):
+        if kept:
+            transaction(range(7_001, 7_002), is_kept=True)
+            transaction(range(8_000, 8_400), is_kept=False)
+            transaction(range(7_002, 7_003), is_kept=True)
+            transaction(range(7_004, 7_005), is_kept=True)
+        project.run("run", file, "--until-caught-up")
+        [status] = project.run_json("status")["pipelines"]
+        assert status["lag"] == 0
+        assert all(each["safe_offset"] == each["log_end"] > 0 for each in status["partitions"])
+        assert (ids(project) if kept else []) == kept

@@ -160,15 +160,19 @@ class KafkaAdmin:
         """The first offset that each partition still has."""
         return self._offsets(keys, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
-    def end_offsets(self, keys: Iterable[Key]) -> dict[Key, int]:
-        """The last stable offset of each partition: below it no transaction is open, so read_committed shows it all."""
-        return self._offsets(keys, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+    def end_offsets(self, keys: Iterable[Key], committed: bool = True) -> dict[Key, int]:
+        """The last stable offset of each partition: below it no transaction is open, so read_committed shows it all.
+
+        Args:
+            committed: False: the high watermark, which also counts what open transactions have written.
+        """
+        return self._offsets(keys, OffsetSpec.latest(), committed)  # type: ignore[no-untyped-call]
 
     def offsets_at(self, keys: Iterable[Key], timestamp_ms: int) -> dict[Key, int]:
         """The first offset of each partition whose record is not older than a moment; -1 where there is none."""
         return self._offsets(keys, OffsetSpec.for_timestamp(timestamp_ms))
 
-    def _offsets(self, keys: Iterable[Key], spec: OffsetSpec) -> dict[Key, int]:
+    def _offsets(self, keys: Iterable[Key], spec: OffsetSpec, committed: bool = True) -> dict[Key, int]:
         wanted = [TopicPartition(topic, partition) for topic, partition in keys]
         if not wanted:
             return {}
@@ -177,7 +181,7 @@ class KafkaAdmin:
         def ask() -> dict[Key, int]:
             futures = self._client.list_offsets(
                 dict.fromkeys(wanted, spec),
-                isolation_level=IsolationLevel.READ_COMMITTED,
+                isolation_level=IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED,
                 request_timeout=self._timeout_s,
             )
             found = {(tp.topic, tp.partition): self.answer(f).offset for tp, f in futures.items()}

@@ -25,7 +25,7 @@ from framework.commit.risks import nearest_to_retention
 from framework.diagnose.whole_commands import ReaderPlace
 from framework.errors import SetupError, StateDisagreement
 from framework.observe.liveness import live_members
-from framework.observe.waiting_since import UnreadPart, waiting_since
+from framework.observe.waiting_since import UnreadPart, open_transactions, waiting_since, with_times
 from framework.overview.build import Built, held_of, overview
 from framework.overview.fold import LogFold
 from framework.overview.values import BrokerSeen, Overview, PartitionView, PipelineFactsSeen
@@ -67,6 +67,7 @@ class OverviewReader:
             looked.target, looked.control_topic, looked.connection, looked.kafka.get("bootstrap.servers", "")
         )
         self._times = RecordTimes(looked.kafka)
+        self._uncommitted_times = RecordTimes(looked.kafka, committed=False)
         self._fold = LogFold()
         self._built = Built()
         self._broker = BrokerSeen()
@@ -126,6 +127,7 @@ class OverviewReader:
         if self._reader is not None:
             self._reader.close()
         self._times.close()
+        self._uncommitted_times.close()
 
     def view(self) -> Overview:
         """How everything stands; made anew at most once a second, and only where something has changed."""
@@ -240,7 +242,8 @@ class OverviewReader:
         missing = tuple(t for t in topics if t not in found)
         recreated = recreated_topics(group, announced, {topic: facts.topic_id for topic, facts in found.items()})
         live_until_ms = None if runs else self._live_until_ms(name)
-        return PipelineFactsSeen(runs, partitions, missing, foreign, live_until_ms, recreated)
+        hiding = open_transactions(ends, self._admin.end_offsets(keys, committed=False)) if keys else ()
+        return PipelineFactsSeen(runs, partitions, missing, foreign, live_until_ms, recreated, transactions=hiding)
 
     def _with_waiting(self, pipelines: Mapping[str, PipelineFactsSeen]) -> dict[str, PipelineFactsSeen]:
         unread = {
@@ -252,7 +255,11 @@ class OverviewReader:
             for name, seen in pipelines.items()
         }
         since_ms = waiting_since(self._times.of, unread)
-        return {name: replace(seen, waits_since_ms=since_ms.get(name)) for name, seen in pipelines.items()}
+        hiding = with_times(self._uncommitted_times.of, {name: seen.transactions for name, seen in pipelines.items()})
+        return {
+            name: replace(seen, waits_since_ms=since_ms.get(name), transactions=hiding[name])
+            for name, seen in pipelines.items()
+        }
 
     def _live_until_ms(self, name: str) -> int | None:
         """When the last run of a pipeline that is not alive now can have ended: the group keeps a member that was killed

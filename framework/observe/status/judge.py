@@ -31,11 +31,13 @@ from framework.commit.maintenance.health import TableHealth
 from framework.commit.offsets import PartitionKey, SafeOffset
 from framework.commit.risks import (
     Held,
+    OpenTransaction,
     Risk,
     Silence,
     coordinator_flaps,
     feed_silent,
     many_dead_letters,
+    records_hidden,
     retention_near,
     silent_after_ms,
 )
@@ -68,6 +70,7 @@ class PipelineSeen:
     held: tuple[Held, ...] = ()
     recreated: tuple[str, ...] = ()
     waits_since_ms: int | None = None
+    transactions: tuple[OpenTransaction, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -166,6 +169,9 @@ def _risks(log: ControlLog, seen: BrokerView, now_ms: int) -> Iterator[Risk]:
         near = retention_near(name, seen.pipelines[name].held) if name in seen.pipelines else None
         if near is not None:
             yield near
+        hidden = records_hidden(name, seen.pipelines[name].transactions, now_ms) if name in seen.pipelines else None
+        if hidden is not None:
+            yield hidden
         many = many_dead_letters(name, log.dead_letters[name].flood(now_ms)) if name in log.dead_letters else None
         if many is not None:
             yield many

@@ -49,7 +49,7 @@ from framework.observe.status.model import (
     TableStatus,
     filtered,
 )
-from framework.observe.waiting_since import UnreadPart, waiting_since
+from framework.observe.waiting_since import UnreadPart, open_transactions, waiting_since, with_times
 from framework.plan.compile import coordinator_group, group_id
 
 if TYPE_CHECKING:
@@ -140,11 +140,12 @@ def _pipeline(admin: KafkaAdmin, kafka: dict[str, str], prefix: str, name: str, 
         ends,
         _held(kafka, admin.start_offsets([key for key in keys if key in group]), ends, group),
         recreated_topics(group, link.ranges if link else (), {topic: facts.topic_id for topic, facts in found.items()}),
+        transactions=open_transactions(ends, admin.end_offsets(keys, committed=False)),
     )
 
 
 def _with_waiting(kafka: dict[str, str], pipelines: Mapping[str, PipelineSeen]) -> dict[str, PipelineSeen]:
-    """The pipelines with since when their oldest unread record waits."""
+    """The pipelines with since when their oldest unread record waits, and since when transactions hide some."""
     unread = {}
     for name, seen in pipelines.items():
         starts = {(each.topic, each.partition): each.log_start for each in seen.held}
@@ -153,7 +154,13 @@ def _with_waiting(kafka: dict[str, str], pipelines: Mapping[str, PipelineSeen]) 
             for key, safe in seen.group.items()
         )
     since_ms = waiting_since(partial(record_times_ms, kafka), unread)
-    return {name: replace(seen, waits_since_ms=since_ms.get(name)) for name, seen in pipelines.items()}
+    hiding = with_times(
+        partial(record_times_ms, kafka, committed=False), {name: seen.transactions for name, seen in pipelines.items()}
+    )
+    return {
+        name: replace(seen, waits_since_ms=since_ms.get(name), transactions=hiding[name])
+        for name, seen in pipelines.items()
+    }
 
 
 def _held(

@@ -185,6 +185,16 @@ def test_both_ways_to_settle_a_rollback_by_others_are_whole_commands() -> None:
     assert "--to 7 --replay --dry-run" in blocked_remedy("db.t", f"it was rolled back: x; {said}")
 
 
+@pytest.mark.parametrize(("batch", "start", "end"), [(3, 4, 7), (3, 1, 7), (2, 3, 4), (1, 3, 4)])
+def test_a_batch_that_disagrees_with_the_record_names_the_rebase(batch: int, start: int, end: int) -> None:
+    """A gap, an overlap, the number that the table records or one before it, with other offsets: `floe offsets set` would
+    go on where the chain ends and change nothing, so the remedy is a rebase."""
+    recorded = PipelineProgress(2, {"t": {"0": 3}}, {"t": "id"})
+    found = check_recorded(recorded, written("orders", batch, source=(SourceRange("t", "id", 0, start, end),)))
+    assert found.fit is Fit.BROKEN
+    assert "floe rebase FILE --dry-run" in blocked_remedy("db.t", f"pipeline orders: {found.reason}")
+
+
 def test_a_table_that_is_moved_behind_a_rebase_was_rolled_back() -> None:
     """In a control topic that was made anew its record begins at offset 0, and 0 is what an older branch seems to hold."""
     old = SnapshotFacts(1, None, 1, "append", 2, 4, "old")

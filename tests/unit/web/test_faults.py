@@ -29,7 +29,7 @@ from framework.commit.events.event_types import (
 )
 from framework.commit.machine.reporting.blocked_remedies import FAILING_REMEDY, blocked_remedy
 from framework.commit.machine.reporting.health import STALLED_BATCH_REMEDY, STALLED_COMMIT_REMEDY
-from framework.commit.risks import Held, coordinator_flaps, retention_near
+from framework.commit.risks import Held, OpenTransaction, coordinator_flaps, retention_near
 from framework.diagnose.whole_commands import ReaderPlace, whole_commands
 from framework.observe.status.model import ControlStatus, Status
 from framework.overview.build import Built, overview
@@ -62,6 +62,7 @@ POISONED = (
     "current"
 )
 NEAR = PartitionView("orders", 0, 1_500, 6_000, 4_500, log_start=1_000, waits_since_ms=NOW_MS - 60_000)
+HIDING = OpenTransaction("orders", 0, 4_500, 9, NOW_MS - 20 * 60_000)
 COORDINATORS = tuple(CommitComplete(f"c{n % 2}", 0, NOW_MS - 60_000 + n) for n in range(-1, 4))
 DEPLOYED = Deployed("orders", "run-1", "sha256:1", {}, "0.1.0", NOW_MS, file="shop/orders.yaml")
 FAULTS: dict[str, tuple[tuple[ControlEvent, ...], PipelineFactsSeen, str]] = {
@@ -122,6 +123,14 @@ FAULTS: dict[str, tuple[tuple[ControlEvent, ...], PipelineFactsSeen, str]] = {
         "the log again before it commits Do floe log --last 200 -t prod shows who; end drivers that start and fail, and look "
         "whether machines lack memory or the broker is restarted; floe coordinator -t prod on a quiet machine keeps leadership "
         "floe log --last 200 -t prod Copy floe coordinator -t prod Copy",
+    ),
+    "hidden-records": (
+        of_run(Health.RUNNING, "", "", ""),
+        PipelineFactsSeen(("run-1",), transactions=(HIDING, replace(HIDING, partition=1, since_ms=NOW_MS - 1))),
+        "DEGRADED orders pipeline since 2027-01-15 07:40:00 UTC FLOE-R156 a transaction is open in orders-0 and hides 9 "
+        "offsets from 4,500 on Do look whether its producer still works; if not, kafka-transactions.sh --bootstrap-server "
+        "BROKER abort --topic orders --partition 0 --start-offset 4500 ends it, and what is behind it is read "
+        "kafka-transactions.sh --bootstrap-server BROKER abort --topic orders --partition 0 --start-offset 4500 Copy",
     ),
     "many-dead-letters": (
         (DEPLOYED, written("shop.orders", 1), replace(complete(1), accounting=Accounting(300, 270, dead_lettered=30))),

@@ -26,8 +26,10 @@ class RecordTimes:
     """Asks with one consumer, which lives until `close`: whoever looks every few seconds makes no connection for it. What was
     found for a place stays known while it is asked for."""
 
-    def __init__(self, settings: Mapping[str, str]) -> None:
+    def __init__(self, settings: Mapping[str, str], committed: bool = True) -> None:
+        """`committed` False: also of records whose transaction is open."""
         self._settings = settings
+        self._level = "read_committed" if committed else "read_uncommitted"
         self._consumer: Consumer | None = None
         self._known: dict[Place, int] = {}
 
@@ -46,7 +48,9 @@ class RecordTimes:
 
     def _ask(self, asked: Mapping[PartitionKey, int], limit: float) -> None:
         if self._consumer is None:
-            config = consumer_config(self._settings, ClientLog(), READ_GROUP_ID, fetch_wait_max_ms=100)
+            config = consumer_config(
+                self._settings, ClientLog(), READ_GROUP_ID, fetch_wait_max_ms=100, isolation_level=self._level
+            )
             self._consumer = build(Consumer, self._settings, config)
         self._consumer.assign([TopicPartition(*key, offset) for key, offset in asked.items()])
         left = set(asked)
@@ -71,10 +75,13 @@ class RecordTimes:
 
 
 def record_times_ms(
-    settings: Mapping[str, str], places: Sequence[Place], timeout_s: float = MANY_TIMEOUT_S
+    settings: Mapping[str, str],
+    places: Sequence[Place],
+    timeout_s: float = MANY_TIMEOUT_S,
+    committed: bool = True,
 ) -> dict[Place, int]:
     """As `RecordTimes.of`, once."""
-    times = RecordTimes(settings)
+    times = RecordTimes(settings, committed)
     try:
         return times.of(places, timeout_s)
     finally:

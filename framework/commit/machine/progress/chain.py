@@ -123,17 +123,17 @@ def check_recorded(progress: PipelineProgress | None, event: DataWritten) -> Lin
         return REPEAT
     for r, end in recorded:
         if r.start < end:
-            return _broken(
+            return _disagrees(
                 f"batch {event.batch} starts at {r.start} of partition {r.partition} of {r.topic}, "
                 f"but the table holds everything up to {end}"
             )
         if r.start > end and event.batch == progress.batch + 1:
-            return _broken(
+            return _disagrees(
                 f"batch {event.batch} starts at {r.start} of partition {r.partition} of {r.topic}, "
                 f"but batch {progress.batch} ended at {end}"
             )
     if event.batch <= progress.batch:
-        return _broken(f"batch {event.batch} comes after batch {progress.batch} was recorded, with other offsets")
+        return _disagrees(f"batch {event.batch} comes after batch {progress.batch} was recorded, with other offsets")
     return FOLLOWS
 
 
@@ -186,3 +186,8 @@ def _by_pipeline(events: Iterable[DataWritten]) -> dict[str, list[DataWritten]]:
 
 def _broken(reason: str) -> LinkCheck:
     return LinkCheck(Fit.BROKEN, reason)
+
+
+def _disagrees(reason: str) -> LinkCheck:
+    """The table records a batch of that number and other offsets, as after a rebase that a run interrupted."""
+    return _broken(f"{reason}; `floe rebase FILE` reads again what it lacks")

@@ -306,6 +306,23 @@ ENTRIES = (
         ),
     ),
     Code(
+        "FLOE-R156",
+        "A transaction that is open hides records",
+        "A producer began a transaction in a topic of the pipeline more than 15 minutes ago, which is as long as Kafka allows one by default, and neither committed nor aborted it. Nobody who reads committed records sees what is written behind its first record, so lag is 0 and nothing arrives. Nothing is lost: the records are read when the transaction ends. Usual causes: a producer that died without its transactional id being used again, or a broker's hanging transaction.",
+        transcript=Transcript(
+            "status -t prod",
+            "a transaction is open in orders-0 and hides 1,204 offsets from 5,000 on",
+            "pipeline orders: at risk for 17m 3s",
+            "look whether its producer still works; if not, `kafka-transactions.sh --bootstrap-server BROKER abort --topic orders --partition 0 --start-offset 5000` ends it, and what is behind it is read",
+            (
+                "kafka-transactions.sh --bootstrap-server BROKER find-hanging --topic orders",
+                "kafka-transactions.sh --bootstrap-server BROKER abort --topic orders --partition 0 --start-offset 5000",
+                "floe status -t prod",
+            ),
+            ShownAs.STATUS,
+        ),
+    ),
+    Code(
         "FLOE-R322",
         "Too many dead letters in a batch",
         "`errors.max_ratio` is exceeded. The batch was not announced.",
