@@ -26,7 +26,7 @@ from framework.commit.machine.model import TableState
 from framework.commit.machine.progress.recorded import MISSING_PROPERTY, SUMMARY_RECOVERY
 from framework.commit.offset_ranges import OffsetRanges
 from framework.commit.recovery.discard import DiscardPlan, listed_again, plan_discard, replays_given_up
-from framework.commit.recovery.missing import Gap, gaps_of, gaps_text
+from framework.commit.recovery.missing import REPLAY, Gap, gaps_of, gaps_text
 from framework.config.names.table_names import identifier_of
 from framework.diagnose.suggest import listed
 from framework.errors import SetupError, StateDisagreement, TableBlocked
@@ -79,9 +79,9 @@ def decide_discard(at: ControlPlace, table: str) -> DiscardPlan:
         return plan
     found = at.catalog.load_recorded(state.table, BRANCH, log.facts.topic_id)
     noted = gaps_of(found.missing_text) if found is not None else ()
-    again = replays_given_up(plan, noted)
-    if not again:
+    if not any(REPLAY in name for name in plan.ranges):
         return plan
+    again = replays_given_up(plan, noted)
     announced = _announced(at, view.table_uuid, again)
     read = {gap.gap_id: announced[gap.replay_pipeline] | committed_by(at, gap) for gap in again}
     return listed_again(plan, noted, read, view.snapshot_id or 0)

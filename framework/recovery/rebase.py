@@ -22,12 +22,12 @@ from framework.adapters.kafka.control.topic import ensure_control_topic
 from framework.adapters.kafka.control.transactions import PipelineProducer
 from framework.commit.dead_letter_replay import replay_name
 from framework.commit.events.event_types import Accounting, SourceRange
-from framework.commit.machine.effects import ExaminedTable, PipelineProgress, RecordedTable, RecoverTable
+from framework.commit.machine.effects import ExaminedTable, RecordedTable, RecoverTable
 from framework.commit.machine.progress.examine import is_cut_off, lacks_announced
 from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY, SUMMARY_RECOVERY
 from framework.commit.offsets import PartitionKey
 from framework.commit.recovery.held import HeldBy, held_by, taken_over, without_elsewhere
-from framework.commit.recovery.rebase import RebaseChoice, RebaseFacts, RebasePlan, plan_rebase, read_next
+from framework.commit.recovery.rebase import RebaseChoice, RebaseFacts, RebasePlan, TableRebase, plan_rebase, read_next
 from framework.config.names.table_names import identifier_of
 from framework.diagnose.counted import counted
 from framework.errors import StateDisagreement
@@ -238,23 +238,19 @@ def perform_rebase(
     with at.exclusive(doing) as producer:
         plan = decide_rebase(at, choice, True)
         if _changes(plan) != _changes(expected):
-            raise StateDisagreement(
-                f"what is recorded of pipeline {plan.pipeline} has changed since it was looked at; nothing was changed",
-                code="FLOE-R346",
-                place=plan.pipeline,
-                remedy="run the command again",
-            )
+            raise _has_changed(plan.pipeline, "nothing was changed")
         run = f"rebase-{uuid.uuid4().hex[:8]}"
         steps = [(replay_name(plan.pipeline), table) for table in plan.replays]
         steps += [(plan.pipeline, table) for table in plan.tables]
         _check_none_rolled_back(at, sorted({table.table for _, table in steps}), plan.control_topic_id)
         for number, (name, table) in enumerate(steps, start=1):
 
-            def decide_table(
-                found: RecordedTable, name: str = name, after: PipelineProgress = table.after
-            ) -> RecoverTable:
+            def decide_table(found: RecordedTable, name: str = name, table: TableRebase = table) -> RecoverTable:
+                newest = held_by(table.table, found.progress_text, name).newest
+                if (newest.batch if newest is not None else None) != table.former_batch:
+                    raise _has_changed(plan.pipeline, f"table {table.table} takes records of it meanwhile")
                 epoch = plan.log_epoch if found.view.table in plan.cut_off else None
-                progress = taken_over(found.progress_text, name, plan.control_topic_id, after, epoch)
+                progress = taken_over(found.progress_text, name, plan.control_topic_id, table.after, epoch)
                 text = without_elsewhere(found.progress_text, name, progress)
                 return recover_table(found, progress, run, {PROGRESS_PROPERTY: text}, {SUMMARY_RECOVERY: "rebase"})
 
@@ -263,6 +259,15 @@ def perform_rebase(
             )
             at.say(f"{table.table}: {name} is taken over ({number} of {len(steps)})")
         announce_settled(at.where, producer, plan.event(run, int(time.time() * 1000)))
+
+
+def _has_changed(pipeline: str, meanwhile: str) -> StateDisagreement:
+    return StateDisagreement(
+        f"what is recorded of pipeline {pipeline} has changed since it was looked at; {meanwhile}",
+        code="FLOE-R346",
+        place=pipeline,
+        remedy="run the command again",
+    )
 
 
 def _check_none_rolled_back(at: Recovery, tables: Sequence[str], control_topic_id: str) -> None:

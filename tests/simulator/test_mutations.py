@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from framework.commit import file_ages, offsets
-from framework.commit.events.event_types import SourceRange
+from framework.commit.events.event_types import DataWritten, SourceRange
 from framework.commit.file_ages import FilePresence
 from framework.commit.machine import queues
-from framework.commit.machine.effects import TableProgress
+from framework.commit.machine.effects import PipelineProgress, TableProgress
 from framework.commit.machine.progress import chain, prefix
+from framework.commit.machine.progress.chain import Fit, LinkCheck
 from framework.commit.maintenance import expire, removed_files
 from framework.commit.maintenance.expire import Expiry
 from framework.commit.offset_ranges import OffsetRanges
@@ -26,6 +27,7 @@ from framework.commit.recovery import rebase as rebase_rules
 from framework.commit.recovery import rollback as rollback_rules
 from framework.commit.recovery import settle_offsets as settle_rules
 from framework.commit.recovery import table_replay as replay_rules
+from framework.commit.recovery.discard import DiscardPlan, listed_again
 from framework.commit.recovery.missing import Gap
 from framework.commit.recovery.settle_offsets import PartitionPlaces
 from framework.config.spec import TablesSpec
@@ -333,12 +335,6 @@ def replays_on_the_list_alone(patch: Patch) -> None:
     patch.setattr(rollback, "_announced", announced)
 
 
-def a_rebase_that_was_interrupted(patch: Patch) -> None:
-    """What a rebase took over before a run began in the middle of it does not count."""
-    whole = rebase_rules._is_settled
-    patch.setattr(rebase_rules, "_is_settled", lambda facts, of: whole(replace(facts, chain_batch=None), of))
-
-
 def rows_that_came_since_the_look(patch: Patch) -> None:
     """A replay of named ranges goes on although somebody has added their rows since it was decided."""
     patch.setattr(table_replay, "_declared", lambda at, plan, found, gap: table_replay._noted(found, gap))
@@ -377,6 +373,36 @@ def a_disagreement_without_a_remedy(patch: Patch) -> None:
     patch.setattr(chain, "_disagrees", chain._broken)
 
 
+def a_run_in_the_middle_of_a_rebase(patch: Patch) -> None:
+    """A batch under the number that a rebase has recorded fits no table, although it begins where the table ends."""
+    whole = chain.check_recorded
+
+    def check(progress: PipelineProgress | None, event: DataWritten) -> LinkCheck:
+        found = whole(progress, event)
+        is_same = progress is not None and event.base_batch <= progress.batch == event.batch
+        return chain._disagrees("with other offsets") if is_same and found.fit is Fit.FOLLOWS else found
+
+    patch.setattr(prefix, "check_recorded", check)
+
+
+def a_line_that_lost_its_beginning(patch: Patch) -> None:
+    """What was on another line counts as given up down to its first snapshot, also where the lines may have one in common
+    that has expired."""
+    whole = rollback_rules._former_line
+    patch.setattr(rollback_rules, "_former_line", lambda facts, recorded: whole(replace(facts, whole=True), recorded))
+
+
+def a_discarded_replay_that_is_on_no_list(patch: Patch) -> None:
+    """What is given up of a replay is read again only where a rollback has left its gap on the list."""
+
+    def listed(plan: DiscardPlan, noted: tuple[Gap, ...], read: Any, snapshot_id: int) -> DiscardPlan:
+        on_list = {gap.replay_pipeline for gap in noted}
+        kept = {name: ranges for name, ranges in plan.ranges.items() if name in on_list}
+        return listed_again(replace(plan, ranges=kept), noted, read, snapshot_id) if kept else plan
+
+    patch.setattr(discard, "listed_again", listed)
+
+
 # Too rare for some hundred histories: mutation -> a seed that finds it.
 RARE: dict[Mutation, int] = {
     a_rebase_over_what_waits: 5_000_063,
@@ -398,6 +424,93 @@ RARE: dict[Mutation, int] = {
 # Of some the seed fails no more since others of the acts have changed: what was left of it, shortened, with the seed of
 # its world.
 SHORT: dict[Mutation, tuple[int, tuple[Act, ...]]] = {
+    a_discarded_replay_that_is_on_no_list: (
+        74_005_208,
+        (
+            Act("batch", 7820089237069401238916877131),
+            Act("batch", 16526017559919680308441389705),
+            Act("coordinate", 23816546303307606004978480196),
+            Act("time_passes", 39955097322961262293270928546),
+            Act("batch", 57396329479870651784582244135),
+            Act("coordinate", 44026587901728362427788551534),
+            Act("coordinate", 7095622041901649210658913018),
+            Act("batch", 53571053201155735294269799598),
+            Act("roll_back", 77899381289250171439631708789),
+            Act("coordinate_all", 39386568768287842667256594791),
+            Act("batch", 5648832193269666712838481272),
+            Act("batch", 2181454584785765223570635060),
+            Act("roll_back", 65523566142732722105039092639),
+            Act("replay", 72381793997035577022425136812),
+            Act("roll_back", 60727001909763469218929976629),
+            Act("time_passes", 44509609028700902147653759967),
+            Act("orphans_by_others", 16505399823037270357522677463),
+            Act("move_branch", 7669239638966548850865704453),
+            Act("discard", 59983496666956362599873763089),
+        ),
+    ),
+    a_run_in_the_middle_of_a_rebase: (
+        73_077_466,
+        (
+            Act("rename", 74209770927680420925271320120),
+            Act("rename", 10330429748620125184925404162),
+            Act("batch", 9278912314627275803578773231),
+            Act("coordinate", 1668038237895200899443544772),
+            Act(
+                "clean",
+                38153987558627199327851407790,
+                (
+                    ("announcements read", Act("unloadable", 54447188754107151833785060620)),
+                    ("announcements read", Act("sleep", 51705094779254736218224578430)),
+                ),
+            ),
+            Act("coordinate_all", 78903651764862639398860872249),
+            Act("unloadable", 57483461627844908252372385858),
+            Act("retention", 48636417368407571835751921194),
+            Act(
+                "rebase",
+                18241312813101245647690282320,
+                (("table-recovered", Act("batch", 23372207973083551883631973734)),),
+            ),
+            Act("topic_anew", 29853914499116720010443881320),
+        ),
+    ),
+    a_line_that_lost_its_beginning: (
+        73_083_529,
+        (
+            Act("batch", 331727268044124133466775780),
+            Act("batch", 57954971068821238316280988786),
+            Act("coordinate", 28306144030202112875380067454),
+            Act("delete_rows", 52739301774426898389397096090),
+            Act("time_passes", 71566561021382700412464690262),
+            Act("delete_rows", 35782065020754344396021664634),
+            Act("other_commit", 42436430811375869292633912984),
+            Act("batch", 29310148085296532581957647846),
+            Act("coordinate_all", 77614688182939330698474899097),
+            Act("roll_back", 29230486251539569555268190378),
+            Act("sleep", 21779784448736868661183938605),
+            Act("roll_back", 13293631628979190474542560230),
+            Act("batch", 75043258891773496166737666749),
+            Act("coordinate_all", 9608781565546789943295858877),
+            Act("batch", 32681042899175014736000950810),
+            Act("time_passes", 37381302183274626391508058113),
+            Act("roll_back", 72816249648917003716274821194),
+            Act("coordinate_all", 20629927030473015101904925551),
+            Act("batch", 13528019626811767737263322600),
+            Act(
+                "clean",
+                53897516460683472881834887048,
+                (("announcements read", Act("sleep", 33547989147116230757273254442)),),
+            ),
+            Act("roll_back", 64350410991806582967395948312),
+            Act(
+                "replay", 28100685018558055606233475663, (("replay decided", Act("tag", 6093624287010487827235889514)),)
+            ),
+            Act("expire_by_others", 69401924859288668688716942336),
+            Act("discard", 37583042560720466432321401430),
+            Act("coordinate_all", 15087711761181142400197830855),
+            Act("move_branch", 22591932259020029629272652488),
+        ),
+    ),
     a_disagreement_without_a_remedy: (
         73_053_255,
         (
@@ -694,24 +807,6 @@ SHORT: dict[Mutation, tuple[int, tuple[Act, ...]]] = {
             Act("keeper_round", 45940823980667557359821606625),
             Act("coordinate", 34849570860039124513193501475),
             Act("coordinate_all", 52248530340198038023575702478),
-        ),
-    ),
-    a_rebase_that_was_interrupted: (
-        66_038_012,
-        (
-            Act("batch", 31686759778615485236589641884),
-            Act("coordinate_all", 77883228281870782738727587036),
-            Act("rename", 30810471942418037746390894430),
-            Act("take_over", 31542469359042760151104758631),
-            Act("coordinate", 17262517666613346472918802634),
-            Act("batch", 6066563868916973186684601616),
-            Act("retention", 67432625010583349361298923532),
-            Act("rename", 57689526923402816166088208220),
-            Act(
-                "rebase",
-                44772374358005247661147505227,
-                (("table-recovered", Act("batch", 27899350065311354732843454133)),),
-            ),
         ),
     ),
     replays_on_the_list_alone: (

@@ -16,7 +16,7 @@ from framework.commit.events.event_types import DataWritten, Discarded, SourceRa
 from framework.commit.machine.effects import ExaminedTable
 from framework.commit.machine.model import Announcement, TableState
 from framework.commit.offset_ranges import NO_OFFSETS, OffsetRanges
-from framework.commit.recovery.missing import Gap, lacking_after
+from framework.commit.recovery.missing import REPLAY, Gap, lacking_after
 from framework.errors import StateDisagreement
 
 
@@ -127,16 +127,18 @@ def listed_again(
     plan: DiscardPlan, noted: tuple[Gap, ...], read: Mapping[str, OffsetRanges], snapshot_id: int
 ) -> DiscardPlan:
     """The plan with the list that the table is to have. A replay that has read its gap never reads it again, so what is
-    given up of it, and what it has not read, gets a new id.
+    given up of it, and what it has not read, gets a new id; also where a rollback has taken the gap off the list since,
+    because its replay was announced.
 
     Args:
         read: by the id of each gap of `replays_given_up`, what its replay has announced until now.
         snapshot_id: the table's head. With the place in the control log it makes an id that no gap had before.
     """
     again: dict[str, OffsetRanges] = {}
-    for gap in replays_given_up(plan, noted):
-        lost = OffsetRanges.of(plan.ranges[gap.replay_pipeline]) & OffsetRanges.of(gap.ranges)
-        again[gap.pipeline] = again.get(gap.pipeline, NO_OFFSETS) | lost
+    for name, ranges in plan.ranges.items():
+        pipeline, is_replay, _ = name.partition(REPLAY)
+        if is_replay:
+            again[pipeline] = again.get(pipeline, NO_OFFSETS) | OffsetRanges.of(ranges)
     gap_id = f"{format(snapshot_id, 'x')[-8:]}d{plan.first:x}"
     return replace(plan, noted=noted, gaps=lacking_after(noted, again, read, {}, gap_id))
 

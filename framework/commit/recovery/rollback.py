@@ -182,8 +182,11 @@ def _former_line(facts: RollbackFacts, recorded: int) -> tuple[tuple[SnapshotFac
     line: list[SnapshotFacts] = []
     while at is not None:
         line.append(at)
-        if at.parent_id is None or at.parent_id in ids:
+        if at.parent_id in ids:
             return tuple(line), True
+        if at.parent_id is None:
+            # Where the present line has lost its beginning, it may have begun in any of these.
+            return tuple(line), facts.whole
         at = by_id.get(at.parent_id)
     return tuple(line), False
 

@@ -185,12 +185,15 @@ def test_a_pause_that_was_taken_back_is_not_revived_by_a_late_word() -> None:
         (4, 3, Fit.FOLLOWS),
         (3, 1, Fit.REPEAT),
         (2, 1, Fit.REPEAT),
-        (2, 2, Fit.BROKEN),
+        (2, 2, Fit.FOLLOWS),
+        (2, 3, Fit.BROKEN),
+        (1, 2, Fit.BROKEN),
     ],
 )
 def test_what_a_table_records_says_how_a_batch_fits(batch: int, start: int, fit: Fit) -> None:
     """Invariant 5, after batch 2 ended at 20: the next one begins there, a later one may begin further on, since
-    batches without rows for the table leave no trace; what lies wholly in what the table holds is a repeat."""
+    batches without rows for the table leave no trace; what lies wholly in what the table holds is a repeat. A
+    run that began in the middle of a rebase has the number that the table records, and begins where that ends."""
     recorded = PipelineProgress(2, {"src": {"0": 2 * STEP}}, {"src": "src-id"})
     event = written("a", batch, source=ranges(batch, start=start * STEP, end=(start + 1) * STEP))
     assert check_recorded(recorded, event).fit is fit

@@ -132,7 +132,13 @@ def check_recorded(progress: PipelineProgress | None, event: DataWritten) -> Lin
                 f"batch {event.batch} starts at {r.start} of partition {r.partition} of {r.topic}, "
                 f"but batch {progress.batch} ended at {end}"
             )
-    if event.batch <= progress.batch:
+    # A run that began in the middle of a rebase uses the number under which that rebase recorded its first tables.
+    continues = (
+        event.batch == progress.batch
+        and bool(ranges)
+        and [(r.start, r) for r in ranges] == [(e, r) for r, e in recorded]
+    )
+    if event.batch <= progress.batch and not continues:
         return _disagrees(f"batch {event.batch} comes after batch {progress.batch} was recorded, with other offsets")
     return FOLLOWS
 
