@@ -629,4 +629,29 @@ FAILURES: dict[str, Failure] = {
             "tests/iceberg/test_deletes_in_spark.py::test_a_table_whose_partitions_evolved",
         ),
     ),
+    "F79": Failure(
+        "of a topic written in transactions the last offsets hold markers or aborted records alone: a reader that waits for "
+        "a record never ends, and lag is never 0 (apache/pinot#12318, apache/druid#16689, Banno/kafka4s#684)",
+        "a batch ends at the last stable offset, whatever lies below it",
+        ("tests/spark/test_edges.py::test_a_topic_of_aborted_transactions_is_read_to_its_end",),
+    ),
+    "F80": Failure(
+        "a transaction that its producer left open hides what is written behind it: lag is 0 and nothing arrives, or lag "
+        "counts what nobody can read (softwaremill/klag-exporter#104)",
+        "lag ends at the last stable offset, and after 15 minutes the partition, the offset and the command that ends the "
+        "transaction are on every first screen",
+        ("tests/kafka/test_status.py::test_a_transaction_that_hides_records_is_reported",),
+    ),
+    "F81": Failure(
+        "bounds in a manifest that are cut inside a character, or below a file's newest moment: readers fail, or skip files "
+        "that hold matching rows (duckdb/duckdb-iceberg#1418, delta-io/delta#7444, ClickHouse/ClickHouse#112414)",
+        "bounds and counts are those that Iceberg's own writer records, file by file and column by column",
+        ("tests/iceberg/test_metrics_as_iceberg_writes_them.py::test_files_say_what_icebergs_own_writer_says",),
+    ),
+    "F82": Failure(
+        "a column that appears is never added to an upsert table whose key is bytes, and its sink stands still "
+        "(risingwavelabs/risingwave#25911)",
+        "a schema is compared by its fields and types, whatever the key is of",
+        ("tests/spark/test_upsert.py::test_a_key_of_bytes_and_a_column_that_appears",),
+    ),
 }

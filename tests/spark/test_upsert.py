@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random
 from collections.abc import Iterable
@@ -14,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 from tests.chaos.harness import wait_for
 from tests.conftest import Broker
 from tests.iceberg.filled_tables import local
+from tests.iceberg.spark_server import IcebergSpark
 from tests.project import Project
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg]
@@ -112,6 +114,46 @@ def test_a_table_holds_the_newest_row_of_each_key(
     assert {row["id"]: row["late"] for row in found} == {key: row.get("late") for key, row in rows.items()}
     assert project.tables("shop") == ["shop.orders"]
     refuses_to_go_back(project, file)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.failure("F82")
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_a_key_of_bytes_and_a_column_that_appears(tmp_path: Path, broker: Broker, version: str) -> None:
+    """Keys are bytes (base64 in the records): new rows, changes, deletes and a column that appears, read by Iceberg's own
+    runtime."""
+    project = Project(tmp_path, broker.bootstrap_servers)
+    topic = broker.new_topic("bytes", partitions=2)
+    text = pipeline_text(topic, version).replace("{id: {type: long}", "{id: {type: binary}")
+    file = project.pipeline("bytes", text)
+
+    def sent(number: int, op: str, **more: object) -> Document:
+        key = base64.b64encode(bytes([0, 255, number % 251])).decode()
+        return {"id": key, "op": op, "region": REGIONS[number % 3], "n": number, **more}
+
+    rows: dict[str, Document] = {}
+    for documents in (
+        [sent(number, "u") for number in range(200)],
+        [sent(number, "d" if number % 3 == 0 else "u", late=f"v{number}") for number in range(100)],
+    ):
+        broker.produce(topic, documents, keys=[str(each["id"]) for each in documents])
+        project.run("run", file, "--until-caught-up", timeout_s=300)
+        for each in documents:
+            rows.pop(each["id"], None)
+            if each["op"] != "d":
+                rows[each["id"]] = each
+    query = "SELECT base64(id) AS id, op, region, n, late FROM `default`.shop.orders"
+    (tmp_path / "reader").mkdir()
+    spark = IcebergSpark(tmp_path / "reader")
+    try:
+        [found] = spark.ask(project.catalog().properties, [query])
+    finally:
+        spark.stop()
+    assert {row["id"]: (row["n"], row["late"]) for row in found.to_pylist()} == {
+        key: (row["n"], row.get("late")) for key, row in rows.items()
+    }
+    assert len(found) == len(rows)
 
 
 def refuses_to_go_back(project: Project, file: Path) -> None:
