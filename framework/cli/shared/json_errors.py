@@ -39,7 +39,7 @@ def document_of(arguments: Sequence[str], error: FloeError | click.ClickExceptio
         # Many findings are reported under the code of the first; the error's own says only that there are some.
         code = first.code if first is not None else error.code
     else:
-        reported, code = {"message": error.format_message(), "place": "", "remedy": ""}, "FLOE-C002"
+        reported, code = {"message": error.format_message(), "place": "", "remedy": _help_of(error)}, "FLOE-C002"
     return {
         "command": _command(arguments),
         "ok": False,
@@ -61,7 +61,13 @@ def findings_of(error: FloeError | click.ClickException) -> tuple[Diagnostic, ..
     if isinstance(error, FloeError):
         place = f" ({error.place})" if error.place else ""
         return (Diagnostic(error.code, redacted(error.message) + place, None, remedy=redacted(error.remedy) or None),)
-    return (Diagnostic("FLOE-C002", redacted(error.format_message()), None),)
+    return (Diagnostic("FLOE-C002", redacted(error.format_message()), None, remedy=_help_of(error)),)
+
+
+def _help_of(error: click.ClickException) -> str:
+    """Of the verb whose words are wrong, or of floe where the verb is."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f"`{context.command_path if context is not None else 'floe'} --help` lists what it takes"
 
 
 def _asks_for(arguments: Sequence[str], format_: str) -> bool:
