@@ -111,7 +111,8 @@ def source_retention(review: Review) -> Iterator[Evidence]:
     positions = {(each.topic, each.partition): each.start for each in start.partitions}
     now_ms = int(time.time() * 1000)
     for key, position in sorted(positions.items()):
-        yield judge_retention(_waiting(review, key, position, review.facts[key]), now_ms, key[0], "read")
+        waiting = _waiting(review, key, position, review.facts[key])
+        yield judge_retention(waiting, now_ms, key[0], "read", review.admin.address)
 
 
 def control_retention(review: Review) -> Iterator[Evidence]:
@@ -130,9 +131,9 @@ def control_retention(review: Review) -> Iterator[Evidence]:
     now = PartitionFacts(facts.topic_id, facts.log_start, facts.log_end)
     waits = any(table.pending.announcements for table in status.tables)
     position = status.control.low_water if waits else facts.log_end
-    yield judge_retention(
-        _waiting(review, (topic, 0), position, now), int(time.time() * 1000), topic, "committed in every table"
-    )
+    waiting = _waiting(review, (topic, 0), position, now)
+    now_ms = int(time.time() * 1000)
+    yield judge_retention(waiting, now_ms, topic, "committed in every table", review.admin.address)
     if facts.weakness:
         yield warned(facts.weakness, f"floe doctor {review.named}")
 

@@ -158,24 +158,26 @@ class PartitionBacklog:
         return max(0, self.log_end - self.position)
 
 
-def judge_retention(waiting: PartitionBacklog, now_ms: int, topic: str, what: str) -> Evidence:
+def judge_retention(waiting: PartitionBacklog, now_ms: int, topic: str, what: str, broker: str) -> Evidence:
     """Retention against lag: how long until a record goes that waits.
 
     Args:
         what: what the records wait for, such as `read`.
+        broker: its address, for the commands of remedies.
     """
-    raise_it = f"kafka-configs.sh --alter --topic {argument(topic)} --add-config retention.ms=604800000"
+    alter = f"kafka-configs.sh --bootstrap-server {argument(broker)} --alter --topic {argument(topic)} --add-config"
+    raise_it, no_size = f"{alter} retention.ms=604800000", f"{alter} retention.bytes=-1"
     text = f"{waiting.place}: {waiting.records:,} offsets not {what} of [{waiting.log_start}, {waiting.log_end})"
     if waiting.position < waiting.log_start:
         lost = waiting.log_start - waiting.position
         return failed(f"{waiting.place}: {lost:,} offsets from {waiting.position} on are gone already", raise_it)
     if waiting.is_compacted:
         text = f"{waiting.place}: the topic is compacted: of a key only the newest record is sure to be {what}"
-        return warned(text, f"kafka-configs.sh --alter --topic {argument(topic)} --add-config cleanup.policy=delete")
+        return warned(text, f"{alter} cleanup.policy=delete")
     by_size = f"; it also goes by size (retention.bytes={waiting.retention_bytes:,}), which has no time"
     if waiting.retention_ms < 0:
         text += ", kept for ever"
-        return passed(text) if waiting.retention_bytes < 0 else warned(text + by_size, raise_it)
+        return passed(text) if waiting.retention_bytes < 0 else warned(text + by_size, no_size)
     kept = f"kept {duration_text(waiting.retention_ms)}"
     if not waiting.records:
         return passed(f"{text}, {kept}")
@@ -185,8 +187,10 @@ def judge_retention(waiting: PartitionBacklog, now_ms: int, topic: str, what: st
     text += f", {kept}: {duration_text(max(0, left))} until data is lost"
     if left < FAIL_BELOW_MS:
         return failed(text, raise_it)
-    if left < WARN_BELOW_MS or waiting.retention_bytes >= 0:
+    if left < WARN_BELOW_MS:
         return warned(text + (by_size if waiting.retention_bytes >= 0 else ""), raise_it)
+    if waiting.retention_bytes >= 0:
+        return warned(text + by_size, no_size)
     return passed(text)
 
 

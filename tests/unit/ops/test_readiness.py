@@ -123,7 +123,7 @@ def waiting(**more: object) -> PartitionBacklog:
 )
 def test_time_to_data_loss(more: dict[str, object], verdict: CheckVerdict, said: str) -> None:
     """Retention against what waits: lost already, within the hour, within the day, by size, or never."""
-    seen = judge_retention(waiting(**more), NOW, "orders", "read")
+    seen = judge_retention(waiting(**more), NOW, "orders", "read", "b:9092")
     assert (seen.verdict, said in seen.text) == (verdict, True), seen
     assert bool(seen.remedy) == (verdict is not CheckVerdict.PASS)
 
