@@ -9,7 +9,8 @@ import pytest
 
 from framework.adapters.kafka.control.presence import Presence
 from framework.commit.events.event_types import CommitComplete, DataWritten, Discarded
-from framework.commit.recovery.missing import REPLAY
+from framework.commit.machine.progress.recorded import MISSING_PROPERTY
+from framework.commit.recovery.missing import REPLAY, gaps_of
 from framework.observe.liveness import live_members
 from tests.chaos.harness import crash, wait_for
 from tests.recovery.conftest import HandRun, once
@@ -100,9 +101,11 @@ def test_killed_before_and_after_its_word_it_is_said_once(hand: HandRun) -> None
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_what_a_replay_read_is_read_again_after_it_was_given_up(hand: HandRun) -> None:
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_what_a_replay_read_is_read_again_after_it_was_given_up(hand: HandRun, is_listed: bool) -> None:
     """The files of a killed replay are gone from the store. Giving them up, also when killed before its event, keeps
-    their source offsets on the table's list, and the next replay reads them: each row is in the table once."""
+    their source offsets on the table's list, and the next replay reads them: each row is in the table once. So it is
+    where a second rollback had taken them off the list, since they were announced."""
     hand.announce(10, 10)
     hand.commit()
     table, options = hand.names[0], ("--control-topic", hand.control_topic)
@@ -115,6 +118,9 @@ def test_what_a_replay_read_is_read_again_after_it_was_given_up(hand: HandRun) -
     for file in lost.files:
         Path(file.path.removeprefix("file://")).unlink()
     wait_for(lambda: not live_members(hand.admin, hand.project.prefix, lost.pipeline), "the end of the killed replay")
+    if not is_listed:
+        hand.floe("rollback", "--table", table, "--to", str(first), "--replay", *options)
+        assert gaps_of(hand.project.catalog().load_table(table).properties.get(MISSING_PROPERTY)) == ()
     crash(hand.project, "table-recovered", "discard", "--table", table, *options)
     said = hand.floe("discard", "--table", table, *options)
     assert "are gone from the store" in said
