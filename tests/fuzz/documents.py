@@ -94,6 +94,15 @@ COUNTS = (
     '"2024366"', '"-1"', '"0"', '"-0"', '"19782"', '"1."', '"00"', '"1704369600000"', '" 1704369600"', '"2024-01-04"', '"99991231"',
     '"-9223372036854775808"', "-9223372036854775808", '"-9223372036854775.808"', "-9223372036.854775808", '"202401"', '"2024W011"',
 )  # fmt: skip
+# Times of databases that are none of Iceberg's: PostgreSQL's infinities and what Debezium makes of them, SQL Server's
+# `datetimeoffset`, MySQL's durations.
+OF_DATABASES = (
+    '"infinity"', '"-infinity"', '"Infinity"', '"-INFINITY"', '"+infinity"', '"infinit"', '" infinity"', '"inf"', "Infinity", "-Infinity",
+    "9223372036825200000", "-9223372036832400000", "9223372036825200", "-9223372036832400", "9223372036825200000.0", "92233720368252e5",
+    "9223372036825201", "-9223372036832400.5", '"9223372036825200000"', '"-9223372036832400"', '"+294247-01-10T04:00:25.200Z"',
+    '"-290308-12-21T19:59:27.600Z"', '"+294247-01-10T04:00:25.200000Z"', '"2024-01-02 03:04:05.1234567 +02:00"', '"2024-01-02 03:04:05 -11:30"',
+    '"-838:59:59.000000"', '"838:59:59"', '"34:00:00"', "3020399000000", "-3020399000000", '"294247-01-10T04:00:25.200Z"',
+)  # fmt: skip
 TIME_FORMATS = ("%H:%M:%S", "%H%M%S", "%I:%M %p", "%H%M", "%I%M%p", "%H:%M:%S.%f")
 
 DIGITS18, DIGITS19 = "123456789012345678", "1234567890123456789"
@@ -197,6 +206,8 @@ class Writer:
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
+        # A stream of its own: what came later changes no block that a seed is known for.
+        self.later = random.Random(-1 - self.seed)
 
     # ---- blocks ------------------------------------------------------------------------------------------------------
 
@@ -367,6 +378,7 @@ class Writer:
         chance = self.chance
         if kind.name.startswith("timestamp") or kind.name in ("date", "time"):
             kind = replace(kind, cuts=chance.random() < 0.25)
+            kind = replace(kind, ends=kind.name == "time" or self.later.random() < 0.75)
         if kind.name.startswith("timestamp"):
             kind = replace(
                 kind,
@@ -510,6 +522,8 @@ class Writer:
         )
 
     def _whole(self, kind: Kind, is_odd: bool) -> str:
+        if is_odd and self.later.random() < 0.05:
+            return self.later.choice(OF_DATABASES)
         if is_odd:
             return self._odd_number()
         bits = self.chance.randint(1, 31 if kind.name == "int" else 63)
@@ -583,6 +597,8 @@ class Writer:
 
     def _odd_moment(self, kind: Kind) -> str:
         chance = self.chance
+        if self.later.random() < 0.15:
+            return self.later.choice(OF_DATABASES)
         if kind.unit and chance.random() < 0.6:
             return chance.choice(COUNTS) if chance.random() < 0.3 else self._odd_number()
         if kind.cuts and chance.random() < 0.3:
@@ -592,6 +608,8 @@ class Writer:
         return json.dumps(self.chance.choice(ODD_MOMENTS), ensure_ascii=False)
 
     def _moment(self, kind: Kind, is_odd: bool) -> str:
+        if not kind.ends and self.later.random() < 0.1:
+            return self.later.choice(OF_DATABASES)
         chance = self.chance
         if is_odd:
             return self._odd_moment(kind)
@@ -633,6 +651,8 @@ class Writer:
         return text.replace("<Y>", f"{moment.year:04d}")
 
     def _date(self, kind: Kind, is_odd: bool) -> str:
+        if not kind.ends and self.later.random() < 0.1:
+            return self.later.choice(OF_DATABASES)
         if is_odd:
             return self._odd_moment(kind)
         moment = self._drawn_moment()

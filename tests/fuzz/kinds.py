@@ -13,7 +13,7 @@ from itertools import count
 from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
-from framework.config.spec import ExtraPrecision, FieldHint
+from framework.config.spec import ExtraPrecision, FieldHint, InfiniteTimes
 from framework.table.schema.types import primitive_type
 
 
@@ -33,10 +33,15 @@ class Kind:
     declared: bool = False  # the file says the type, and nothing else of the field
     reads_text: bool = True  # whether text may be a number
     cuts: bool = False  # whether digits beyond the column's are cut off
+    ends: bool = True  # whether no time is infinite; otherwise PostgreSQL's infinity is null
 
     @property
     def precision(self) -> ExtraPrecision:
         return ExtraPrecision.TRUNCATE if self.cuts else ExtraPrecision.DEAD_LETTER
+
+    @property
+    def infinity(self) -> InfiniteTimes:
+        return InfiniteTimes.DEAD_LETTER if self.ends else InfiniteTimes.NULL
 
     @property
     def family(self) -> str:
@@ -112,9 +117,9 @@ def _whole_hints(path: str, kind: Kind, always: bool = False) -> Iterator[FieldH
     leaf = kind
     while leaf.name in ("list", "map"):
         leaf = leaf.inner[-1]
-    if always or leaf.format or leaf.zone or leaf.unit or leaf.cuts:
+    if always or leaf.format or leaf.zone or leaf.unit or leaf.cuts or not leaf.ends:
         said = {"format": leaf.format, "zone": leaf.zone, "unit": leaf.unit}
-        yield FieldHint(path, _declared(kind), **said, on_extra_precision=leaf.precision)
+        yield FieldHint(path, _declared(kind), **said, on_extra_precision=leaf.precision, infinity=leaf.infinity)
     for name, inner in zip(leaf.names, leaf.inner if leaf.names else (), strict=True):
         yield from _whole_hints(f"{path}.{name}", inner)
 
@@ -144,9 +149,9 @@ def _hints(path: str, kind: Kind) -> Iterator[FieldHint]:
             yield from _hints(f"{path}.{name}", inner)
     elif kind.inner:
         yield from _hints(path, kind.inner[-1])
-    elif kind.format or kind.zone or kind.unit or kind.declared or kind.cuts:
+    elif kind.format or kind.zone or kind.unit or kind.declared or kind.cuts or not kind.ends:
         said = {"format": kind.format, "zone": kind.zone, "unit": kind.unit}
-        yield FieldHint(path, kind.name, **said, on_extra_precision=kind.precision)
+        yield FieldHint(path, kind.name, **said, on_extra_precision=kind.precision, infinity=kind.infinity)
 
 
 def _iceberg(kind: Kind, ids: Iterator[int]) -> IcebergType:

@@ -118,8 +118,28 @@ def _refuse_text(value: Any, kind: Kind, insensitive: bool) -> None:
         _refuse_text(item, inner, insensitive)
 
 
+# PostgreSQL's infinities: its words, and its driver's counts as Debezium hands them on, as numbers and as text.
+_ENDLESS = frozenset(sign + "infinity" for sign in ("", "+", "-"))
+_ENDLESS |= {f"{day}t{clock}{zeros}z" for day, clock in (("+294247-01-10", "04:00:25.200"), ("-290308-12-21", "19:59:27.600"))
+             for zeros in ("", "000")}  # fmt: skip
+_ENDLESS_MS = (Fraction(9_223_372_036_825_200), Fraction(-9_223_372_036_832_400))
+
+
+def _is_endless(value: Any, kind: Kind) -> bool:
+    """Whether it is null in the column for having no end."""
+    if kind.ends or not isinstance(value, str):
+        return False
+    if not isinstance(value, Number) and value.lower() in _ENDLESS:
+        return True
+    if kind.unit not in ("us", "ms") or not (
+        isinstance(value, Number) or (kind.family != "date" and _counts(value, kind))
+    ):
+        return False
+    return exact(value) in [each * (1000 if kind.unit == "us" else 1) for each in _ENDLESS_MS]
+
+
 def value_of(value: Any, kind: Kind, insensitive: bool = True) -> Any:
-    """One value that is not null."""
+    """One value that is not null; null itself for a time without an end."""
     if kind.name == "struct":
         return _struct(value, kind, insensitive)
     if kind.name == "list":
@@ -136,13 +156,14 @@ def value_of(value: Any, kind: Kind, insensitive: bool = True) -> Any:
                 raise Refused("one key twice")
             pairs.append((made, _element(item, kind.inner[1], "value" in kind.needed, insensitive)))
         return pairs
-    return _PLAIN[kind.family](value, kind)
+    return None if _is_endless(value, kind) else _PLAIN[kind.family](value, kind)
 
 
 def _element(item: Any, kind: Kind, needed: bool, insensitive: bool) -> Any:
-    if item is None and needed:
+    found = None if item is None else value_of(item, kind, insensitive)
+    if found is None and needed:
         raise Refused("null where a value is required")
-    return None if item is None else value_of(item, kind, insensitive)
+    return found
 
 
 def _spelled(value: dict[str, Any], kind: Kind, insensitive: bool) -> dict[str, str]:
@@ -220,6 +241,8 @@ def _struct(value: Any, kind: Kind, insensitive: bool) -> dict[str, Any]:
         if found is None and name in kind.needed:
             raise Refused("a required value is missing")
         row[name] = None if found is None else value_of(value[found], inner, insensitive)
+        if row[name] is None and name in kind.needed:
+            raise Refused("a required value has no end")
     return row
 
 

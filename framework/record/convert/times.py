@@ -56,7 +56,6 @@ INFINITE_TEXTS = (
 )  # fmt: skip
 _INFINITE_US = (9_223_372_036_825_200_000, -9_223_372_036_832_400_000)
 INFINITE_COUNTS = {"us": _INFINITE_US, "ms": tuple(count // 1_000 for count in _INFINITE_US)}
-_INFINITE_NUMBERS = {unit: tuple(map(str, counts)) for unit, counts in INFINITE_COUNTS.items()}
 _BEYOND_NANOSECONDS = re.compile(r"([.,]\d{9})\d+")
 
 
@@ -107,15 +106,17 @@ class TemporalConverter(Converter):
     def _is_infinite(self, value: JsonValue) -> bool:
         if not self.infinity_is_null or not isinstance(value, str):
             return False
-        if isinstance(value, NumberText):
-            return value in _INFINITE_NUMBERS.get(self.unit or "", ())
-        return value.lower() in INFINITE_TEXTS
+        if not isinstance(value, NumberText):
+            return value.lower() in INFINITE_TEXTS
+        return exact_number(value) in INFINITE_COUNTS.get(self.unit or "", ())  # however its digits are written
+
+    def _is_count(self, text: str) -> bool:
+        return self.unit is not None and self.reads_text and plain_number(text)
 
     def _cut(self, text: str) -> str:
         """A text with the digits of a second that can be read at all, where others are cut off. A count as text is none: of
         days, digits behind the ninth are nanoseconds."""
-        is_count = self.unit is not None and self.reads_text and plain_number(text)
-        return _BEYOND_NANOSECONDS.sub(r"\1", text) if self.truncates and not is_count else text
+        return _BEYOND_NANOSECONDS.sub(r"\1", text) if self.truncates and not self._is_count(text) else text
 
     def _whole_units(self, value: JsonValue, path: str, nanoseconds: int, step: int) -> int:
         """Nanoseconds as units of so many."""
@@ -300,7 +301,8 @@ class TimestampConverter(TemporalConverter):
         return pc.match_substring_regex(values, f"^{_DAY}([ T]{_CLOCK})?{zone}$")
 
     def value(self, value: JsonValue, path: str) -> object:
-        if self._is_infinite(value):
+        is_count = isinstance(value, str) and self._is_count(value)
+        if self._is_infinite(NumberText(value) if is_count else value):
             return None
         if isinstance(value, NumberText):
             nanoseconds = self._unit_nanoseconds(value, path)
@@ -314,7 +316,7 @@ class TimestampConverter(TemporalConverter):
         return units
 
     def _from_text(self, text: str, path: str) -> int:
-        if self.unit is not None and self.reads_text and plain_number(text):
+        if self._is_count(text):
             if parse_moment(text, None) is not None:
                 raise self.failure("FLOE-D304", "is a count, or a date without its dashes, so not", text, path)
             return self._unit_nanoseconds(NumberText(text), path)

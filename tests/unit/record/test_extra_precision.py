@@ -169,12 +169,12 @@ def test_infinity_is_an_error_or_null(kind: str) -> None:
 
 @pytest.mark.parametrize("unit", ["us", "ms"])
 def test_debeziums_counts_of_infinity_are_known(unit: str) -> None:
-    """They are numbers of no moment; those beside them stay errors."""
+    """They are numbers of no moment, however their digits are written, as text too; those beside them stay errors."""
     by = {"us": 1, "ms": 1_000}[unit]
-    values: list[object] = [9_223_372_036_825_200_000 // by, -9_223_372_036_832_400_000 // by, 0]
-    values += [9_223_372_036_825_200_000 // by - 1]
+    most, least = 9_223_372_036_825_200_000 // by, -9_223_372_036_832_400_000 // by
+    infinite: list[object] = [most, least, b"%d.0" % most, b"%de2" % (least // 100), str(most), f"{least}.00"]
     words = {"unit": unit, "infinity": InfiniteTimes.NULL}
-    assert landed(values, "timestamptz", **words) == [None, None, EPOCH, "FLOE-D302"]
+    assert landed([*infinite, 0, most - 1], "timestamptz", **words) == [*[None] * 6, EPOCH, "FLOE-D302"]
 
 
 def test_typed_times_are_cut_off_and_may_be_infinite() -> None:
