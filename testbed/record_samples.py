@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType, NestedField
@@ -27,7 +28,8 @@ from framework.plan.model import Announce, Decode, Plan, ReadKafka, Route, Write
 from framework.record.blocks.bisect_failures import joined
 from framework.record.blocks.explode import exploded
 from framework.record.blocks.landed_needs import shaped_by_landing
-from framework.record.blocks.unwrap_envelope import read_json
+from framework.record.blocks.placeholders import may_lack_values, take_placeholders_out
+from framework.record.blocks.unwrap_envelope import JsonRead, read_json
 from framework.record.formats.wire import NO_SCHEMAS, Schemas
 from framework.record.landing.single_record import judge
 from framework.record.model import BlockResult, RecordBlock, TableTarget
@@ -144,31 +146,31 @@ def alone(records: RecordBlock, pipeline: Plan, tables: dict[str, TableTarget]) 
 
     def each(some: RecordBlock, present: Mapping[str, TableTarget]) -> BlockResult:
         known, decode = BlockTables(pipeline, present), pipeline.decode
+        read = read_json(some, decode, NO_SCHEMAS, known.takes_tombstones)
         if decode.format.explode is None:
-            state = BlockState(some, known)
-            if decode.parsed:
-                read = read_json(some, decode, NO_SCHEMAS)
-                state.values = read.values
-                for at, failure in read.failures.items():
-                    state.fail(at, failure)
-            state.judge_alone(i for i, value in enumerate(state.values) if value is not None)
-            state.drop(some.values.count(None))
-            judge(state)
-            return state.result()
-        found = []
-        for piece in exploded(some, read_json(some, decode, NO_SCHEMAS), decode, NO_SCHEMAS, piece_bytes=1):
-            state = BlockState(piece.block, known, elements=piece.elements)
-            state.values = piece.read.values
-            for at, failure in piece.read.failures.items():
-                state.fail(at, failure)
-            state.drop(len(piece.read.dropped) + piece.block.values.count(None))
-            state.judge_alone(i for i, value in enumerate(state.values) if value is not None)
-            judge(state)
-            found.append(state.result())
-        return joined(found)
+            return _judged_alone(BlockState(some, known), read)
+        pieces = exploded(some, read, decode, NO_SCHEMAS, piece_bytes=1)
+        return joined(
+            [_judged_alone(BlockState(each.block, known, elements=each.elements), each.read) for each in pieces]
+        )
 
     result = each(records, tables)
     return shaped_by_landing(records, result, each, pipeline, tables) if result.needs else result
+
+
+def _judged_alone(state: BlockState, read: JsonRead) -> BlockResult:
+    assert not read.parts, "a record with types of its own has no way alone"
+    state.values = read.values
+    if may_lack_values(state):
+        take_placeholders_out(state)
+    for place, failure in read.failures.items():
+        state.fail(place, failure)
+    gone = np.zeros(len(read.values), bool) if state.tables.takes_tombstones else state.tombstones
+    state.drop(int(gone.sum()) + len(read.dropped))
+    done = read.failures.keys() | read.dropped
+    state.judge_alone(at for at in range(len(read.values)) if not gone[at] and at not in done)
+    judge(state)
+    return state.result()
 
 
 def same(left: BlockResult, right: BlockResult) -> None:

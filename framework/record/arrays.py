@@ -1,5 +1,5 @@
 """Names for the NumPy arrays that record positions and masks are kept in, and what Arrow and NumPy lack: a column as one
-array, rows by a number of each, and a cast between decimals that checks their range."""
+array, a table without rows, rows by a number of each, and a cast between decimals that checks their range."""
 
 from __future__ import annotations
 
@@ -22,6 +22,11 @@ def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     if isinstance(column, pa.Array):
         return column
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def no_rows(schema: pa.Schema) -> pa.Table:
+    """A table without rows. Arrow's own `empty_table` makes none with a UUID inside of a list, a map or a struct."""
+    return pa.table([pa.nulls(0, each.type) for each in schema], schema=schema)
 
 
 def cast_decimals(values: pa.Array, target: pa.DataType) -> pa.Array:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from uuid import UUID
 
@@ -24,7 +24,7 @@ from framework.record.arrays import Mask, one_array
 from framework.record.formats.typed_rows import TypedRows
 from framework.record.json.member_spans import Spans, member_spans, object_spans
 from framework.record.state.block_state import BlockState
-from framework.record.upsert.lacking import OF_THE_CHANGE, Lacking, LackingRecords
+from framework.record.upsert.lacking import Lacking, LackingRecords, envelope_columns, tells_of_the_change
 from framework.record.value_buffer import JoinedValues
 
 PLACEHOLDER = "__debezium_unavailable_value"
@@ -60,21 +60,23 @@ def _holds_needle(data: bytes) -> bool:
 def take_placeholders_out(state: BlockState) -> None:
     """Put null in their place in the texts that are parsed, and note what each record lacks."""
     are_partial = state.tables.keyed is not None and state.tables.keyed.are_partial
-    with_envelope = state.plan.decode.format.envelope is not Envelope.NONE
-    state.values, state.lacking = _without_placeholders(state.values, are_partial, with_envelope)
+    form = state.plan.decode.format
+    of_envelope = None if form.envelope is Envelope.NONE else envelope_columns(form)
+    state.values, state.lacking = _without_placeholders(state.values, are_partial, of_envelope)
 
 
 # ---- JSON -------------------------------------------------------------------------------------------------------
 
 
 def _without_placeholders(
-    values: Sequence[bytes | None], are_partial: bool, with_envelope: bool
+    values: Sequence[bytes | None], are_partial: bool, of_envelope: Collection[str] | None
 ) -> tuple[list[bytes | None], LackingRecords]:
     """The texts with null where a placeholder was, and what each record lacks. One that must be read with care stays as it
     is: it is an error, whatever it lacks.
 
     Args:
         are_partial: whether a table has partial updates; with an envelope those records alone are partial that say `u`.
+        of_envelope: the names of what is kept of an envelope; None where there is none.
     """
     found: list[bytes | None] = list(values)
     records = LackingRecords()
@@ -85,11 +87,11 @@ def _without_placeholders(
         if read is None:
             continue
         text, spans = read
-        cells = _cells(text, spans) if are_partial and with_envelope else None
+        cells = _cells(text, spans, of_envelope) if are_partial and of_envelope is not None else None
         if cells is not None:
             text, spans = cells
         gone = [name for name, (start, end) in spans.items() if _is_placeholder_text(text[start:end])]
-        is_update = are_partial and (not with_envelope or text[slice(*spans.get("__op", (0, 0)))] == '"u"')
+        is_update = are_partial and (of_envelope is None or text[slice(*spans.get("__op", (0, 0)))] == '"u"')
         if gone or is_update or cells is not None:
             by_start = sorted((spans[name] for name in gone), reverse=True)
             present = frozenset(spans) if is_update else None
@@ -114,14 +116,14 @@ def _is_placeholder(value: object) -> bool:
     return (isinstance(value, str) and value in _TEXTS) or value in _LISTS or value == _MAP
 
 
-def _cells(text: str, spans: Spans) -> tuple[str, Spans] | None:
+def _cells(text: str, spans: Spans, of_envelope: Collection[str]) -> tuple[str, Spans] | None:
     """The row of YugabyteDB's connector, in which each column is `{"value": ..., "set": true}` and one that did not change
     null: its columns as any other row has them. None where it is no such row."""
     parts: list[str] = []
     is_cells = False
     for name, (start, end) in spans.items():
         value = text[start:end]
-        if name.startswith(OF_THE_CHANGE):
+        if tells_of_the_change(name, of_envelope):
             parts.append(f"{json.dumps(name)}:{value}")
             continue
         if value == "null":

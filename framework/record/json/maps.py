@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from framework.record.arrays import Ints, Mask, one_array
+from framework.record.arrays import Ints, Mask, no_rows, one_array
 from framework.record.json.arrow import parse_framed, parse_left
 from framework.record.json.compiled import most_odd, parse_plain
 from framework.record.json.framing import JoinedRecords, ParsedRows, frame, only, record_starts, without
@@ -245,7 +245,7 @@ def _entries(lines: bytes, kind: pa.DataType, reads_text: bool) -> tuple[pa.Arra
     # A struct with more fields than are known has to be looked at with its record.
     parts = [part for part in parts if part.table.schema.equals(schema)]
     order = np.full(count, -1)
-    whole = pa.concat_tables([schema.empty_table(), *(part.table for part in parts)]).combine_chunks()
+    whole = pa.concat_tables([no_rows(schema), *(part.table for part in parts)]).combine_chunks()
     for part, first in zip(parts, np.cumsum([0, *map(len, parts)]).tolist(), strict=False):
         order[part.positions] = np.arange(first, first + len(part))
     failed = order < 0

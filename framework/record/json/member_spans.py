@@ -15,7 +15,8 @@ from collections.abc import Sequence
 _SPACE = " \t\r\n"
 _SPACES = re.compile(r"[ \t\r\n]*")
 _scanstring = json.decoder.scanstring  # type: ignore[attr-defined]
-_skip = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # C's scanner; not in the stubs
+# C's scanner, which is not in the stubs. Whole numbers as floats: Python makes no `int` of more than 4,300 digits.
+_skip = json.JSONDecoder(parse_int=float).scan_once  # type: ignore[attr-defined]
 
 Span = tuple[int, int]
 Spans = dict[str, Span]
@@ -38,9 +39,11 @@ def object_spans(text: str, start: int) -> tuple[Spans, int] | None:
     try:
         if text[start] != "{":
             return None
-        at = start + 1
+        at = _SPACES.match(text, start + 1).end()  # type: ignore[union-attr]  # it matches everywhere
+        if text[at] == "}":
+            return spans, at + 1
         while True:
-            at = _SPACES.match(text, at).end()  # type: ignore[union-attr]  # it matches everywhere
+            at = _SPACES.match(text, at).end()  # type: ignore[union-attr]
             if text[at] != '"':
                 return None
             name, at = _scanstring(text, at + 1, True)

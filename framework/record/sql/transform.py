@@ -28,7 +28,7 @@ from framework.config.spec import (
 )
 from framework.config.values.type_text import Structure, structure, text_of
 from framework.plan.model import Plan, Route
-from framework.record.arrays import Ints
+from framework.record.arrays import Ints, no_rows
 from framework.record.blocks.bisect_failures import contained, joined
 from framework.record.blocks.block import process_block
 from framework.record.blocks.landed_needs import shaped_by_landing
@@ -109,7 +109,7 @@ def decode_block(
     rows = result.rows.pop(_SOURCE, None)
     schema = pa.schema([*declared_schema(plan), pa.field(HIDDEN, pa.int32())])
     if rows is None:
-        return schema.empty_table(), result
+        return no_rows(schema), result
     offsets = rows.column(rows.num_columns - 1).to_numpy()
     places = np.searchsorted(np.array(block.offsets, dtype=np.int64), offsets)
     arrays = [*rows.columns[:-1], pa.array(places, pa.int32())]

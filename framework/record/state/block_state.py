@@ -16,7 +16,7 @@ import pyarrow as pa
 from framework.config.names.metadata import OPERATION, metadata_column
 from framework.config.spec import ErrorPolicy, RouteMode
 from framework.errors import AccountingError
-from framework.record.arrays import Ints, Mask
+from framework.record.arrays import Ints, Mask, no_rows
 from framework.record.destination import Destination, RecordOperation, deletes_of, partial_rows_of, rows_of
 from framework.record.failure import RecordFailure
 from framework.record.gaps import REMEDY
@@ -27,7 +27,7 @@ from framework.record.state.block_rows import BlockRows
 from framework.record.state.block_tables import BlockTables
 from framework.record.state.elements import Elements
 from framework.record.state.metadata_values import MetadataValues
-from framework.record.upsert.lacking import LackingRecords, kept_ids
+from framework.record.upsert.lacking import LackingRecords, envelope_columns, kept_ids
 from framework.record.upsert.rows import Placed, as_changes, no_value
 from framework.record.upsert.tables import absent_columns
 from framework.record.value_buffer import with_value
@@ -258,8 +258,8 @@ class BlockState:
     def _changes(self, table: str, found: Mapping[RecordOperation, Placed]) -> UpsertRows:
         """`found` are a table's upserts, partial ones and deletes."""
         shapes = self.tables.shapes
-        upserts = found.get(RecordOperation.WRITE) or (_NONE, shapes[rows_of(table)].schema.empty_table())
-        deletes = found.get(RecordOperation.DELETE) or (_NONE, shapes[deletes_of(table)].schema.empty_table())
+        upserts = found.get(RecordOperation.WRITE) or (_NONE, no_rows(shapes[rows_of(table)].schema))
+        deletes = found.get(RecordOperation.DELETE) or (_NONE, no_rows(shapes[deletes_of(table)].schema))
         partial = found.get(RecordOperation.WRITE_PARTIAL)
         places = [upserts[0], deletes[0]] if partial is None else [upserts[0], deletes[0], partial[0]]
         self._check_once(np.sort(np.concatenate(places)), f"among the changes of {table}")
@@ -273,11 +273,12 @@ class BlockState:
         columns, policy = self.tables.shapes[to].fields_of_columns, self.tables.policy(to)
         known: dict[object, str] = {}
         kept = []
+        of_envelope = envelope_columns(self.plan.decode.format)
         assert self.lacking is not None, "a row is partial for what its record lacks"
         for place in places.tolist():
             lacking = self.lacking.by_place[place]
             if lacking not in known:
-                known[lacking] = ",".join(map(str, kept_ids(lacking, columns, policy)))
+                known[lacking] = ",".join(map(str, kept_ids(lacking, columns, policy, of_envelope)))
             kept.append(known[lacking])
         rows, indexes = (
             plain_table(rows).combine_chunks(),

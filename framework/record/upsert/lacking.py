@@ -7,12 +7,13 @@ which keeps values of the old one; and which columns keep them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from framework.config.spec import NameCase, TablePolicy, UnavailableValues, Updates, WritePolicy
+from framework.config.names.metadata import kept_column
+from framework.config.spec import FormatSpec, NameCase, TablePolicy, UnavailableValues, Updates, WritePolicy
 from framework.record.arrays import Ints, Mask
 from framework.record.convert.nested import fold
 from framework.record.failure import RecordFailure
@@ -57,6 +58,17 @@ class LackingRows:
     partial: Mask
 
 
+def tells_of_the_change(name: str, of_envelope: Collection[str]) -> bool:
+    """Whether a field is none of the row's. `of_envelope` are the names of what is kept of an envelope."""
+    return name in of_envelope or name.startswith(OF_THE_CHANGE)
+
+
+def envelope_columns(form: FormatSpec) -> frozenset[str]:
+    """The names of what the file keeps of an envelope."""
+    paths = form.envelope_paths
+    return frozenset(map(kept_column, (*form.envelope_fields, *(paths.fields if paths is not None else ()))))
+
+
 def is_partial(lacking: Lacking, write: WritePolicy) -> bool:
     """Whether by the policy of its table a record takes values of the old row."""
     keeps = bool(lacking.unavailable) and write.unavailable is UnavailableValues.KEEP
@@ -82,20 +94,23 @@ class ColumnNames:
     names: tuple[str, ...]
 
 
-def kept_ids(lacking: Lacking, columns: Iterable[ColumnNames], policy: TablePolicy) -> tuple[int, ...]:
+def kept_ids(
+    lacking: Lacking, columns: Iterable[ColumnNames], policy: TablePolicy, of_envelope: Collection[str] = ()
+) -> tuple[int, ...]:
     """The field ids of the columns that keep the value of the old row. Those that a row is found and ordered by never do, nor
-    those that tell of the change."""
+    those that tell of the change, among them what is kept `of_envelope`."""
     insensitive = policy.case is NameCase.INSENSITIVE
     write = policy.write
     unavailable = lacking.unavailable if write.unavailable is UnavailableValues.KEEP else frozenset()
     present = lacking.present if write.updates is Updates.PARTIAL else None
     needed = {fold(name, insensitive) for name in write.needed}
+    about = {fold(name, insensitive) for name in of_envelope}
     gone = {fold(name, insensitive) for name in unavailable}
     there = {fold(name, insensitive) for name in present or ()}
     found = []
     for column in columns:
         names = {fold(name, insensitive) for name in column.names}
-        if names & needed or any(name.startswith(OF_THE_CHANGE) for name in names):
+        if names & needed or any(tells_of_the_change(name, about) for name in names):
             continue
         if names & gone or (present is not None and not names & there):
             found.append(column.field_id)

@@ -112,6 +112,15 @@ def test_the_row_may_stand_in_a_text() -> None:
         assert rows(process_block(block(values), form, known)) == [(1, "é", "c"), (2, None, "c")]
 
 
+def test_a_row_without_fields_is_a_row() -> None:
+    """As in plain JSON, where `{}` is a row of nulls; also inside of a text."""
+    values: list[Any] = [{"op": "c", "after": {}}, {"op": "c", "after": " { } "}]
+    known = {"ns.t": target(columns=COLUMNS, table_policy=policy(EvolveMode.DISCARD_VALUE))}
+    for form in (described(OWN), debezium()):
+        for way in JSON_WAYS.values():
+            assert rows(way(block(values), form, known)) == [(None, None, "c")] * 2
+
+
 def debezium(table_policy: TablePolicy | None = None) -> Plan:
     found = plan(defaults=table_policy or policy(EvolveMode.DISCARD_VALUE))
     return replace(found, decode=replace(found.decode, format=FormatSpec(envelope=Envelope.DEBEZIUM)))

@@ -33,18 +33,14 @@ from framework.config.spec import (
 )
 from framework.plan.model import Plan
 from framework.record.blocks.bisect_failures import joined, part_of
-from framework.record.blocks.placeholders import may_lack_values, take_placeholders_out
-from framework.record.blocks.unwrap_envelope import read_json
-from framework.record.formats.wire import NO_SCHEMAS
 from framework.record.json import compiled as compiled_json
-from framework.record.landing.single_record import judge
 from framework.record.model import BlockResult, ColumnDetail, RecordBlock, TableNeed, TableTarget
 from framework.record.process import process_block, process_transformed
-from framework.record.state.block_state import BlockState
-from framework.record.state.block_tables import BlockTables
 from framework.table.changes import CreateTable
+from framework.table.columns.new_fields import FieldIds, build_type
 from framework.table.create import plan_create
 from framework.table.schema.arrow import parse_schema
+from framework.table.schema.types import declared_type
 from framework.testing.tables import MemoryTables
 from testbed.record_samples import alone, block, plan, policy, target
 
@@ -85,24 +81,7 @@ def _encoded(records: RecordBlock, made: Plan, tables: Tables) -> BlockResult:
     return process_block(records, made, tables, encode=True, scatter=True)
 
 
-def _alone(records: RecordBlock, made: Plan, tables: Tables) -> BlockResult:
-    """As `process_block` does it, but every record is judged alone."""
-    state = BlockState(records, BlockTables(made, tables))
-    read = read_json(records, made.decode, NO_SCHEMAS, state.tables.takes_tombstones)
-    state.values = read.values
-    if may_lack_values(state):
-        take_placeholders_out(state)
-    for position, failure in read.failures.items():
-        state.fail(position, failure)
-    gone = state.tombstones if not state.tables.takes_tombstones else [False] * len(records)
-    state.drop(int(sum(gone)) + len(read.dropped))
-    done = read.failures.keys() | read.dropped
-    state.judge_alone(i for i in range(len(records)) if not gone[i] and i not in done)
-    judge(state)
-    return state.result()
-
-
-JSON_WAYS: Mapping[str, Way] = {"compiled": process_block, "arrow": _by_arrow, "encoded": _encoded, "alone": _alone}
+JSON_WAYS: Mapping[str, Way] = {"compiled": process_block, "arrow": _by_arrow, "encoded": _encoded, "alone": alone}
 
 
 def _typed(types: Mapping[str, pa.DataType]) -> Way:
@@ -332,7 +311,7 @@ def test_the_field_is_compared_as_in_routes(equals: str | int | bool, deletes: l
     values = [{"id": i, "x": {"op": op}} for i, op in enumerate([True, 1, 1.0, "1", "true", "d", "True", None, 1.5])]
     chosen = keyed(delete_when=DeleteWhen("x.op", equals))
     tables = {"ns.t": target(columns=COLUMNS, table_policy=chosen)}
-    found = reported(_alone(block(values), plan(defaults=chosen), tables))
+    found = reported(alone(block(values), plan(defaults=chosen), tables))
     assert list(found["deletes"]) == deletes
     assert [(offset, code) for offset, code, *_ in found["refused"]] == [(offset, "FLOE-D207") for offset in refused]
     assert sorted([*found["upserts"], *deletes, *refused]) == list(range(len(values)))
@@ -656,3 +635,13 @@ def test_of_a_new_table_the_key_alone_is_required() -> None:
         assert isinstance(made, CreateTable)
         fields = parse_schema(made.schema_json).fields
         assert ([f.required for f in fields], [f.doc for f in fields]) == (required, ["the key", "whose"])
+
+
+@pytest.mark.parametrize("way", JSON_WAYS)
+@pytest.mark.parametrize("kind", ["list<uuid>", "map<string, uuid>", "struct<a: uuid>", "list<struct<a: uuid>>"])
+def test_a_block_of_deletes_alone_is_read_whatever_the_columns_are(way: str, kind: str) -> None:
+    """Arrow makes no empty table with a UUID inside of another column."""
+    column = build_type(declared_type(kind), FieldIds(10))
+    tables = {"ns.t": target(columns={"id": "long", "v": column}, table_policy=keyed())}
+    found = reported(JSON_WAYS[way](block([{"id": 1, "op": "d"}]), plan(defaults=keyed()), tables))
+    assert found["deletes"] == {0: {"id": 1}}

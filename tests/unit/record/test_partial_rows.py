@@ -26,6 +26,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from framework.config.names.metadata import kept_column
 from framework.config.spec import (
     DeleteWhen,
     Envelope,
@@ -37,6 +38,7 @@ from framework.config.spec import (
     WriteMode,
     WritePolicy,
 )
+from framework.config.values.envelopes import ENVELOPES
 from framework.plan.model import Plan
 from framework.record.model import BlockResult, TableTarget
 from framework.record.process import process_block
@@ -173,6 +175,29 @@ def test_of_debezium_updates_alone_are_partial(way: str) -> None:
     result = JSON_WAYS[way](records, made(partial, Envelope.DEBEZIUM), tables)
     assert {at: found[1] for at, found in kept(result).items()} == {0: "", 1: "", 2: "2"}
     assert result.keyed["ns.t"].delete_offsets.tolist() == [3]
+
+
+@pytest.mark.parametrize("way", JSON_WAYS)
+@pytest.mark.parametrize("name", [*ENVELOPES, "debezium"])
+def test_what_is_kept_of_an_envelope_is_of_this_change(way: str, name: str) -> None:
+    """An update without a transaction is in none: it does not take that of the change before."""
+    partial = upserted(updates=Updates.PARTIAL, delete_when=None)
+    if name == "debezium":
+        form = FormatSpec(
+            envelope=Envelope.DEBEZIUM, envelope_fields=("transaction", "ts_us", "source.version", "note")
+        )
+        record: dict[str, Any] = {"op": "u", "after": {"id": 1}}
+        columns = ["__op", "__transaction", "__ts_us", "__source_version", "__note"]
+    else:
+        paths = ENVELOPES[name]
+        form = FormatSpec(envelope=Envelope.FIELDS, envelope_paths=paths)
+        record = {"type": "update", "metadata": {"operation": "update"}, "data": {"id": 1}}
+        columns = ["__op", *map(kept_column, paths.fields)]
+    found = plan(defaults=partial)
+    found = replace(found, decode=replace(found.decode, format=form))
+    types: dict[str, Any] = {"id": "long", "v": "string", **dict.fromkeys(columns, "string")}
+    result = JSON_WAYS[way](block([record]), found, {"ns.t": target(columns=types, table_policy=partial)})
+    assert kept(result)[0][1] == "2"
 
 
 @pytest.mark.parametrize("way", JSON_WAYS)
