@@ -16,9 +16,19 @@ from tests.fuzz.kinds import Kind
 from tests.fuzz.oracle import Pairs
 
 
+@dataclass(frozen=True)
+class Landed:
+    """Rows of one table that are the oracle's, and the table's schema as JSON."""
+
+    family: str
+    schema_json: str
+    rows: pa.Table
+
+
 @dataclass
 class Report:
-    """Counts by way and type; `faults` are (what, seed, details), the first of each block."""
+    """Counts by way and type; `faults` are (what, seed, details), the first of each block. `landed` are the rows of one
+    block, of one way."""
 
     documents: int = 0
     values: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -28,6 +38,7 @@ class Report:
     disagreements: int = 0
     uncaught: int = 0
     faults: list[tuple[str, int, str]] = field(default_factory=list)
+    landed: list[Landed] = field(default_factory=list)
 
     def add(self, other: Report) -> None:
         self.documents += other.documents

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tests.fuzz.connect import check_connect
 from tests.fuzz.documents import Writer
 from tests.fuzz.evolve import check_evolve
 from tests.fuzz.report import Report
-from tests.fuzz.several import check_several
+from tests.fuzz.streams.connect import check_connect
+from tests.fuzz.streams.envelopes import check_enveloped
+from tests.fuzz.streams.wrapped import check_wrapped
 from tests.fuzz.typed import check_typed
 from tests.fuzz.ways import check_block
 
@@ -26,8 +27,11 @@ OTHERS: dict[int, Callable[[int, int], Report]] = {
     13: partial(check_typed, "protobuf"),
     5: check_evolve,
     15: check_evolve,
-    9: check_several,
-    16: check_several,
+    9: check_wrapped,
+    16: check_wrapped,
+    2: check_enveloped,
+    12: check_enveloped,
+    18: check_enveloped,
 }
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reliability.md"
 BEGIN, END = "<!-- fuzz: begin -->", "<!-- fuzz: end -->"

@@ -16,9 +16,9 @@ from framework.record.fit import table_shape as shapes
 from framework.record.fit import typed_columns
 from framework.record.formats import columns
 from framework.record.json import arrow_screen
-from tests.fuzz.connect import check_connect
 from tests.fuzz.documents import Writer
 from tests.fuzz.report import Report
+from tests.fuzz.streams.connect import check_connect
 from tests.fuzz.typed import check_typed
 from tests.fuzz.ways import check_block
 

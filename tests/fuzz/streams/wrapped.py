@@ -1,79 +1,153 @@
-"""Arrays of documents in one record, and documents inside of texts, by every way, beside the oracle.
+"""Several documents in one record, and documents inside of texts, by every way, beside the oracle.
 
-In: a seed. Out: a Report of one block. The oracle judges each document by itself: a record that is an array is the rows of
-all its documents, or a dead letter if one of them must be; a document in a text is what it is without the text around it.
+In: a seed. Out: a Report of one block. The oracle judges each document by itself: a record that holds several is the rows of
+all of them, or a dead letter if one of them must be; a document in a text is what it is without the text around it.
 """
 
 from __future__ import annotations
 
 import json
 import random
-import traceback
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from framework.config.spec import FormatSpec, RouteRule
-from framework.plan.model import Plan
-from framework.record.model import BlockResult
-from framework.record.rows.dictionary_text import plain_table
-from testbed.record_samples import block, plan, target
+from framework.config.spec import FormatSpec
 from tests.fuzz.documents import Block, Writer
 from tests.fuzz.kinds import Kind, Shape
-from tests.fuzz.oracle import may_be_refused, same
-from tests.fuzz.report import Report, plain_values
-from tests.fuzz.strict import Refused
-from tests.fuzz.ways import METADATA, OFFSET, ROUTES, UNFORESEEN, WAYS, fixed_policy, judged
+from tests.fuzz.report import Report
+from tests.fuzz.streams.images import Upserting, change_of, drawn_words, image, keyed_shape
+from tests.fuzz.streams.stream import ROW, Change, Stream, Wanted, check_stream
+from tests.fuzz.strict import Number, Refused, read
+from tests.fuzz.ways import judged
 
-INDEX = "_kafka_index"
-KINDS = {**METADATA, INDEX: "int"}
 SIZES = (0, 1, 1, 2, 2, 3, 5, 9)
 SPACES = ("", "", " ", "\n", "\t ")
-Wanted = list[dict[str, Any]] | Refused
+ARRAY, LINES = "$", "$lines"
+PATHS = ("items", "order.items", "Items", "a b")
+_DECODER = json.JSONDecoder(parse_int=Number)
 
 
-def check_several(seed: int, most: int) -> Report:
-    """Of even seeds arrays, of odd ones texts."""
+def wrapped(seed: int, most: int) -> Stream:
+    """Of odd seeds texts, of even ones several documents in a record."""
     writer = Writer(seed)
     drawn = writer.block(min(most, 250))
     if seed % 2:
-        drawn, sent = _in_texts(drawn)
-        wanted = [_wanted([data], drawn) for data in drawn.values]
-        return _checked(drawn, sent, wanted, seed, FormatSpec(), parsed=("t",))
-    sent, wanted = _in_arrays(drawn, writer.chance)
-    return _checked(drawn, sent, wanted, seed, FormatSpec(explode="$"))
+        return _in_texts(drawn)
+    chance = writer.later
+    path = chance.choice((ARRAY, LINES, *PATHS))
+    if chance.random() < 0.4:
+        drawn, words = _keyed(writer, drawn)
+        return _in_records(drawn, chance, path if path in (ARRAY, LINES) else ARRAY, words)
+    return _in_records(drawn, chance, path, None)
 
 
-def _is_one(data: bytes) -> bool:
+def check_wrapped(seed: int, most: int) -> Report:
+    return check_stream(wrapped(seed, most), seed)
+
+
+def is_one(data: bytes) -> bool:
     """Whether it is one JSON value, as far as its end is concerned."""
     try:
-        json.loads(data.decode())
+        json.loads(data.decode(), parse_int=Number)
     except (ValueError, RecursionError):
         return False
     return True
 
 
-def _in_arrays(drawn: Block, chance: random.Random) -> tuple[list[bytes], list[Wanted]]:
-    left, sent, wanted = list(drawn.values), list[bytes](), list[Wanted]()
+def _keyed(writer: Writer, drawn: Block) -> tuple[Block, Upserting]:
+    shape, words = keyed_shape(drawn.shape), drawn_words(writer.later)
+    values = []
+    for _ in drawn.values:
+        is_delete = writer.later.random() < 0.2
+        values.append(image(writer, shape, words, not is_delete, is_delete).encode("utf-8", "surrogatepass"))
+    return Block(shape, values, routed=False), words
+
+
+def _in_records(drawn: Block, chance: random.Random, path: str, words: Upserting | None) -> Stream:
+    shape, steps = drawn.shape, path.split(".")
+    if path not in (ARRAY, LINES):
+        inner = _inner(drawn.shape)
+        for step in reversed(steps):
+            inner = Kind("struct", (inner,), (step,))
+        shape = Shape({"n": Kind("long"), steps[0]: inner.inner[0]}, reads_text=drawn.shape.reads_text)
+    sent, wanted = list[bytes](), list[Wanted]()
+    judge_by = Block(shape, [], routed=drawn.routed and path in (ARRAY, LINES))
+    left = list(drawn.values)
     while left:
         size = chance.choice(SIZES)
         documents, left = left[:size], left[size:]
-        comma = f"{chance.choice(SPACES)},{chance.choice(SPACES)}".encode()
-        record = b"[" + comma.join(documents) + chance.choice(SPACES).encode() + b"]"
-        if not all(map(_is_one, documents)) and _is_one(record):
-            continue  # what is broken here is whole beside its neighbours
+        if path == LINES:
+            record = chance.choice(SPACES[1:]).encode().join(documents)
+            split = list(_split(record))
+            wanted.append(
+                Refused("no documents") if None in split else _wanted([each for each in split if each], judge_by, words)
+            )
+        else:
+            comma = f"{chance.choice(SPACES)},{chance.choice(SPACES)}".encode()
+            record = b"[" + comma.join(documents) + chance.choice(SPACES).encode() + b"]"
+            if not all(map(is_one, documents)) and is_one(record):
+                continue  # what is broken here is whole beside its neighbours
+            whole, made = _around(record, documents, steps, chance) if path != ARRAY else (record, documents)
+            record = whole
+            wanted.append(made if isinstance(made, Refused) else _wanted(made, judge_by, words))
         sent.append(record)
-        wanted.append(_wanted(documents, drawn))
-    return sent, wanted
+    key, policy = ((), None) if words is None else (("pk",), words.policy(shape))
+    form = FormatSpec(explode=path)
+    name = f"{'explode' if words is None else 'upserted explode'} {path}"
+    return Stream(name, shape, sent, wanted, form, (), key, policy, len(drawn.values), judge_by.routed)
 
 
-def _in_texts(drawn: Block) -> tuple[Block, list[bytes]]:
+def _around(
+    array: bytes, documents: Sequence[bytes], steps: Sequence[str], chance: random.Random
+) -> tuple[bytes, Sequence[bytes] | Refused]:
+    """The record with the array where the path leads, and each document as if it stood there alone."""
+    odd = chance.random()
+    if odd < 0.05:
+        return b'{"n":1}', Refused("no array")
+    if odd < 0.1:
+        array, documents = b"null", ()
+    elif odd < 0.15:
+        return b'{"n":1,"%s":{"x":[]}}' % steps[0].encode(), Refused("no array")
+    before = b'{"n":%d,' % chance.randint(0, 9) if chance.random() < 0.5 else b"{"
+    after = chance.choice((b"", b',"other":[1,"x"]', b',"m":{"items":[]}'))
+    opening = b":{".join(json.dumps(step).encode() for step in steps) + b":"
+    closing = b"}" * (len(steps) - 1) + after + b"}"
+    return before + opening + array + closing, [before + opening + each + closing for each in documents]
+
+
+def _split(record: bytes) -> Iterator[bytes | None]:
+    """The documents that stand one behind the other; None where none begins."""
+    try:
+        text = record.decode()
+    except UnicodeDecodeError:
+        yield None
+        return
+    at = 0
+    while True:
+        while at < len(text) and text[at] in " \t\r\n":
+            at += 1
+        if at == len(text):
+            return
+        try:
+            _, end = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            yield None
+            return
+        yield text[at:end].encode()
+        at = end
+
+
+def _inner(shape: Shape) -> Kind:
+    """The columns as those of a struct."""
+    columns = {name: kind for name, kind in shape.columns.items() if name.strip() and not name.endswith("_")}
+    needed = shape.needed & columns.keys()
+    return Kind("struct", tuple(columns.values()), tuple(columns), needed) if columns else Kind("string")
+
+
+def _in_texts(drawn: Block) -> Stream:
     """The documents as fields of records, as the oracle reads them and as they are sent."""
-    columns = {name: kind for name, kind in drawn.shape.columns.items() if name.strip() and not name.endswith("_")}
-    needed = drawn.shape.needed & columns.keys()
-    inner = Kind("struct", tuple(columns.values()), tuple(columns), needed)
-    shape = Shape({"t": inner} if columns else {"t": Kind("string")}, reads_text=drawn.shape.reads_text)
-    values, sent = [], []
+    shape = Shape({"t": _inner(drawn.shape)}, reads_text=drawn.shape.reads_text)
+    sent, wanted = list[bytes](), list[Wanted]()
+    judge_by = Block(shape, [], routed=False)
     for data in drawn.values:
         try:
             text = data.decode("utf-8", "surrogatepass")
@@ -81,81 +155,23 @@ def _in_texts(drawn: Block) -> tuple[Block, list[bytes]]:
             continue  # no text holds it
         has_surrogates = text.encode("utf-8", "replace") != data
         sent.append(f'{{"t":{json.dumps(text, ensure_ascii=has_surrogates)}}}'.encode())
-        values.append(b'{"t":' + data + b"}" if _is_one(data) else b"")
-    return Block(shape, values, routed=False), sent
+        wanted.append(_wanted([b'{"t":' + data + b"}" if is_one(data) else b""], judge_by, None))
+    return Stream("parsed text", shape, sent, wanted, parsed=("t",), documents=len(drawn.values))
 
 
-def _wanted(documents: Sequence[bytes], drawn: Block) -> Wanted:
-    rows = []
+def _wanted(documents: Sequence[bytes], drawn: Block, words: Upserting | None) -> Wanted:
+    found: list[Change] = []
     for data in documents:
-        row = judged(data, drawn) if _is_one(data) else Refused("it is not one document")
+        try:
+            if not is_one(data):
+                return Refused("it is not one document")
+            if words is not None:
+                found.append(change_of(read(data), drawn.shape, words))
+                continue
+        except Refused as refused:
+            return refused
+        row = judged(data, drawn)
         if isinstance(row, Refused):
             return row
-        rows.append(row)
-    return rows
-
-
-def _checked(
-    drawn: Block, sent: list[bytes], wanted: list[Wanted], seed: int, form: FormatSpec, parsed: tuple[str, ...] = ()
-) -> Report:
-    report = Report(documents=len(drawn.values))
-    rules, names = [RouteRule("ns.t")], ["ns.t"]
-    if drawn.routed:
-        rules, names = [RouteRule("ns.t_{r}")], [f"ns.t_{name}" for name in ROUTES]
-    kinds = KINDS if form.explode else METADATA
-    fixed = fixed_policy(drawn.shape)
-    metadata = [name.removeprefix("_kafka_") for name in kinds]
-    made: Plan = plan(rules, hints=drawn.shape.hints(), metadata=metadata, defaults=fixed, allow=names)
-    made = replace(made, decode=replace(made.decode, format=form, parsed=parsed))
-    schema = drawn.shape.schema(kinds)
-    tables = {name: target(name, schema=schema, table_policy=fixed) for name in names}
-    first: tuple[str, list[Any]] | None = None
-    for way, process in WAYS.items():
-        try:
-            found = _found(process(block(sent), made, tables), len(sent), drawn.shape, form.explode is not None)
-        except Exception:
-            report.uncaught += 1
-            report.faults.append((f"uncaught several {way}", seed, traceback.format_exc()))
-            continue
-        for at, (must, got) in enumerate(zip(wanted, found, strict=True)):
-            if isinstance(got, str):
-                report.refused[way] += 1
-                good = isinstance(must, Refused) or any(map(may_be_refused, must))
-            else:
-                report.rows[way] += len(got)
-                good = not isinstance(must, Refused) and same(must, got)
-            agree = first is None or same(first[1][at], got)
-            if not (good and agree):
-                report.wrong += not good
-                report.disagreements += not agree
-                text = f"{sent[at][:600]!r}\n  must be {str(must)[:600]}\n  is {str(got)[:600]}\n  {drawn.shape}"
-                report.faults.append((f"{'disagreement' if good else 'wrong'} several {way}", seed, text))
-                break
-        first = first or (way, found)
-    return report
-
-
-def _found(result: BlockResult, count: int, shape: Shape, is_exploded: bool) -> list[Any]:
-    """For each record its rows in order, or the code of its dead letter; exactly one of them."""
-    assert not result.needs, result.needs
-    rows: list[dict[int, Any]] = [{} for _ in range(count)]
-    tables = [(name, plain_table(each)) for name, each in result.rows.items()]
-    tables += [(name, plain_table(each)) for alike in result.alike for name, _, each in alike.split()]
-    for _, table in tables:
-        table.validate(full=True)
-        columns = {name: plain_values(table.column(name), kind) for name, kind in shape.columns.items()}
-        indexes = table.column(INDEX).to_pylist() if is_exploded else [0] * len(table)
-        for i, (offset, index) in enumerate(zip(table.column(OFFSET).to_pylist(), indexes, strict=True)):
-            assert index not in rows[offset], "an element is in two places"
-            rows[offset][index] = {name: values[i] for name, values in columns.items()}
-    found: list[Any] = []
-    letters = {letter.offset: letter.code for letter in result.dead_letters}
-    assert UNFORESEEN not in letters.values()
-    assert len(letters) == len(result.dead_letters)
-    for offset, elements in enumerate(rows):
-        assert not (elements and offset in letters), "a record is in two places"
-        assert sorted(elements) == list(range(len(elements))), "an element is nowhere"
-        found.append(letters.get(offset, [elements[index] for index in range(len(elements))]))
-    written = sum(map(bool, rows))
-    assert (result.written, result.dropped) == (written, count - written - len(letters))
+        found.append(Change(ROW, row))
     return found
