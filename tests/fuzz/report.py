@@ -12,17 +12,21 @@ from typing import Any
 
 import pyarrow as pa
 
+from framework.config.spec import PartitionFieldSpec, SortFieldSpec
 from tests.fuzz.kinds import Kind
 from tests.fuzz.oracle import Pairs
 
 
 @dataclass(frozen=True)
 class Landed:
-    """Rows of one table that are the oracle's, and the table's schema as JSON."""
+    """Rows of one table that are the oracle's, and the table as it is defined."""
 
     family: str
+    table: str
     schema_json: str
     rows: pa.Table
+    partition_by: tuple[PartitionFieldSpec, ...] = ()
+    sort_by: tuple[SortFieldSpec, ...] = ()
 
 
 @dataclass

@@ -98,6 +98,8 @@ def _stories() -> Iterator[tuple[str, Story]]:
             _twice({"x": "abcd"}, {"x": "abcd", "x_trunc": 1}), ({"x": "abcd"}, {"x": "abcd", "x_trunc_": 1.0}), (cut,)
         ),
     )
+    kept = PartitionFieldSpec("_file", "identity")
+    yield "a renamed column", Story(_twice({"_file": "a"}, {"_file": "b"}), ({"_file_": "a"}, {"_file_": "b"}), (kept,))
     meta = PartitionFieldSpec("meta.ts", "day")
     yield (
         "partition of a field inside",

@@ -100,6 +100,7 @@ class SiblingNames:
 
     prefixes: tuple[str, ...] = TOP
     partition_fields: Collection[str] = ()
+    _own: set[str] = field(default_factory=set)
     _named: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -112,6 +113,7 @@ class SiblingNames:
         return found
 
     def add(self, name: str) -> None:
+        self._own.add(name)
         for each in file_names(name):
             self._named.setdefault(each, name)
 
@@ -121,7 +123,8 @@ class SiblingNames:
             return NameFault.EMPTY
         if self.prefixes == TOP and owner_of(name):
             return NameFault.RESERVED
-        if self.partition_fields and any(f"{prefix}{name}" in self.partition_fields for prefix in self.prefixes):
+        # A column that is there may be partitioned by its value, and the partition field is called as it is.
+        if name not in self._own and any(f"{prefix}{name}" in self.partition_fields for prefix in self.prefixes):
             return NameFault.PARTITION
         return None if self._twin(name) is None else NameFault.TWIN
 

@@ -46,7 +46,8 @@ Wanted = list[Change] | Refused
 
 @dataclass(frozen=True)
 class Stream:
-    """Records for tables of one shape. `key` are the key columns of an upsert table, () where rows are appended."""
+    """Records for tables of one shape. `key` are the key columns of an upsert table, () where rows are appended. `made` and
+    `known` are a plan and tables that come from a pipeline file."""
 
     name: str
     shape: Shape
@@ -58,6 +59,8 @@ class Stream:
     policy: TablePolicy | None = None
     documents: int = 0
     is_routed: bool = False
+    made: Plan | None = None
+    known: dict[str, TableTarget] | None = None
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -69,6 +72,8 @@ class Stream:
         return self.policy or fixed_policy(self.shape)
 
     def plan(self) -> Plan:
+        if self.made is not None:
+            return self.made
         rules, names = [RouteRule(TABLE)], [TABLE]
         if self.is_routed:
             rules, names = [RouteRule(f"{TABLE}_{{r}}")], [f"{TABLE}_{name}" for name in ROUTES]
@@ -77,6 +82,8 @@ class Stream:
         return replace(made, decode=replace(made.decode, format=self.form, parsed=self.parsed))
 
     def tables(self) -> dict[str, TableTarget]:
+        if self.known is not None:
+            return self.known
         schema = self.shape.schema(self.kinds)
         names = [f"{TABLE}_{name}" for name in ROUTES] if self.is_routed else [TABLE]
         return {name: target(name, schema=schema, table_policy=self.table_policy) for name in names}
@@ -113,7 +120,8 @@ def check_stream(stream: Stream, seed: int) -> Report:
         if first is None:
             first = way, found
             report.landed += [
-                Landed(stream.name, tables[name].schema_json, plain_table(rows)) for name, rows in result.rows.items()
+                Landed(stream.name, name, tables[name].schema_json, plain_table(rows))
+                for name, rows in result.rows.items()
             ]
     return report
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import DayTransform
+from pyiceberg.transforms import DayTransform, IdentityTransform
 from pyiceberg.types import LongType, NestedField, StructType, TimestamptzType
 
 import framework
@@ -265,3 +265,16 @@ def test_each_name_that_code_uses_is_kept() -> None:
     assert used == set(RESERVED_BY_FLOE)
     places = [path for path in root.rglob("*.py") if '"_commit_snapshot_id"' in path.read_text(encoding="utf-8")]
     assert [path.name for path in places] == ["column_names.py"]
+
+
+@pytest.mark.parametrize("name", ["_file", "_POS", "", "_1"])
+def test_a_table_that_a_renamed_column_partitions_has_one_column_for_the_field(name: str) -> None:
+    """The partition field is called as the column is; records find the column all the same."""
+    column = f"{name}_"
+    schema = Schema(NestedField(1, "1", LongType()), NestedField(2, column, LongType()))
+    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), column))
+    table = replace(target(schema=schema, table_policy=policy()), spec_json=spec.model_dump_json())
+    for way in (processed, alone):
+        result = way(block([{name: 7}, {name.lower(): 8}]), plan(), {"ns.t": table})
+        assert not result.needs
+        assert result.rows["ns.t"].column(column).to_pylist() == [7, 8]
