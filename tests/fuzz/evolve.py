@@ -17,6 +17,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
+import pyarrow as pa
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IcebergType
@@ -41,7 +42,7 @@ from testbed.record_samples import alone, block, plan, processed, target
 from tests.fuzz.documents import CODES, SIZES, WHOLES
 from tests.fuzz.kinds import Kind, Shape
 from tests.fuzz.oracle import as_json, exact, nearest_double, renamed, same, value_of
-from tests.fuzz.report import Report, plain_values
+from tests.fuzz.report import Landed, Report, plain_values
 from tests.fuzz.strict import Number, Refused, read
 
 COLUMNS = ("boolean", "int", "long", "float", "double", "decimal(5, 2)", "decimal(30, 0)", "string")
@@ -335,7 +336,7 @@ def check_evolve(seed: int, most: int = 1000) -> Report:
     report = Report(documents=count)
     way = "evolve"
     try:
-        reported, table = _landed(drawn)
+        reported, table, report.landed = _landed(drawn)
     except Exception:
         report.uncaught += 1
         report.faults.append(("uncaught evolve", seed, traceback.format_exc()))
@@ -378,8 +379,9 @@ def _same(wanted: Any, found: Any) -> bool:
     return same(wanted, found)
 
 
-def _landed(drawn: Drawn) -> tuple[list[Any], TableTarget]:
-    """For each record its row or code, and the table in the end; batch after batch, as the driver does."""
+def _landed(drawn: Drawn) -> tuple[list[Any], TableTarget, list[Landed]]:
+    """For each record its row or code, the table in the end, and the rows of the last batch; batch after batch, as the driver
+    does."""
     policy, values = drawn.policy, drawn.values
     made = plan(defaults=policy)
     tables = MemoryTables(made, ())
@@ -392,6 +394,7 @@ def _landed(drawn: Drawn) -> tuple[list[Any], TableTarget]:
         other_specs_json=tuple(each.model_dump_json() for each in before),
     )
     reported: list[Any] = []
+    rows: pa.Table | None = None
     for begin, end in pairwise(drawn.cuts):
         records = block(values[begin:end], first_offset=begin)
         for _ in range(12):
@@ -416,7 +419,8 @@ def _landed(drawn: Drawn) -> tuple[list[Any], TableTarget]:
             at = None if offset in letters else next(left)
             reported.append(letters[offset] if at is None else {name: column[at] for name, column in columns.items()})
         assert next(left, None) is None
-    return reported, tables.targets["ns.t"]
+    found = tables.targets["ns.t"]
+    return reported, found, [] if rows is None else [Landed("evolve", "ns.t", found.schema_json, rows)]
 
 
 def _kind(kind: IcebergType) -> Kind:

@@ -32,7 +32,7 @@ class Landed:
 @dataclass
 class Report:
     """Counts by way and type; `faults` are (what, seed, details), the first of each block. `landed` are the rows of one
-    block, of one way."""
+    block, of one way, and `streams` its changes of upsert tables; `read_back` counts tables that Spark has read, by family."""
 
     documents: int = 0
     values: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -43,6 +43,8 @@ class Report:
     uncaught: int = 0
     faults: list[tuple[str, int, str]] = field(default_factory=list)
     landed: list[Landed] = field(default_factory=list)
+    streams: list[Any] = field(default_factory=list)
+    read_back: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: Report) -> None:
         self.documents += other.documents
@@ -53,6 +55,7 @@ class Report:
         self.disagreements += other.disagreements
         self.uncaught += other.uncaught
         self.faults += other.faults
+        self.read_back += other.read_back
 
     @property
     def is_clean(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
@@ -15,6 +16,8 @@ from tests.fuzz.evolve import check_evolve
 from tests.fuzz.report import Report
 from tests.fuzz.streams.connect import check_connect
 from tests.fuzz.streams.envelopes import check_enveloped
+from tests.fuzz.streams.landed import SparkReader
+from tests.fuzz.streams.names import check_names
 from tests.fuzz.streams.wrapped import check_wrapped
 from tests.fuzz.typed import check_typed
 from tests.fuzz.ways import check_block
@@ -27,6 +30,7 @@ OTHERS: dict[int, Callable[[int, int], Report]] = {
     13: partial(check_typed, "protobuf"),
     5: check_evolve,
     15: check_evolve,
+    14: check_names,
     9: check_wrapped,
     16: check_wrapped,
     2: check_enveloped,
@@ -37,18 +41,20 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "reliability.md"
 BEGIN, END = "<!-- fuzz: begin -->", "<!-- fuzz: end -->"
 
 
-def run(documents: int, seed: int, most: int = 1000, show: bool = False) -> Report:
-    """Blocks until there are so many documents; block n has the seed `seed + n`."""
+def run(documents: int, seed: int, most: int = 1000, show: bool = False, spark: SparkReader | None = None) -> Report:
+    """Blocks until there are so many documents; block n has the seed `seed + n`. Spark reads the tables of one block in fifty of
+    each family."""
     report, number, began, reported = Report(), 0, time.monotonic(), 0.0
     while report.documents < documents:
         # What matters is how many tables there are as much as how many records stand beside each other.
         wide = most if number % 10 == 0 else min(most, 40)
         most_now, own = min(wide, documents - report.documents), seed + number
         known = len(report.faults)
-        if other := OTHERS.get(number % 20):
-            report.add(other(own, most_now))
-        else:
-            report.add(check_block(Writer(own).block(most_now), own))
+        kind = number % 20
+        block = OTHERS[kind](own, most_now) if kind in OTHERS else check_block(Writer(own).block(most_now), own)
+        report.add(block)
+        if spark is not None and block.is_clean and spark.is_due(family_of(block, kind)):
+            report.add(spark.check(block, own))
         number += 1
         for what, its_seed, text in (
             report.faults[known:] if show else ()
@@ -65,6 +71,11 @@ def run(documents: int, seed: int, most: int = 1000, show: bool = False) -> Repo
     return report
 
 
+def family_of(block: Report, kind: int) -> str:
+    names = [*(each.family for each in block.landed), *(each.name for each in block.streams)]
+    return names[0] if names else f"nothing of {kind}"
+
+
 def summary(report: Report, seed: int, commit: str) -> str:
     """The report as Markdown."""
     ways = list(report.rows)
@@ -72,6 +83,7 @@ def summary(report: Report, seed: int, commit: str) -> str:
     lines = [
         f"{report.documents:,} documents, seed {seed}, commit {commit}: {report.wrong} wrong, "
         f"{report.disagreements} disagreements, {report.uncaught} uncaught.",
+        *_read_back(report),
         "",
         "| values of type | " + " | ".join(ways) + " |",
         "|---|" + "---|" * len(ways),
@@ -80,6 +92,13 @@ def summary(report: Report, seed: int, commit: str) -> str:
         "| dead letters | " + " | ".join(f"{report.refused[way]:,}" for way in ways) + " |",
     ]
     return "\n".join(lines)
+
+
+def _read_back(report: Report) -> list[str]:
+    if not report.read_back:
+        return []
+    families = ", ".join(f"{name} {count:,}" for name, count in sorted(report.read_back.items()))
+    return ["", f"Spark read {report.read_back.total():,} tables of them back: {families}."]
 
 
 def commit() -> str:
@@ -104,13 +123,18 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--record", action="store_true", help="write the report into docs/reliability.md")
     parser.add_argument("--most", type=int, default=1000)
+    parser.add_argument("--spark", action="store_true", help="let Spark read the tables of one block in fifty")
     given = parser.parse_args()
     began, head = time.monotonic(), commit()
-    report = run(given.documents, given.seed, given.most, show=True)
+    if given.spark:
+        with tempfile.TemporaryDirectory() as folder, SparkReader(Path(folder)) as spark:
+            report = run(given.documents, given.seed, given.most, show=True, spark=spark)
+    else:
+        report = run(given.documents, given.seed, given.most, show=True)
     print(
         f"{report.documents} documents, {time.monotonic() - began:.0f} s, wrong {report.wrong}, "
         f"disagreements {report.disagreements}, uncaught {report.uncaught}, "
-        f"refused {dict(report.refused)}, rows {dict(report.rows)}"
+        f"refused {dict(report.refused)}, rows {dict(report.rows)}, read by Spark {dict(report.read_back)}"
     )
     if given.record:
         record(report, given.seed, head)

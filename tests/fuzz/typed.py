@@ -29,7 +29,7 @@ from testbed.record_samples import policy, target
 from tests.fuzz.documents import ODD_MOMENTS, ODD_SHARES, SIZES
 from tests.fuzz.kinds import Kind, Shape
 from tests.fuzz.oracle import May, Pairs, may_be_refused, nearest_double, nearest_float, same, value_of
-from tests.fuzz.report import Report, plain_values
+from tests.fuzz.report import Landed, Report, plain_values
 from tests.fuzz.strict import Number, Refused
 
 DAY_US = 86_400 * 10**6
@@ -637,7 +637,7 @@ def check_typed(form: str, seed: int, most: int = 1000) -> Report:
         shape = replace(shape, columns={name: others.get(name, kind) for name, kind in drawn.kinds.items()})
     wanted = [_in_columns(row, drawn.kinds, shape) for row in drawn.wanted]
     try:
-        reported = _reported(drawn, shape, given)
+        reported = _reported(drawn, shape, given, report)
     except Exception:
         report.uncaught += 1
         report.faults.append((f"uncaught {form}", seed, traceback.format_exc()))
@@ -675,7 +675,7 @@ def _in_columns(row: Any, kinds: dict[str, Kind], shape: Shape) -> Any:
         return refused
 
 
-def _reported(drawn: Drawn, shape: Shape, given: bool) -> list[Any]:
+def _reported(drawn: Drawn, shape: Shape, given: bool, report: Report) -> list[Any]:
     data_type = EvolveMode.WIDEN if shape.empty_is_null and not given else EvolveMode.FREEZE
     made = policy(EvolveMode.EVOLVE, data_type=data_type, otherwise=EvolveMode.FREEZE)
     reads = TextAsNumber.READ if shape.reads_text else TextAsNumber.REFUSE
@@ -687,6 +687,8 @@ def _reported(drawn: Drawn, shape: Shape, given: bool) -> list[Any]:
     made = replace(made, values=ValuesPolicy(text_as_number=reads, empty=empty))
     known: dict[str, TableTarget] = {"ns.t": target(schema=shape.schema(), table_policy=made)} if given else {}
     landed = land(records(drawn.data), drawn.spec, drawn.schemas, table_policy=made, known=known, hints=shape.hints())
+    schema = landed.tables.targets["ns.t"].schema_json if landed.rows else ""
+    report.landed = [Landed(drawn.spec.type.value, "ns.t", schema, rows) for rows in landed.result.rows.values()]
     return list(_each(landed.result, len(drawn.data), shape))
 
 

@@ -24,7 +24,7 @@ from testbed.record_samples import alone, block, plan, policy, target
 from tests.fuzz.documents import Block
 from tests.fuzz.kinds import Shape
 from tests.fuzz.oracle import judge, may_be_refused, same
-from tests.fuzz.report import Report, plain_values
+from tests.fuzz.report import Landed, Report, plain_values
 from tests.fuzz.strict import Refused
 
 OFFSET = "_kafka_offset"
@@ -97,6 +97,9 @@ def check_block(drawn: Block, seed: int, ways: dict[str, Way] | None = None) -> 
         try:
             result = process(records, made, tables)
             reported[way] = _reported(result, len(records), drawn.shape)
+            report.landed = report.landed or [
+                Landed("json", name, tables[name].schema_json, plain_table(rows)) for name, rows in result.rows.items()
+            ]
         except Exception:
             report.uncaught += 1
             report.faults.append((f"uncaught {way}", seed, traceback.format_exc()))

@@ -22,7 +22,7 @@ from testbed.format_samples import land, records
 from tests.fuzz.documents import NO_NUMBERS, ODD_JSON, ODD_NUMBERS, ODD_TEXTS, SIZES
 from tests.fuzz.kinds import Kind
 from tests.fuzz.oracle import exact, nearest_double, nearest_float, same, value_of
-from tests.fuzz.report import Report
+from tests.fuzz.report import Landed, Report
 from tests.fuzz.strict import Number, Refused, read
 
 CONNECT = FormatSpec(envelope=Envelope.DEBEZIUM)
@@ -153,6 +153,8 @@ def check_connect(seed: int, most: int = 1000) -> Report:
         assert all(letter.code != "FLOE-D119" for letter in landed.letters)
         columns = {name: plain(landed.result.rows["ns.t"].column(name)) for name in names} if landed.rows else {}
         assert len(landed.rows) + len(refused) == len(values), "a record is nowhere, or twice"
+        schema = landed.schema.model_dump_json()
+        report.landed = [Landed("connect", "ns.t", schema, rows) for rows in landed.result.rows.values()]
     except Exception:
         report.uncaught += 1
         report.faults.append(("uncaught connect", seed, traceback.format_exc()))

@@ -91,7 +91,7 @@ class Stream:
 
 def check_stream(stream: Stream, seed: int) -> Report:
     """What became of a stream by each way."""
-    report = Report(documents=stream.documents or len(stream.sent))
+    report = Report(documents=stream.documents or len(stream.sent), streams=[stream] if stream.key else [])
     made, tables = stream.plan(), stream.tables()
     first: tuple[str, list[Any]] | None = None
     for way, process in WAYS.items():
