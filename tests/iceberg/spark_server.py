@@ -2,8 +2,8 @@
 values.
 
 In: lines on standard input, each a catalog's settings and queries. Out: for each line one with the names of Arrow
-files, a result a query. Each line has a session of its own, since Java's JDBC catalog files its tables under its own
-name, as PyIceberg's does: all are called `default` unless the settings name another one.
+files, a result a query, or with the error. Each line has a session of its own, since Java's JDBC catalog files its tables
+under its own name, as PyIceberg's does: all are called `default` unless the settings name another one.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class IcebergSpark:
         print(json.dumps(line), file=self._process.stdin, flush=True)
         for line in self._process.stdout:
             if line.startswith(MARK):
-                return [pa.ipc.open_file(name).read_all() for name in json.loads(line.removeprefix(MARK))]
+                answer = json.loads(line.removeprefix(MARK))
+                assert isinstance(answer, list), answer
+                return [pa.ipc.open_file(name).read_all() for name in answer]
         self._log.seek(0)
         raise AssertionError(f"Spark has ended: {self._log.read()[-3000:]}")
 
@@ -89,13 +91,16 @@ def main(folder: Path) -> None:
             ".jdbc.schema-version": version,
         }.items():
             session.conf.set(f"spark.sql.catalog.{catalog}{key}", value)
-        names = []
-        for query in queries:
-            answered += 1
-            names.append(str(folder / f"{answered}.arrow"))
-            result = session.sql(query).toArrow()
-            with pa.ipc.new_file(names[-1], result.schema) as file:
-                file.write_table(result)
+        names: list[str] | str = []
+        try:
+            for query in queries:
+                answered += 1
+                names = [*names, str(folder / f"{answered}.arrow")]
+                result = session.sql(query).toArrow()
+                with pa.ipc.new_file(names[-1], result.schema) as file:
+                    file.write_table(result)
+        except Exception as error:  # of one request; those that follow are answered
+            names = f"{type(error).__name__}: {error}"
         print(MARK + json.dumps(names), flush=True)
     root.stop()
 

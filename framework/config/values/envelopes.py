@@ -13,7 +13,7 @@ from typing import Any
 from framework.config.spec import EnvelopePaths
 from framework.config.units import unquoted
 
-# What Maxwell and DMS write beside changes of rows, as their documentation has it.
+# What these systems write beside changes of rows, as their documentation has it, Canal's of its protocol.
 _DDL = tuple(f"{what}-{verb}" for what in ("database", "table") for verb in ("create", "alter", "drop"))
 _CONTROL = (
     *(f"{verb}-table" for verb in ("create", "rename", "drop")),
@@ -21,6 +21,8 @@ _CONTROL = (
     "change-columns",
     "column-type-change",
 )
+_EVENTS = ("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY")
+_EVENTS = (*_EVENTS, "GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT")
 ENVELOPES: Mapping[str, EnvelopePaths] = {
     "maxwell": EnvelopePaths(
         operation="type",
@@ -33,7 +35,7 @@ ENVELOPES: Mapping[str, EnvelopePaths] = {
         operation="type",
         after="data",
         operations=(("c", ("INSERT",)), ("u", ("UPDATE",)), ("d", ("DELETE",))),
-        ignore=("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY"),
+        ignore=_EVENTS,
         fields=("database", "table", "es", "ts", "id"),
     ),
     "dms": EnvelopePaths(

@@ -58,7 +58,7 @@ _SYSTEMS: dict[str, tuple[str, dict[str, tuple[str, ...]], tuple[str, ...], dict
     "canal": (
         "type",
         {"c": ("INSERT",), "u": ("UPDATE",), "d": ("DELETE",)},
-        ("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY"),
+        ("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY", "GTID", "XACOMMIT", "MHEARTBEAT"),
         {"database": TEXT, "table": TEXT, "es": LONG, "ts": LONG, "id": LONG},
     ),
     "dms": (
@@ -114,7 +114,7 @@ def enveloped(seed: int, most: int) -> Stream:
     chance = writer.later
     envelope = described(chance)
     words = drawn_words(chance, by_op=True) if chance.random() < 0.6 else None
-    rows = keyed_shape(writer.shape())
+    rows = keyed_shape(writer.shape(), chance)
     columns = {"__op": TEXT, **{name: kind for _, name, kind in envelope.kept}}
     columns = {name: kind for name, kind in columns.items() if chance.random() < 0.8}
     shape = Shape(rows.columns | columns, reads_text=rows.reads_text, whole=rows.whole)

@@ -17,7 +17,7 @@ from uuid import UUID
 from framework.config.spec import DeleteWhen, TablePolicy, UnavailableValues, Updates, WriteMode, WritePolicy
 from tests.fuzz.documents import Writer
 from tests.fuzz.kinds import Kind, Shape
-from tests.fuzz.oracle import as_json, column_of, judge
+from tests.fuzz.oracle import as_json, column_of, judge, renamed
 from tests.fuzz.streams.stream import DELETE, ROW, UPSERT, Change
 from tests.fuzz.strict import Number, Refused
 from tests.fuzz.ways import IGNORED, fixed_policy
@@ -55,9 +55,16 @@ def drawn_words(chance: random.Random, by_op: bool = False) -> Upserting:
     return Upserting(chance.choice(list(Updates)), chance.choice(list(UnavailableValues)), by_op)
 
 
-def keyed_shape(shape: Shape) -> Shape:
+def keyed_shape(shape: Shape, chance: random.Random) -> Shape:
     """The same columns behind a key; none is required, since whether a row has a value is known to whoever writes it."""
     columns = {name: kind for name, kind in shape.columns.items() if name.lower() not in (KEY, GONE)}
+    if chance.random() < 0.6:  # such a table may be made, and read by Spark
+        no_types = ("time", "timestamp_ns", "timestamptz_ns")
+        columns = {
+            name: kind
+            for name, kind in columns.items()
+            if renamed(name, [], True) == name and kind.name not in no_types
+        }
     return replace(
         shape, columns={KEY: Kind("long"), **columns}, needed=frozenset(), whole=shape.whole & columns.keys()
     )

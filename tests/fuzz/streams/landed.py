@@ -36,6 +36,7 @@ from framework.record.model import UpsertRows
 from framework.record.process import process_block
 from framework.runtime.batches.batch import summarise
 from framework.table.changes import CreateTable
+from framework.table.readable import TableDefinition, faults
 from framework.table.schema.arrow import parse_schema
 from testbed.record_samples import block, policy
 from tests.fuzz.kinds import Kind
@@ -61,6 +62,30 @@ def readable(kind: IcebergType) -> bool:
     if isinstance(kind, MapType):
         return readable(kind.key_type) and readable(kind.value_type)
     return not isinstance(kind, UNKNOWN_TO_SPARK)
+
+
+def _in_spark(schema: Schema) -> list[NestedField]:
+    """The columns that a table of Spark's can have: in memory the fuzzer has others, too."""
+    fields = [each for each in schema.fields if readable(each.field_type)]
+    while wrong := {each.path[0] for each in faults(TableDefinition(Schema(*fields)))}:
+        fields = [each for each in fields if each.name not in wrong]
+    return fields
+
+
+def _plain(field: NestedField) -> NestedField:
+    """The column without what is required inside of it: PySpark hands on no required value below a null."""
+    return field.model_copy(update={"field_type": _optional(field.field_type)})
+
+
+def _optional(kind: IcebergType) -> IcebergType:
+    if isinstance(kind, StructType):
+        inner = ((each, _optional(each.field_type)) for each in kind.fields)
+        return StructType(*(each.model_copy(update={"field_type": own, "required": False}) for each, own in inner))
+    if isinstance(kind, ListType):
+        return ListType(kind.element_id, _optional(kind.element_type), element_required=False)
+    if isinstance(kind, MapType):
+        return MapType(kind.key_id, kind.key_type, kind.value_id, _optional(kind.value_type), value_required=False)
+    return kind
 
 
 def kind_of(kind: IcebergType) -> Kind:
@@ -148,12 +173,12 @@ class SparkReader:
 
     def _appended(self, landed: Landed) -> str | None:
         schema = parse_schema(landed.schema_json)
-        fields = [each for each in schema.fields if readable(each.field_type)]
+        fields = _in_spark(schema)
         rows = landed.rows.select([each.name for each in fields])
         used = {by.column for by in landed.partition_by} | {order.by.column for order in landed.sort_by}
         if not fields or not len(rows) or not used <= {each.name for each in fields}:
             return None
-        name, own = self._name(), Schema(*fields, identifier_field_ids=schema.identifier_field_ids)
+        name, own = self._name(), Schema(*map(_plain, fields), identifier_field_ids=schema.identifier_field_ids)
         definition = CreateTable(
             name, own.model_dump_json(), landed.partition_by, (("format-version", "2"),), landed.sort_by
         )
@@ -168,10 +193,11 @@ class SparkReader:
         return self._compared(name, fields, wanted)
 
     def _upserted(self, stream: Stream) -> str | None:
-        if not stream.key or not all(readable(each.field_type) for each in stream.shape.schema(stream.kinds).fields):
+        schema = stream.shape.schema(stream.kinds)
+        if len(_in_spark(schema)) < len(schema.fields):
             return None
         name = self._name()
-        self.lake.create(name, stream.shape.schema(stream.kinds), format_version="2")
+        self.lake.create(name, Schema(*map(_plain, schema.fields)), format_version="2")
         good = [
             data
             for data, each in zip(stream.sent, stream.wanted, strict=True)

@@ -54,7 +54,7 @@ def is_one(data: bytes) -> bool:
 
 
 def _keyed(writer: Writer, drawn: Block) -> tuple[Block, Upserting]:
-    shape, words = keyed_shape(drawn.shape), drawn_words(writer.later)
+    shape, words = keyed_shape(drawn.shape, writer.later), drawn_words(writer.later)
     values = []
     for _ in drawn.values:
         is_delete = writer.later.random() < 0.2

@@ -59,11 +59,15 @@ def test_canal_has_several_rows_in_one_event() -> None:
         {"type": "INSERT", "table": "t", "data": [{"id": "1", "name": "a"}, {"id": "2", "name": "b"}], "old": None},
         {"type": "ALTER", "table": "t", "data": None, "isDdl": True},
         {"type": "DELETE", "table": "t", "data": [{"id": "1", "name": "a"}]},
+        *({"type": word, "table": "t", "data": None} for word in ("XACOMMIT", "XAROLLBACK", "GTID", "MHEARTBEAT")),
     ]
     known = {"ns.t": target(columns=COLUMNS, table_policy=policy(EvolveMode.DISCARD_VALUE))}
     result = process_block(block(values), described(ENVELOPES["canal"], explode="data"), known)
     assert rows(result) == [(1, "a", "c"), (2, "b", "c"), (1, "a", "d")]
-    assert (result.written, result.dropped) == (2, 1)
+    assert (result.written, result.dropped) == (2, 5)
+    # Without `explode` as well, where a transaction's end has no rows.
+    ends = [{"type": word, "data": None} for word in ("XACOMMIT", "XAROLLBACK", "GTID", "MHEARTBEAT")]
+    assert process_block(block(ends), described(ENVELOPES["canal"]), known).dropped == len(ends)
 
 
 def test_a_change_of_dms() -> None:
