@@ -32,7 +32,7 @@ slow-share: setup  ## the slow tests whose turn it is by the number of commits; 
 DOCUMENTS ?= 1000000
 SEED ?= 1
 fuzz: setup  ## generated documents by every way beside an oracle: DOCUMENTS=1000000 SEED=1; the report goes into docs/reliability.md
-	@.venv/bin/python -X faulthandler -m tests.fuzz.run --documents $(DOCUMENTS) --seed $(SEED) --record
+	@.venv/bin/python -X faulthandler -m tests.fuzz.run --documents $(DOCUMENTS) --seed $(SEED) --spark --record
 
 SECONDS ?= 120
 fuzz-native: setup  ## the compiled modules under address and undefined-behaviour sanitizers: SECONDS=120 SEED=1

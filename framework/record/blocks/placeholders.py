@@ -24,7 +24,7 @@ from framework.record.arrays import Mask, one_array
 from framework.record.formats.typed_rows import TypedRows
 from framework.record.json.member_spans import Spans, member_spans, object_spans
 from framework.record.state.block_state import BlockState
-from framework.record.upsert.lacking import Lacking, LackingRecords, envelope_columns, tells_of_the_change
+from framework.record.upsert.lacking import Lacking, LackingRecords, envelope_columns, is_about_the_change
 from framework.record.value_buffer import JoinedValues
 
 PLACEHOLDER = "__debezium_unavailable_value"
@@ -123,7 +123,7 @@ def _cells(text: str, spans: Spans, of_envelope: Collection[str]) -> tuple[str, 
     is_cells = False
     for name, (start, end) in spans.items():
         value = text[start:end]
-        if tells_of_the_change(name, of_envelope):
+        if is_about_the_change(name, of_envelope):
             parts.append(f"{json.dumps(name)}:{value}")
             continue
         if value == "null":

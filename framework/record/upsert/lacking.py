@@ -58,7 +58,7 @@ class LackingRows:
     partial: Mask
 
 
-def tells_of_the_change(name: str, of_envelope: Collection[str]) -> bool:
+def is_about_the_change(name: str, of_envelope: Collection[str]) -> bool:
     """Whether a field is none of the row's. `of_envelope` are the names of what is kept of an envelope."""
     return name in of_envelope or name.startswith(OF_THE_CHANGE)
 
@@ -110,7 +110,7 @@ def kept_ids(
     found = []
     for column in columns:
         names = {fold(name, insensitive) for name in column.names}
-        if names & needed or any(tells_of_the_change(name, about) for name in names):
+        if names & needed or any(is_about_the_change(name, about) for name in names):
             continue
         if names & gone or (present is not None and not names & there):
             found.append(column.field_id)

@@ -116,9 +116,9 @@ def change_of(
         return Change(ROW, judge(as_json(fields).encode(), shape, IGNORED))
     said = "__op" if words.by_op else GONE
     found = next((value for name, value in fields.items() if name.lower() == said), None)
-    if found is not None and not words.by_op and not isinstance(found, bool):
-        raise Refused("of another kind than what says that a row is gone")
-    if found in ("d", True):
+    if not words.by_op and isinstance(found, str) and not isinstance(found, Number) and found.lower() == "true":
+        raise Refused("a text says that the row is gone")
+    if found == "d" if words.by_op else found is True:
         key = Shape({KEY: shape.columns[KEY]}, reads_text=shape.reads_text, empty_is_null=shape.empty_is_null)
         return Change(DELETE, _with_key(judge(as_json(_without_placeholders(fields)).encode(), key, IGNORED)))
     columns = list(shape.columns)
