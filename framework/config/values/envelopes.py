@@ -21,8 +21,10 @@ _CONTROL = (
     "change-columns",
     "column-type-change",
 )
-_EVENTS = ("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY")
-_EVENTS = (*_EVENTS, "GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT")
+_EVENTS = (
+    *("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY"),
+    *("GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT"),
+)
 ENVELOPES: Mapping[str, EnvelopePaths] = {
     "maxwell": EnvelopePaths(
         operation="type",
