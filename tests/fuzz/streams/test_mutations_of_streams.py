@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -85,7 +86,7 @@ def the_last_element_is_lost(patch: Patch) -> None:
 
 
 def long_numbers_are_no_json(patch: Patch) -> None:
-    patch.setattr(member_spans, "_skip", __import__("json").JSONDecoder().scan_once)
+    patch.setattr(member_spans, "_skip", json.JSONDecoder().scan_once)  # type: ignore[attr-defined]
 
 
 def texts_stay_texts(patch: Patch) -> None:

@@ -108,7 +108,7 @@ def _around(
     elif odd < 0.15:
         return b'{"n":1,"%s":{"x":[]}}' % steps[0].encode(), Refused("no array")
     before = b'{"n":%d,' % chance.randint(0, 9) if chance.random() < 0.5 else b"{"
-    after = chance.choice((b"", b',"other":[1,"x"]', b',"m":{"items":[]}'))
+    after = chance.choice((b"", b"", b',"other":[1,"x"]', b',"m":{"items":[]}', b',"big":' + b"9" * 5000))
     opening = b":{".join(json.dumps(step).encode() for step in steps) + b":"
     closing = b"}" * (len(steps) - 1) + after + b"}"
     return before + opening + array + closing, [before + opening + each + closing for each in documents]
