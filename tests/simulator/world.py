@@ -257,11 +257,13 @@ class World:
                     del truth.waiting[path]
 
     def are_lost(self, pipeline: str, lost: int) -> None:
-        """A person agreed by name that some records are never read: those that are in no place are given up."""
+        """A person agreed by name that some records are never read: those that are in no place are given up, and those that
+        were not announced yet may come or not, if they are read again after all."""
         for table in PIPELINES[pipeline][0]:
             truth, metadata = self.truth_of(table), self.metadata_of(table)
             held = (metadata.head.rows if metadata.head is not None else 0) | truth.under_way | self.lacking(metadata)
             truth.given_up |= lost & truth.announced & ~held
+            truth.either |= lost & ~truth.announced
 
     def discarded(self, offset: int, event: object, uuids: Collection[str]) -> None:
         if isinstance(event, DataWritten) and event.table_uuid in uuids:
