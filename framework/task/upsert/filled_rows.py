@@ -48,7 +48,7 @@ def filled_rows(
     """Numbers of newest changes (as in `sources`), and their rows.
 
     Args:
-        schema: the table's file schema; no value is required by what is given.
+        schema: of the table's columns that files have; no value is required by what is given.
         names: by field id its columns.
 
     Raises:

@@ -21,7 +21,7 @@ from framework.record.model import RefusedUpdate, TableNeed, TableTarget
 from framework.table.evolve import merge_needs
 from framework.table.policy.answers import Act
 from framework.table.policy.rules import rules_of
-from framework.table.schema.arrow import always_required, parse_schema
+from framework.table.schema.arrow import always_required, arrow_schema, parse_schema
 from framework.task.upsert.changes import ReadChanges, TableChanges
 from framework.task.upsert.filled_rows import OldRows, filled_rows
 from framework.task.upsert.kept_values import KeyChains, Sources, chains_of, sources_of
@@ -54,11 +54,9 @@ class PartialUpdates:
     needs: dict[str, TableNeed] = field(default_factory=dict)
     _refused: list[tuple[int, str]] = field(default_factory=list)
 
-    def whole_rows(self, io: FileIO, schema: pa.Schema, read: ReadChanges) -> Iterator[tuple[Ints, pa.Table]]:
-        """Places among the winners, and their rows; call once.
-
-        Args:
-            schema: the table's file schema.
+    def whole_rows(self, io: FileIO, read: ReadChanges) -> Iterator[tuple[Ints, pa.Table]]:
+        """Places among the winners, and their rows, whose columns are called as the table calls them, and not as files do;
+        call once.
 
         Raises:
             OSError: a data file, or the folder of temporary files, cannot be read.
@@ -70,6 +68,7 @@ class PartialUpdates:
         chains = chains_of(self.hashes.high, self.hashes.low, self.positions, newest, self.values)
         if base.order is not None and self.values is not None:
             chains = self._newer_than_table(io, base.order, chains, self.values)
+        schema = arrow_schema(parse_schema(self.target.schema_json))
         sources = sources_of(chains, partial, self.changes.is_delete, self._required)
         places = np.searchsorted(self.winners, chains.newest)
         for chunk, rows in filled_rows(sources, schema, self._names(schema), read, self._old_rows(io, places)):

@@ -183,7 +183,7 @@ class UpsertWriter:
             self._writer.follow(table, _mark_of(target), self._runs[table].add)
         if changes.kept:
             updates = PartialUpdates(target, base, changes, positions, every, every_value, found, hits, winners)
-            for numbers, rows in updates.whole_rows(io, layout.arrow, changes.reader(self._waiting)):
+            for numbers, rows in updates.whole_rows(io, changes.reader(self._waiting)):
                 self._add(target, base, rows, numbers, ids)
             self.needs |= updates.needs
             self.refused += updates.refused(sorted(self._context.topic_ids))
