@@ -176,7 +176,9 @@ def _with_maps(
             bad |= table.column(field.name).is_valid().to_numpy()
     for name, kind in maps.items():
         numbers = one_array(table.column(_TAKEN + name))
-        column, wrong = _maps(numbers, objects[name], kind, reads_text)
+        # An object taken out of this field's, whose keys are not looked at for that: it counts as no JSON.
+        texts = [b"" if _TAKEN.encode() in text else text for text in objects[name]]
+        column, wrong = _maps(numbers, texts, kind, reads_text)
         bad |= wrong
         table = table.set_column(table.schema.get_field_index(name), pa.field(name, kind), column)
     return ParsedRows(part.positions, table.drop_columns([_TAKEN + name for name in maps])), bad

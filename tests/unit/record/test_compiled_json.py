@@ -263,6 +263,20 @@ def maps_are_those_of_their_text(seed: int, spoiled: bool) -> bool:
     return True
 
 
+@pytest.mark.parametrize("inner", ["null", '{"a": 1}', "{}"])
+def test_a_key_of_a_map_that_is_called_like_another_map_is_a_key(inner: str) -> None:
+    """What was taken out of a map's object, since it looks like a field's, is in no row: such a record is judged alone, and
+    its neighbours are not."""
+    kind = pa.map_(pa.string(), pa.int64())
+    schema = pa.schema([("m", kind), ("n", kind), ("o", pa.list_(pa.int64()))])
+    records = ['{"m": {"a": 1}, "n": {"b": 2}}', f'{{"m": {{"a": 1}}, "n": {{"m": {inner}, "b": 2}}}}', '{"n": {"m": 5}}']
+    framed = frame([text.encode() for text in records], np.arange(3))
+    parts, alone = json_maps._by_their_text(framed, schema, {"m": kind, "n": kind}, Leniency())
+    assert alone == [1]
+    rows = [(row["m"], row["n"]) for part in parts for row in part.table.to_pylist()]
+    assert rows == [([("a", 1)], [("b", 2)]), (None, [("m", 5)])]
+
+
 @pytest.mark.parametrize("others", [2, 15, 16, 17, 300])
 def test_a_key_that_comes_twice_is_no_map(others: int) -> None:
     """However many keys there are, and however they are written, a repeated one leaves the record out, and it alone."""
