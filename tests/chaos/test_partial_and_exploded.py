@@ -148,30 +148,35 @@ def test_what_updates_lack_and_each_element_are_there_through_random_kills(tmp_p
     }
     share = changes // (kills + 1)
     story: list[str] = []
+    started: list[Running] = []
     alive: dict[str, Running] = {}
+
+    def start(name: str) -> None:
+        alive[name] = Running(project, *commands[name])
+        started.append(alive[name])
+
     try:
-        for name, command in commands.items():
-            alive[name] = Running(project, *command)
+        for name in commands:
+            start(name)
         for number in range(kills):
             for _ in range(PIECES):
                 streams.produce(share // PIECES)
                 time.sleep(chance.uniform(0.0, 0.5))
-            alive["driver"].wait_for_output("announced in")
+            alive["driver"].wait_for_output(f"{chance.choice(files).stem}: batch ")
             time.sleep(chance.uniform(0.0, max(LEAST_S, share / PACE)))
             victim = chance.choice(["driver", "coordinator"]) if number else "driver"
             story.append(victim)
             for name, run in alive.items():
                 assert run.running, f"{name} ended by itself: {run.output}"
             alive[victim].kill()
-            alive[victim].__exit__()
-            alive[victim] = Running(project, *commands[victim])
+            start(victim)
             print(f"{time.monotonic() - began:.0f} s: kill {number + 1}, of the {victim}", flush=True)
-        streams.produce(changes - streams.produced)
+        streams.produce(max(0, changes - streams.produced))
         for run in alive.values():
             assert run.terminate() == 0, run.output
         project.run("run", *files, "--until-caught-up", timeout_s=3600)
     finally:
-        for run in alive.values():
+        for run in started:
             run.__exit__()
     wanted = streams.tables()
     assert differences(project, wanted) == {}
