@@ -35,6 +35,7 @@ CHANGES_PER_KEY = 20
 PIECES = 8
 # A kill comes within the time in which so many changes a second would be written, or a little more.
 PACE, LEAST_S = 5_000, 3.0
+PATIENCE_S = 1800.0
 Document = dict[str, Any]
 PEOPLE = pa.schema(
     {"id": pa.int64(), "n": pa.int64(), "region": pa.string(), "bio": pa.string(), "pic": pa.string()}
@@ -124,7 +125,7 @@ def differences(project: Project, wanted: dict[str, pa.Table]) -> dict[str, list
         queries[f"{name} has"] = f"({found}) EXCEPT ALL ({must}) LIMIT 5"
         queries[f"{name} lacks"] = f"({must}) EXCEPT ALL ({found}) LIMIT 5"
         queries[f"{name} count"] = f"SELECT n FROM (SELECT count(*) AS n FROM ({found})) WHERE n != {len(rows)}"
-    read = java_read(project.catalog_settings, [*queries.values()], timeout_s=1800).rows
+    read = java_read(project.catalog_settings, [*queries.values()], timeout_s=PATIENCE_S).rows
     return {name: rows for name, rows in zip(queries, read, strict=True) if rows}
 
 
@@ -162,7 +163,7 @@ def test_what_updates_lack_and_each_element_are_there_through_random_kills(tmp_p
             for _ in range(PIECES):
                 streams.produce(share // PIECES)
                 time.sleep(chance.uniform(0.0, 0.5))
-            alive["driver"].wait_for_output(f"{chance.choice(files).stem}: batch ")
+            alive["driver"].wait_for_output(f"{chance.choice(files).stem}: batch ", timeout_s=PATIENCE_S)
             time.sleep(chance.uniform(0.0, max(LEAST_S, share / PACE)))
             victim = chance.choice(["driver", "coordinator"]) if number else "driver"
             story.append(victim)
@@ -173,8 +174,8 @@ def test_what_updates_lack_and_each_element_are_there_through_random_kills(tmp_p
             print(f"{time.monotonic() - began:.0f} s: kill {number + 1}, of the {victim}", flush=True)
         streams.produce(max(0, changes - streams.produced))
         for run in alive.values():
-            assert run.terminate() == 0, run.output
-        project.run("run", *files, "--until-caught-up", timeout_s=3600)
+            assert run.terminate(PATIENCE_S) == 0, run.output
+        project.run("run", *files, "--until-caught-up", timeout_s=2 * PATIENCE_S)
     finally:
         for run in started:
             run.__exit__()

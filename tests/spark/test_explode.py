@@ -206,8 +206,8 @@ def test_a_replay_writes_each_element_of_a_dead_letter_once(tmp_path: Path, brok
 
     file = project.pipeline("lines", REPLAYED.format(topic=topic, zone=", zone: UTC"))
     for fault in ("files-written", "in-transaction", "announced", "committed"):
-        project.run("dlq", "replay", file, code=-9, env={"FLOE_FAULT": f"{fault}=kill"})
-    project.run("dlq", "replay", file)
+        project.run("dlq", "replay", file, code=-9, env={"FLOE_FAULT": f"{fault}=kill"}, timeout_s=600)
+    project.run("dlq", "replay", file, timeout_s=600)
     assert _rows(project) == places
     again = project.run_json("dlq", "replay", file)
     assert (again["found"], again["replayed"]) == (len(never), 0)
