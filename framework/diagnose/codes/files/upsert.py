@@ -106,7 +106,7 @@ ENTRIES = (
     Code(
         "FLOE-C463",
         "Partial updates in a format with schemas",
-        "`updates: partial` keeps the columns that an update does not name. Avro, protobuf and Kafka Connect's JSON with schemas name every column in every record, so nothing tells a column that was left out from one that is null. Debezium's placeholder for values that the database did not log needs no word: `unavailable` is for it, in every format.",
+        "`updates: partial` keeps the columns that an update does not name. Avro, protobuf and Kafka Connect's JSON with schemas name every column in every record, so a column that was left out and one that is null look the same. Debezium's placeholder for values that the database did not log needs no word: `unavailable` is for it, in every format.",
         _AVRO + _WRITE % ", updates: partial",
         _AVRO + _WRITE % "",
     ),
