@@ -9,7 +9,7 @@ _WRITE = "tables: {defaults: {write: {mode: upsert, key: [id]%s}}}"
 _BESIDE = "tables: {defaults: {%s, write: {mode: upsert, key: [id]}}}"
 _TWO = "metadata: {name: one}\n%s\n# file: other.yaml\nmetadata: {name: two}\n%s"
 _UPSERT = "source: {kafka: {topics: [orders]}, key: {type: json}}\n"
-_AVRO = "source: {kafka: {topics: [orders]}, format: {type: avro, schema_file: order.avsc}}\n"
+_AVRO = 'source: {kafka: {topics: [orders]}, format: {type: avro, schema: \'{"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}\'}}\n'
 
 ENTRIES = (
     Code(
