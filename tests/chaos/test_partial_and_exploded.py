@@ -79,7 +79,7 @@ class Streams:
         """So many changes, half of them as elements of arrays; the broker has them when this returns."""
         self._seed += 1
         for name, rows in self._rows.items():
-            documents = partial.changes(self._seed, count // 4, name == "partial", self._keys)
+            documents = partial.changes(self._seed, -(-count // 4), name == "partial", self._keys)
             partial.produce(self._broker, self._topics[name], documents)
             partial.fold(rows, documents, name == "partial")
             self.produced += len(documents)
@@ -174,7 +174,7 @@ def test_what_updates_lack_and_each_element_are_there_through_random_kills(tmp_p
             print(f"{time.monotonic() - began:.0f} s: kill {number + 1}, of the {victim}", flush=True)
         streams.produce(max(0, changes - streams.produced))
         for run in alive.values():
-            assert run.terminate(PATIENCE_S) == 0, run.output
+            assert run.terminate(PATIENCE_S) in (0, 143), run.output  # 143: it had not begun
         project.run("run", *files, "--until-caught-up", timeout_s=2 * PATIENCE_S)
     finally:
         for run in started:
