@@ -30,6 +30,7 @@ _STEP = (
     rf"|`[^A-Za-z_{_NOT_SAID}][^{_NOT_SAID}]*`)"
 )
 COLUMN = rf"{_STEP}(?:\.{_STEP})*"
+_UNSAID = re.compile(r"`[^`.{}]*([.{}])[^`]*`")
 _ARGUMENT = rf" *({COLUMN}|[0-9]+) *"
 _CALL = re.compile(rf"([A-Za-z_]+)\({_ARGUMENT}(?:,{_ARGUMENT})?\)\Z")
 _COLUMN = re.compile(COLUMN + r"\Z")
@@ -45,6 +46,12 @@ def quoted(path: str) -> str | None:
     """A field's path as a file has it; None where no file can say it."""
     steps = [step if re.fullmatch(_STEP, step) else f"`{step}`" for step in path.split(".")]
     return ".".join(steps) if all(re.fullmatch(_STEP, step) for step in steps) else None
+
+
+def unsaid(text: str) -> str | None:
+    """What about quoted names in a text keeps every file from saying them; None where nothing does."""
+    found = _UNSAID.search(text)
+    return None if found is None else "a name with a dot in it" if found[1] == "." else "a name with a brace in it"
 
 
 def setting_text(value: object) -> str:

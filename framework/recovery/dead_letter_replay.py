@@ -2,9 +2,9 @@
 
 In: a plan, its connections, a selection of letters. Out: announced and committed batches of a pipeline of its own
 (`framework.commit.dead_letter_replay`), each with the rows, the marks of the letters that gave them, and the end of
-the batch, in one transaction. Before marks are read, everything that earlier replays announced is in its tables, and
+the batch, in one transaction. Before marks are read, those that earlier replays announced are in their table, and
 their transactional id is ours: so whoever was killed, and whenever, no letter is replayed twice (invariants 1, 2, 5 and
-7).
+7). At the end all that this and earlier replays announced is committed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pyarrow as pa
 from framework.adapters.host.failpoints import failpoint
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.commit.dead_letter_replay import ReplayPosition, replay_name, replay_position, replay_range
-from framework.commit.events.event_types import Accounting
+from framework.commit.events.event_types import Accounting, DataComplete
 from framework.commit.machine.effects import PipelineProgress
 from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY, check_recorded_here
 from framework.config.spec import LoadedPipeline
@@ -118,6 +118,7 @@ class Replay:
         self._announcer = DeadLetterAnnouncer(original.pipeline, self._plan, kafka, own_id, catalog, run, say)
         self._topic_id = ""  # of the control topic
         self._totals = Accounting()
+        self._earlier: tuple[str, ...] | None = None  # the tables of the newest batch of earlier replays
 
     def run(self) -> ReplayReport:
         if read_dead_letters(self._original, self._catalog, self._selection, PLACE) is None:
@@ -133,8 +134,9 @@ class Replay:
                 self._tables.preload()
                 for start in range(0, len(dead_letters), DEAD_LETTERS_PER_BATCH):
                     position = self._batch(dead_letters.slice(start, DEAD_LETTERS_PER_BATCH), position)
-            if self._report.batches:
-                self._announcer.commit({*self._report.rows, self._marks})
+            if self._report.batches or self._earlier is not None:
+                # Also if nothing is left to replay: a replay may have died between the commits of marks and of rows.
+                self._announcer.commit({*self._report.rows, *(self._earlier or ()), self._marks})
             is_done = True
         finally:
             self._announcer.close(is_done)
@@ -144,8 +146,10 @@ class Replay:
     # ---- before: what earlier replays did ---------------------------------------------------------------------------
 
     def _settle(self) -> ReplayPosition:
-        """Have everything committed that earlier replays announced; where the next batch begins."""
+        """Have all marks committed that earlier replays announced; where the next batch begins."""
         link = self._announcer.adopt_newest()
+        if link is not None:
+            self._earlier = link.tables if isinstance(link, DataComplete) else ()
         self._tables.load(self._marks)
         marks = self._tables.targets.get(self._marks)
         texts = {self._marks: marks.properties.get(PROGRESS_PROPERTY)} if marks else {}

@@ -200,9 +200,9 @@ class Running:
         kill([self.pid])
         self.process.wait(30)
 
-    def terminate(self) -> int:
+    def terminate(self, timeout_s: float = PATIENCE_S) -> int:
         kill([self.pid], signal.SIGTERM)
-        return self.wait()
+        return self.wait(timeout_s)
 
     def __enter__(self) -> Running:
         return self

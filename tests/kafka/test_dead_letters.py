@@ -186,6 +186,22 @@ def test_a_replay_killed_anywhere_repeats_nothing(project: Project) -> None:
     assert sorted(marks.column("offset").to_pylist()) == list(range(4 * len(KILLED)))
 
 
+def test_rows_of_a_replay_that_died_behind_its_marks_are_committed_by_the_next(project: Project) -> None:
+    """Marks and rows have a commit each, in any order. A replay that finds all letters marked still has the rows
+    committed."""
+    file = project.pipeline("shop", PIPELINE.format(topic="orders", zone=ZONE))
+    died_behind_marks = False
+    for first in range(0, 32, 4):  # until a replay died between the two, in the order that is asked for
+        put_letters(project, [record(i) for i in range(first, first + 4)], first=first)
+        project.run("dlq", "replay", file, code=-9, env={"FLOE_FAULT": "committed=kill"})
+        died_behind_marks = len(project.table("shop.dead_letters_replayed")) == first + 4
+        dlq(project, "replay", file)
+        assert landed(project) == list(range(first + 4))
+        if died_behind_marks:
+            break
+    assert died_behind_marks
+
+
 @pytest.mark.slow
 def test_after_a_rebase_a_replay_goes_on(project: Project, broker: Broker) -> None:
     """The control topic is lost: a replay is refused and names `floe rebase`, which files its record anew; then every

@@ -65,14 +65,14 @@ class Expected:
                 self.people[each["id"]] = place, each
 
 
-def records(seed: int, count: int) -> Iterable[tuple[int, Record]]:
+def records(seed: int, count: int, keys: int = KEYS) -> Iterable[tuple[int, Record]]:
     """With the partition of each: all changes of a key are in one. Some records have the same key twice, some nothing."""
     pick = random.Random(seed)
     for number in range(count):
         partition = pick.randrange(PARTITIONS)
         record: Record = []
         for index in range(pick.randrange(MOST)):
-            key = pick.randrange(KEYS) * PARTITIONS + partition
+            key = pick.randrange(keys) * PARTITIONS + partition
             one: Element = {"id": key, "n": seed * 1_000_000 + number * MOST + index}
             if pick.random() < 0.2:
                 one["op"] = "d"
@@ -98,10 +98,10 @@ def check(project: Project, expected: Expected) -> None:
         ],
     ).rows
     assert len(log) == len(expected.log), "an element is there twice, or not at all"
-    assert {_place(row): _element(row) for row in log} == {at: _sent(one) for at, one in expected.log.items()}
+    assert {_place(row): _element(row) for row in log} == {at: sent(one) for at, one in expected.log.items()}
     assert len(people) == len({row["id"] for row in people}), "two rows of one key"
     assert {row["id"]: (_place(row), _element(row)) for row in people} == {
-        key: (at, _sent(one)) for key, (at, one) in expected.people.items()
+        key: (at, sent(one)) for key, (at, one) in expected.people.items()
     }
     changes = {at: (one["id"], "delete" if one.get("op") == "d" else "upsert") for at, one in expected.log.items()}
     assert len(history) == len(changes)
@@ -119,7 +119,7 @@ def _element(row: Element) -> tuple[Any, ...]:
     return row["id"], row["n"], row.get("region"), row.get("op")
 
 
-def _sent(one: Element) -> tuple[Any, ...]:
+def sent(one: Element) -> tuple[Any, ...]:
     region = None if "meta" not in one else "eu" if '"eu"' in one["meta"] else 'a "quoted" one'
     return one["id"], one["n"], region, one.get("op")
 
@@ -143,7 +143,7 @@ def test_each_element_is_a_row_through_kills(
     file = project.pipeline("arrays", PIPELINE.format(topic=topic, version=version, path="$"))
     expected = Expected()
     for seed, fault in enumerate(("", *faults, "")):
-        for partition, some in _by_partition(records(seed, 400)).items():
+        for partition, some in by_partition(records(seed, 400)).items():
             broker.produce(topic, some, partition=partition)
             for each in some:
                 expected.add(partition, each)
@@ -152,8 +152,73 @@ def test_each_element_is_a_row_through_kills(
     check(project, expected)
 
 
-def _by_partition(drawn: Iterable[tuple[int, Record]]) -> dict[int, list[Record]]:
+def by_partition(drawn: Iterable[tuple[int, Record]]) -> dict[int, list[Record]]:
     found: dict[int, list[Record]] = {}
     for partition, record in drawn:
         found.setdefault(partition, []).append(record)
+    return found
+
+
+REPLAYED = """
+    source:
+      kafka: {{connection: main, topics: [{topic}]}}
+      format: {{type: json, explode: order.lines}}
+      schema: {{order.lines.at: {{type: timestamptz{zone}}}}}
+      metadata_columns: [partition, offset, index]
+    routes: {{rules: [{{table: "shop.l_{{order.lines.kind}}"}}], allow_tables: ["shop.*"]}}
+    tables: {{defaults: {{commit: {{interval: 1s}}}}}}
+    errors: {{policy: dead_letter, dead_letter_table: shop.dead_letters}}
+"""
+TIMES = {"good": "2024-01-04T12:00:00Z", "no zone": "2024-01-04 12:00:00", "bad": "noon"}
+
+
+@pytest.mark.timeout(900)
+def test_a_replay_writes_each_element_of_a_dead_letter_once(tmp_path: Path, broker: Broker) -> None:
+    """Records of which an element is wrong are one dead letter each; once the file reads it, a replay that is killed and
+    run again writes all elements, into all tables, with their places. What still cannot be read stays."""
+    project = Project(tmp_path, broker.bootstrap_servers)
+    topic = broker.new_topic("replayed", partitions=PARTITIONS)
+    pick = random.Random(7)
+    places: dict[str, dict[Place, str]] = {"a": {}, "b": {}}
+    later: set[tuple[int, int]] = set()
+    never: set[tuple[int, int]] = set()
+    for partition in range(PARTITIONS):
+        sent_here: list[Element] = []
+        for offset in range(200):
+            lines = [{"kind": pick.choice("ab"), "at": TIMES["good"], "n": f"{offset}.{i}"} for i in range(3)]
+            times = pick.choices(list(TIMES), (8, 2, 1), k=pick.randrange(4))
+            for line, time in zip(lines, times, strict=False):
+                line["at"] = TIMES[time]
+            sent_here.append({"id": offset, "order": {"lines": lines}})
+            (never if "bad" in times else later if "no zone" in times else set()).add((partition, offset))
+            if "bad" not in times:
+                places_here = ((line["kind"], (partition, offset, i), line["n"]) for i, line in enumerate(lines))
+                for kind, place, n in places_here:
+                    places[kind][place] = n
+        broker.produce(topic, sent_here, partition=partition)
+    project.run(
+        "run", project.pipeline("lines", REPLAYED.format(topic=topic, zone="")), "--until-caught-up", timeout_s=300
+    )
+    waiting = never | later
+    assert _rows(project) == {
+        kind: {at: n for at, n in found.items() if at[:2] not in waiting} for kind, found in places.items()
+    }
+
+    file = project.pipeline("lines", REPLAYED.format(topic=topic, zone=", zone: UTC"))
+    for fault in ("files-written", "in-transaction", "announced", "committed"):
+        project.run("dlq", "replay", file, code=-9, env={"FLOE_FAULT": f"{fault}=kill"}, timeout_s=600)
+    project.run("dlq", "replay", file, timeout_s=600)
+    assert _rows(project) == places
+    again = project.run_json("dlq", "replay", file)
+    assert (again["found"], again["replayed"]) == (len(never), 0)
+
+
+def _rows(project: Project) -> dict[str, dict[Place, str]]:
+    """By table what stands at each place, as Spark reads it."""
+    place = "_kafka_partition AS p, _kafka_offset AS o, _kafka_index AS i"
+    queries = [f"SELECT {place}, order.lines.n FROM `default`.shop.l_{kind}" for kind in "ab"]
+    found: dict[str, dict[Place, str]] = {}
+    for kind, rows in zip("ab", java_read(project.catalog_settings, queries).rows, strict=True):
+        found[kind] = {_place(row): str(row["n"]) for row in rows}
+        assert len(found[kind]) == len(rows), "an element is there twice"
     return found

@@ -44,7 +44,10 @@ def keys_fit_format(document: Document) -> Iterator[Diagnostic]:
             fitting = [name for name, keys in _KEYS.items() if entry.key in keys]
             if fitting:
                 message = f"`{entry.key}` does not apply to `{kind}`"
-                yield at("FLOE-C431", message, entry, (*path, entry.key), f"remove it; it is for {listed(fitting)}")
+                remedy = f"remove it; it is for {listed(fitting)}"
+                if entry.key == "explode" and kind != "raw":
+                    remedy = "remove it, and explode the list downstream, on the table; `explode` is for `json`"
+                yield at("FLOE-C431", message, entry, (*path, entry.key), remedy)
 
 
 def schema_is_known(document: Document) -> Iterator[Diagnostic]:

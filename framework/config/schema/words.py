@@ -16,7 +16,7 @@ from jsonschema.exceptions import ValidationError
 from framework.config.schema.echoes import Violation
 from framework.config.tree import Entry, Mapping, Node, Path, Scalar, Sequence, dotted, find, nearest_span, plain
 from framework.config.units import quoted
-from framework.config.values.value_kinds import EXPLAINERS, show
+from framework.config.values.value_kinds import EXPLAINERS, explained, show, unsaid_name
 from framework.config.versions import CURRENT, unknown_version
 from framework.diagnose.diagnostic import Diagnostic, Span
 from framework.diagnose.secrets import HIDDEN, is_secret_name
@@ -216,8 +216,10 @@ def _bad_key(error: ValidationError, tree: Node, path: Path) -> Violation:
         hint, remedy = f"did you mean `{meant}`?", f"write one `: ` after the key: `{meant}: ...`"
     elif path == ("source", "schema") and (way := quoted(key)) is not None:
         remedy = f"write `{json.dumps(way, ensure_ascii=False)}: ...`"
-    place = dotted((*path, key))
-    finding = Diagnostic("FLOE-C209", f"`{key}` cannot be a name here", span, path=place, hint=hint, remedy=remedy)
+    place, message = dotted((*path, key)), f"`{key}` cannot be a name here"
+    if path == ("source", "schema") and (refused := unsaid_name(key)) is not None:
+        message, remedy = refused.message, refused.remedy
+    finding = Diagnostic("FLOE-C209", message, span, path=place, hint=hint, remedy=remedy)
     return Violation(finding, (dotted((*path, meant)),) if hint else ())
 
 
@@ -251,7 +253,7 @@ def _bad_leaf(node: Scalar, path: Path, schema: Any, keyword: str) -> Diagnostic
         return found("FLOE-C210", f"{where} must be {limit}, not {shown}", f"write a number of {limit}")
     kind = schema.get("x-floe-kind")
     if kind in EXPLAINERS and (keyword in ("pattern", "format", "minLength") or kind in _EXPLAINED_TYPES):
-        reported = EXPLAINERS[kind](value)
+        reported = explained(kind, value)
         return found(reported.code, reported.message, reported.remedy, reported.hint)
     if keyword == "minLength":
         return found("FLOE-C203", f"{where} is empty", "give it a value, or remove the key")

@@ -16,7 +16,7 @@ from framework.config.names.metadata import NAMES, PREFIX
 from framework.config.names.patterns import NOT_ONE, unfit
 from framework.config.spec import EvolveMode
 from framework.config.tree import ScalarValue
-from framework.config.units import COLUMN, partition_field, quoted
+from framework.config.units import COLUMN, partition_field, quoted, unsaid
 from framework.config.values.envelopes import ENVELOPES
 from framework.config.values.evolution import EVOLVE_SHORTHANDS
 from framework.config.values.transforms import TRANSFORMS
@@ -384,6 +384,35 @@ def _array_path(value: ScalarValue) -> RefusedValue:
         "write `$` where the record is the array, `$lines` where it is lines, or `data.items` for one inside the record",
         hint,
     )
+
+
+def unsaid_name(value: str) -> RefusedValue | None:
+    """Why a text that names fields is wrong for a name in it which no file can say, if there is one."""
+    if (why := unsaid(value)) is None:
+        return None
+    remedy = (
+        "take it out: the field's values land as they come, in a column of that name; a view can give it another one"
+    )
+    return RefusedValue("FLOE-C209", f"{show(value)} holds {why}, which no file can say", remedy)
+
+
+# What names fields, and may have them in quotes.
+_OF_FIELDS = (
+    "partition",
+    "sort",
+    "table-template",
+    "column",
+    "array-path",
+    "write-order",
+    "delete-when",
+    "envelope-field",
+)
+
+
+def explained(kind: str, value: ScalarValue) -> RefusedValue:
+    """What is wrong with a value that is not of its kind."""
+    found = unsaid_name(value) if isinstance(value, str) and kind in _OF_FIELDS else None
+    return found or EXPLAINERS[kind](value)
 
 
 EXPLAINERS: dict[str, Callable[[ScalarValue], RefusedValue]] = {

@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any
 
+import pytest
+
 from framework.config.filled.build import build_pipeline
+from tests.unit.config.in_memory import load
 
 SCHEMA = json.loads(files("schemas").joinpath("pipeline.v1.schema.json").read_text(encoding="utf-8"))
 NAME = "`a b`"
@@ -73,3 +76,15 @@ def test_each_place_is_in_the_file_and_none_in_the_plan() -> None:
     assert len(set(found)) >= 22
     assert [path for path in found if not says_it(FILE, path)] == []
     assert "`" not in repr(build_pipeline(FILE))
+
+
+@pytest.mark.parametrize(("name", "what"), [("`a.b`", "a dot"), ("`a{b`", "a brace"), ("`a}b`", "a brace")])
+def test_a_name_that_no_file_can_say_is_refused_by_name_in_each_place(name: str, what: str) -> None:
+    """A dot stands between fields, also in quotes, so each place says that the name cannot stand there."""
+    text = json.dumps({"apiVersion": "floe/v1", "kind": "Pipeline", **FILE}).replace(NAME, name)
+    findings = [found for found in load(files={"base.yaml": text}).diagnostics if name in found.message]
+    assert {found.code for found in findings} == {"FLOE-C209"}
+    assert [
+        found.message for found in findings if f"a name with {what} in it, which no file can say" not in found.message
+    ] == []
+    assert len(findings) >= 22

@@ -204,6 +204,19 @@ def test_reader_schema_resolves() -> None:
     assert landed.codes == [(1, "FLOE-D117")]
 
 
+def test_a_duration_of_days_is_a_number_where_a_schema_to_read_with_says_so() -> None:
+    """MySQL's TIME may be more than a day, and no time then: a schema that names plain microseconds takes it."""
+    took = {"type": "long", "connect.name": "io.debezium.time.MicroTime"}
+    written, read = record_of(field("took", took)), record_of(field("took", "long"))
+    data = [framed(1, avro_bytes(written, {"took": micros})) for micros in (3_600_000_000, 100_000_000_000)]
+    by_itself = land(records(data), AVRO, {1: avro_schema(written)})
+    assert by_itself.rows == [{"took": dt.time(1)}]
+    assert by_itself.codes == [(1, "FLOE-D114")]
+    spec = FormatSpec(FormatType.AVRO, registry="main", schema=json.dumps(read))
+    landed = land(records(data), spec, {1: avro_schema(written)})
+    assert landed.rows == [{"took": 3_600_000_000}, {"took": 100_000_000_000}]
+
+
 UNFIT: list[tuple[Any, Any, Any]] = [
     ("string", None, "a"),
     ("int", "x", 1),

@@ -57,8 +57,29 @@ def one_batch_in_flight(document: Document) -> Iterator[Diagnostic]:
         yield at("FLOE-C461", message, node, path, "remove the key, or write 1")
 
 
+def partial_updates_have_no_schema(document: Document) -> Iterator[Diagnostic]:
+    """A schema gives every record all columns, so nothing shows which of them an update leaves out."""
+    source: Path = ("source", "format")
+    kind, envelope = document.text(*source, "type") or "json", document.text(*source, "envelope")
+    if (kind == "json" and envelope != "connect") or {source, (*source, "type")} & document.unresolved:
+        return
+    reported: set[Path] = set()
+    for found in upsert_policies(document):
+        place = found.place("write", "updates")
+        node = document.node(*place)
+        if document.text(*place) == "partial" and node is not None and place not in reported:
+            reported.add(place)
+            what = f"`{kind}`" if kind != "json" else "Kafka Connect's JSON with schemas"
+            message = f"`updates: partial` is for JSON without schemas: in {what} each record has all columns"
+            remedy = (
+                "remove it; or let the producer write JSON without schemas (`schemas.enable: false` in Kafka Connect)"
+            )
+            yield at("FLOE-C463", message, node, place, remedy)
+
+
 RULES: tuple[Rule, ...] = (
     no_sql,
+    partial_updates_have_no_schema,
     on_main,
     dead_letters_are_appended,
     one_batch_in_flight,

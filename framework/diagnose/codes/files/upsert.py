@@ -1,4 +1,4 @@
-"""FLOE-C450 to C462: the words of upsert tables."""
+"""FLOE-C450 to C463: the words of upsert tables."""
 
 # ruff: noqa: E501  (prose: one sentence is not cut by the width of a line)
 from __future__ import annotations
@@ -9,6 +9,7 @@ _WRITE = "tables: {defaults: {write: {mode: upsert, key: [id]%s}}}"
 _BESIDE = "tables: {defaults: {%s, write: {mode: upsert, key: [id]}}}"
 _TWO = "metadata: {name: one}\n%s\n# file: other.yaml\nmetadata: {name: two}\n%s"
 _UPSERT = "source: {kafka: {topics: [orders]}, key: {type: json}}\n"
+_AVRO = 'source: {kafka: {topics: [orders]}, format: {type: avro, schema: \'{"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}\'}}\n'
 
 ENTRIES = (
     Code(
@@ -101,5 +102,12 @@ ENTRIES = (
         "The order of the source is the order within one pipeline's topics. Records of two pipelines have none between them, so which row stays would be chance. The same holds where a record may lead a template of another file to the table: let no glob of that file's `allow_tables` match it. Two templates, of which one upserts and the other appends, must not be able to make one name.",
         _TWO % (_WRITE % "", _WRITE % ""),
         _TWO % (_WRITE % "", "routes: {rules: [{table: shop.other}]}"),
+    ),
+    Code(
+        "FLOE-C463",
+        "Partial updates in a format with schemas",
+        "`updates: partial` keeps the columns that an update does not name. Avro, protobuf and Kafka Connect's JSON with schemas name every column in every record, so a column that was left out and one that is null look the same. Debezium's placeholder for values that the database did not log needs no word: `unavailable` is for it, in every format.",
+        _AVRO + _WRITE % ", updates: partial",
+        _AVRO + _WRITE % "",
     ),
 )

@@ -104,7 +104,7 @@ ENTRIES = (
     Code(
         "FLOE-D114",
         "A value that its own schema does not allow",
-        "A decimal with more digits than its schema allows, a time of more than 24 hours, or a timestamp out of its type's range.",
+        "A decimal with more digits than its schema allows, a time of more than 24 hours, or a timestamp out of its type's range. A duration of days is no time: in Avro, give a `format.schema` to read with in which the field is a plain `long`.",
         transcript=_stopped(
             "decode", "total: the value is no decimal(6, 2): 12345.678", "# Correct the producer.", *_LETTER
         ),
