@@ -252,7 +252,13 @@ def test_updates_without_their_row_relax_the_column_or_are_refused(lake: Lake) -
 
     pipeline = Partial(lake, schema=required("the-bio"), nullability=EvolveMode.DEAD_LETTER)
     pipeline.batch_of([(0, (1, "a"), {"the-bio": "x"})])
-    more = [(0, (2, "b"), {"the-bio": "x"}), (0, (2, "b"), None), *lost[:2], (0, (1, "a"), None), (0, (1, "a"), {"day": 2})]
+    more = [
+        (0, (2, "b"), {"the-bio": "x"}),
+        (0, (2, "b"), None),
+        *lost[:2],
+        (0, (1, "a"), None),
+        (0, (1, "a"), {"day": 2}),
+    ]
     more += [(0, (2, "b"), {"day": 4}), (0, (2, "b"), {"the-bio": GONE}), (0, (1, "b"), {"the-bio": None})]
     refused = sorted((record for r in reported(pipeline, more) for record in r.refused), key=lambda r: r.offset)
     assert refused == [RefusedUpdate("events", 0, 1 + number, pipeline.name, "the-bio") for number in (5, 6, 7, 8)]

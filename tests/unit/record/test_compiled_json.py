@@ -269,7 +269,11 @@ def test_a_key_of_a_map_that_is_called_like_another_map_is_a_key(inner: str) -> 
     its neighbours are not."""
     kind = pa.map_(pa.string(), pa.int64())
     schema = pa.schema([("m", kind), ("n", kind), ("o", pa.list_(pa.int64()))])
-    records = ['{"m": {"a": 1}, "n": {"b": 2}}', f'{{"m": {{"a": 1}}, "n": {{"m": {inner}, "b": 2}}}}', '{"n": {"m": 5}}']
+    records = [
+        '{"m": {"a": 1}, "n": {"b": 2}}',
+        f'{{"m": {{"a": 1}}, "n": {{"m": {inner}, "b": 2}}}}',
+        '{"n": {"m": 5}}',
+    ]
     framed = frame([text.encode() for text in records], np.arange(3))
     parts, alone = json_maps._by_their_text(framed, schema, {"m": kind, "n": kind}, Leniency())
     assert alone == [1]
