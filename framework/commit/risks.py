@@ -215,14 +215,14 @@ def records_hidden(pipeline: str, found: Iterable[OpenTransaction], now_ms: int)
         return None
     first = min(old, key=lambda each: each.since_ms or 0)
     others = f", and so it is in {counted(len(old) - 1, 'other partition')}" if len(old) > 1 else ""
-    where = f"--topic {argument(first.topic)} --partition {first.partition}"
     return Risk(
         "pipeline",
         pipeline,
         f"a transaction is open in {first.topic}-{first.partition} and hides {counted(first.hidden, 'offset')} from "
         f"{first.offset:,} on{others}",
-        f"look whether its producer still works; if not, `kafka-transactions.sh --bootstrap-server BROKER abort {where} "
-        f"--start-offset {first.offset}` ends it, and what is behind it is read",
+        "look whether its producer still works; if not, `kafka-transactions.sh --bootstrap-server BROKER abort "
+        f"--topic {argument(first.topic)} --partition {first.partition} --start-offset {first.offset}` ends it, and what is "
+        "behind it is read",
         RECORDS_HIDDEN,
         first.since_ms,
     )

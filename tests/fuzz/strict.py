@@ -48,7 +48,7 @@ def levels(text: str) -> int:
     return deepest
 
 
-def read(data: bytes, most_levels: int = MOST_LEVELS) -> dict[str, Any]:
+def read(data: bytes) -> dict[str, Any]:
     """The fields of a record.
 
     Raises:
@@ -58,7 +58,7 @@ def read(data: bytes, most_levels: int = MOST_LEVELS) -> dict[str, Any]:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise Refused(str(error)) from None
-    if text.count("{") + text.count("[") > most_levels and levels(text) > most_levels:
+    if text.count("{") + text.count("[") > MOST_LEVELS and levels(text) > MOST_LEVELS:
         raise Refused("nested too deeply")
     try:
         value = json.loads(text, parse_int=Number, parse_float=Number, parse_constant=Number, object_pairs_hook=_pairs)

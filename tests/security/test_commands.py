@@ -183,6 +183,8 @@ AS_IT_IS = {
     "adapters/project/template_fetch.py: said": "no command: a sentence about git",
     "cli/run/submit.py: shell_text(application.command)": "each word of it is quoted there",
     "commit/risks.py: A_WEEK_MS": NUMBER,
+    "commit/risks.py: first.offset": NUMBER,
+    "commit/risks.py: first.partition": NUMBER,
     "commit/machine/reporting/blocked_remedies.py: found[1]": NUMBER,
     "commit/machine/reporting/blocked_remedies.py: name": "an argument since the line before",
     "commit/machine/reporting/blocked_remedies.py: named": "an argument since the line before",

@@ -63,7 +63,7 @@ ENTRIES = (
     Code(
         "FLOE-D105",
         "Nested too deeply",
-        "The value is nested more than 100 levels deep. Of an envelope, the row counts, with the fields that are kept beside it.",
+        "The value is nested more than 100 levels deep. Of an envelope, each part counts by itself.",
         transcript=_stopped(
             "decode", "the record is nested more than 100 levels deep", "# Correct the producer.", *_LETTER
         ),
