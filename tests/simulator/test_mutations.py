@@ -263,11 +263,6 @@ def a_clock_set_back_while_files_wait(patch: Patch) -> None:
     patch.setattr(queues, "seen_earlier", lambda turn, by_ms: None)
 
 
-def no_number_for_what_comes_back(patch: Patch) -> None:
-    """A run that reads a partition again which was given up begins under the number of the batch before."""
-    patch.setattr(offsets.StartPoint, "claimed_batch", property(lambda start: start.batch))
-
-
 def more_expires_after_a_lost_tag(patch: Patch) -> None:
     """After a server took a tag away with its snapshot, the same round lets further snapshots go."""
     patch.setattr(care, "took_references", lambda look, after: False)
@@ -409,7 +404,6 @@ RARE: dict[Mutation, int] = {
     a_recreated_topic_by_itself: 5_004_414,
     a_clock_set_back: 5_004_549,
     a_clock_set_back_while_files_wait: 41_007_790,
-    no_number_for_what_comes_back: 5_008_531,
     more_expires_after_a_lost_tag: 6_002_395,
     a_replay_leaves_no_trace: 5_016_362,
     twins_of_an_hour_ago: 5_003_436,
