@@ -214,7 +214,9 @@ def records_hidden(pipeline: str, found: Iterable[OpenTransaction], now_ms: int)
     if not old:
         return None
     first = min(old, key=lambda each: each.since_ms or 0)
-    others = f", and so it is in {counted(len(old) - 1, 'other partition')}" if len(old) > 1 else ""
+    others = (
+        f"; {counted(len(old) - 1, 'other partition')} {'has' if len(old) == 2 else 'have'} one too" if old[1:] else ""
+    )
     return Risk(
         "pipeline",
         pipeline,
