@@ -196,7 +196,8 @@ class UpsertWriter:
             tombstones = remember(io, base.order, hashes, values, is_delete[is_winner])
         name = f"{self._context.plan.pipeline}-{self._context.run}-{self._context.batch}-{uuid.uuid4()}-keys.parquet"
         path = layout.locations.new_data_location(name)
-        keys = keys.cast(pa.schema([layout.arrow.field(place) for place in _places(target, base.key_ids)]))
+        as_written = pa.schema([layout.arrow.field(place) for place in _places(target, base.key_ids)])
+        keys = keys.rename_columns(as_written.names).cast(as_written)  # files spell some names otherwise
         written = write_keys(io, path, keys, hits, [file.path for file in found.searched])
         return UpsertPart(
             base.snapshot_id,
