@@ -16,10 +16,11 @@ from pyiceberg.table import Table
 from framework.adapters.iceberg import files as files_module
 from framework.adapters.iceberg.commits import commit as commit_module
 from framework.adapters.iceberg.commits.commit import TableCommits
+from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.maintenance import tables as table_care
 from framework.commit.events.event_types import DataFile
 from framework.commit.file_ages import YOUNG_MS, ClockReading
-from framework.commit.machine.effects import CommitFailed, Committed, FilesGone, Input
+from framework.commit.machine.effects import CommitConflict, CommitFailed, Committed, FilesGone, Input
 from framework.config.values.maintenance import ManifestsPolicy
 from framework.errors import RetriableError
 from framework.runtime.batches import announcer as announcer_module
@@ -79,10 +80,12 @@ def at_the_catalog(patch: pytest.MonkeyPatch, act: Callable[[], object]) -> None
 
 
 def orphans_go(place: Place, name: str, sleep: Callable[[int], None], slept_ms: int = 4 * 24 * HOUR_MS) -> None:
-    """Days pass, and somebody removes the orphans of a table."""
+    """Days pass, and somebody removes the orphans of a table, who adds no snapshot to it first."""
     sleep(slept_ms)
     age_everything(place.lake, name)
-    place.clean(delete=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(IcebergTables, "outdate_requests", lambda self, table: None)
+        place.clean(delete=True)
 
 
 def test_a_commit_whose_manifests_went_while_it_slept_is_made_anew(
@@ -101,6 +104,28 @@ def test_a_commit_whose_manifests_went_while_it_slept_is_made_anew(
     assert lake.rows(name) == [1]
     place.commit(name, files, 2)
     assert lake.rows(name) == [1, 2]
+
+
+@pytest.mark.parametrize("branch", ["main", "audit"])
+def test_a_request_under_way_whose_files_go_as_orphans_is_refused(
+    place: Place, monkeypatch: pytest.MonkeyPatch, branch: str
+) -> None:
+    """Invariant 12: an announcement is given up by a person and leaves the log while a commit of its files is on its way
+    to the catalog. Whoever removes the files makes sure first that this request cannot fit any more."""
+    lake, place.branch = place.lake, branch
+    name = lake.create("shop.late")
+    place.commit(name, lake.files(name, [{"id": 1}]), 1)
+    files = lake.files(name, [{"id": 2}])
+
+    def orphans_go_meanwhile() -> None:
+        age_everything(lake, name)
+        assert place.clean(delete=True)[name].removed == 1
+
+    effect = lake.effect(name, files, 2, branch=branch, topic=place.topic_id)
+    at_the_catalog(monkeypatch, orphans_go_meanwhile)
+    assert isinstance(lake.tables.commit(effect), CommitConflict)
+    place.commit(name, lake.files(name, [{"id": 3}]), 3)
+    assert lake.rows(name, branch) == [1, 3]
 
 
 @pytest.mark.parametrize("what", ["files", "manifests"])

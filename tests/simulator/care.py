@@ -14,7 +14,6 @@ from framework.commit import file_ages
 from framework.commit.file_ages import ClockReading, FilePresence
 from framework.commit.machine.progress.recorded import (
     PROGRESS_PROPERTY,
-    SUMMARY_CONTROL_OFFSET,
     SUMMARY_CONTROL_TOPIC_ID,
     pipelines_of,
     topic_ids_in_use,
@@ -26,11 +25,19 @@ from framework.commit.maintenance.expire import Expiry, Reference, SnapshotAge
 from framework.commit.maintenance.removed_files import ExpiringSnapshot, ListedFile, ListedManifest
 from framework.config.values.maintenance import CompactionPolicy, ManifestsPolicy
 from framework.errors import FloeError
-from tests.simulator.catalog import MAIN, Asserted, Metadata, Refused, Snapshot, Update, known_topics, view_of
-from tests.simulator.lake import Lake
+from tests.simulator.catalog import (
+    MAIN,
+    Asserted,
+    Metadata,
+    Refused,
+    Snapshot,
+    Update,
+    known_topics,
+    progress_said,
+    view_of,
+)
+from tests.simulator.lake import CONFLICTS, Lake
 from tests.simulator.world import World
-
-CONFLICTS = 5
 
 
 class Care:
@@ -94,7 +101,7 @@ class Care:
             if not self._is_there(begun, new) or not now.head.live.issuperset(old):
                 return
             began = lake.machine.moment()
-            said = {"floe.maintenance": "compaction", **_progress(now)}
+            said = {"floe.maintenance": "compaction", **progress_said(now)}
             made = lake.new_snapshot(now, now.head, {new: rows}, {p: lake.rows[p] for p in old}, "replace", said)
             self._reach("manifests written")
             asserted = Asserted(now.uuid, {MAIN: now.head.snapshot_id}, now.schema_id)
@@ -137,13 +144,6 @@ class Care:
             removed += 1
             self._reach("file removed")
         return removed
-
-
-def _progress(metadata: Metadata) -> dict[str, str]:
-    for snapshot in metadata.line(metadata.refs[MAIN].snapshot_id):
-        if SUMMARY_CONTROL_TOPIC_ID in snapshot.summary:
-            return {key: snapshot.summary[key] for key in (SUMMARY_CONTROL_TOPIC_ID, SUMMARY_CONTROL_OFFSET)}
-    return {}
 
 
 def _age(snapshot: Snapshot) -> SnapshotAge:

@@ -13,7 +13,15 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from framework.commit.machine.effects import ExaminedTable, TableProgress
-from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY, elsewhere, is_off_line, parse, topic_ids_of
+from framework.commit.machine.progress.recorded import (
+    PROGRESS_PROPERTY,
+    SUMMARY_CONTROL_OFFSET,
+    SUMMARY_CONTROL_TOPIC_ID,
+    elsewhere,
+    is_off_line,
+    parse,
+    topic_ids_of,
+)
 
 MAIN = "main"
 progress_of: Callable[[str | None, str], TableProgress | None] = lru_cache(4_096)(parse)
@@ -337,3 +345,11 @@ def all_reach(tables: Iterable[Metadata]) -> set[str]:
         for snapshot in metadata.snapshots.values():
             found |= snapshot.reach
     return found
+
+
+def progress_said(metadata: Metadata) -> dict[str, str]:
+    """What the newest of floe's snapshots says of the progress of main."""
+    for snapshot in metadata.line(metadata.refs[MAIN].snapshot_id):
+        if SUMMARY_CONTROL_TOPIC_ID in snapshot.summary:
+            return {key: snapshot.summary[key] for key in (SUMMARY_CONTROL_TOPIC_ID, SUMMARY_CONTROL_OFFSET)}
+    return {}

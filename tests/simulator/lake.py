@@ -49,11 +49,13 @@ from tests.simulator.catalog import (
     made_snapshot,
     mark_of,
     progress_of,
+    progress_said,
     view_of,
 )
 from tests.simulator.ports import Machine, Store, root_of
 
 PLACES_FOR_MS = 300_000
+CONFLICTS = 5
 Outcome = Committed | CommitConflict | CommitFailed | FilesGone
 
 
@@ -200,6 +202,22 @@ class Lake:
 
     def forget_places(self) -> None:
         self._places = (-PLACES_FOR_MS, {})
+
+    def outdate_requests(self, table: str) -> None:
+        """As the adapter: a head with the same files, to which no request that was sent before fits."""
+        for _ in range(CONFLICTS):
+            loaded = self.load(table)
+            if loaded is None or loaded.head is None or not (said := progress_said(loaded)):
+                return
+            own = {"floe.maintenance": "manifests", **said}
+            made = self.new_snapshot(loaded, loaded.head, {}, {}, "replace", own)
+            asserted = Asserted(loaded.uuid, {MAIN: loaded.head.snapshot_id}, loaded.schema_id)
+            try:
+                self.apply(table, asserted, Update(made), self.machine.moment())
+            except Refused:
+                continue
+            return
+        raise FloeError("it changed all the time", code="FLOE-R371", place=table, remedy="")
 
     def remove_files(self, table: str, locations: Iterable[str], why: str = "orphan") -> Iterator[str]:
         """As the adapter: files that lie in another table's place, too, stay."""

@@ -22,7 +22,14 @@ from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotRefUpdate,
 
 from framework.adapters.iceberg.commits import expiry
 from framework.adapters.iceberg.files import store_now_ms
-from framework.commit.machine.effects import Committed, PipelineProgress, RecoverTable, TableProgress
+from framework.commit.machine.effects import (
+    CommitConflict,
+    CommitTable,
+    Committed,
+    PipelineProgress,
+    RecoverTable,
+    TableProgress,
+)
 from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY, SUMMARY_RECOVERY
 from tests.iceberg.conftest import TOPIC, Lake
 from tests.iceberg.rest_server import RestServer
@@ -347,6 +354,27 @@ def test_a_rollback_onto_what_expired_meanwhile_is_refused_by_both(both: Both) -
     assert not isinstance(both.real.tables.commit(effect), Committed)
     with pytest.raises(Refused):
         both.lake._send(replace(effect, view=view, onto=old), loaded, None)
+
+
+def test_a_request_of_before_fits_no_longer_after_its_head_was_outdated(both: Both) -> None:
+    """The new head has the rows of the one before it and says the same of the progress, in both."""
+    both.commit()
+    real, rows = both.real.view(NAME), both.real.rows(NAME)
+    loaded, before = both.metadata, both.lake.load_view(NAME, MAIN, TOPIC)
+    assert before is not None
+    both.real.tables.outdate_requests(NAME)
+    both.lake.outdate_requests(NAME)
+    after, simulated = both.real.view(NAME), both.lake.load_view(NAME, MAIN, TOPIC)
+    assert simulated is not None
+    for earlier, later in ((real, after), (before, simulated)):
+        assert later == replace(earlier, snapshot_id=later.snapshot_id)
+        assert later.snapshot_id != earlier.snapshot_id
+    assert both.real.rows(NAME) == rows
+    progress = TableProgress(TOPIC, both.offset + 1, {"p": PipelineProgress(both.offset + 1)})
+    effect = CommitTable(NAME, real, "late", (), progress, 1)
+    assert isinstance(both.real.tables.commit(effect), CommitConflict)
+    with pytest.raises(Refused):
+        both.lake._send(replace(effect, view=before), loaded, None)
 
 
 def test_the_simulated_store_tells_the_time_and_keeps_names_apart(lake: Lake, tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ from framework.runtime.maintenance import tables as maintenance
 from tests.simulator import care, catalog, coordinators, drivers, lake
 from tests.simulator.acts import Act
 from tests.simulator.catalog import Metadata
+from tests.simulator.lake import Lake
 from tests.simulator.run import first_failure, play, simulated
 
 STEPS = 200
@@ -398,6 +399,11 @@ def a_discarded_replay_that_is_on_no_list(patch: Patch) -> None:
     patch.setattr(discard, "listed_again", listed)
 
 
+def orphans_go_under_a_request(patch: pytest.MonkeyPatch) -> None:
+    """A request that is under way still fits after the files that it names went as orphans."""
+    patch.setattr(Lake, "outdate_requests", lambda self, table: None)
+
+
 # Too rare for some hundred histories: mutation -> a seed that finds it.
 RARE: dict[Mutation, int] = {
     a_rebase_over_what_waits: 5_000_063,
@@ -418,6 +424,34 @@ RARE: dict[Mutation, int] = {
 # Of some the seed fails no more since others of the acts have changed: what was left of it, shortened, with the seed of
 # its world.
 SHORT: dict[Mutation, tuple[int, tuple[Act, ...]]] = {
+    orphans_go_under_a_request: (
+        76_088_920,
+        (
+            Act("batch", 78208049698405678219567448200),
+            Act("announce", 67742789207502584465114646659),
+            Act("batch", 12696621532010631997083144016),
+            Act("coordinate_all", 57129569876476568336720593567),
+            Act("announce", 3961453279892180697970300851),
+            Act("batch", 77984773988221925967898340205),
+            Act("batch", 4172429613126890493358796103),
+            Act("coordinate", 8811654856969878124772166238),
+            Act(
+                "maintain",
+                63137108802124984616150560801,
+                (("manifests written", Act("sleep", 71856049600569144772025449810)),),
+            ),
+            Act("coordinate", 64037845717015862711470595724),
+            Act(
+                "set_offsets",
+                75325272043546488710902419808,
+                (("offsets decided", Act("keeper_round", 5550349796841870695286907219)),),
+            ),
+            Act("coordinate_all", 3026087960945256855367667184),
+            Act("retention", 68846440315393510027849288084),
+            Act("maintain", 56329978214395064615596102683),
+            Act("late_request", 41242120530643868965296996609),
+        ),
+    ),
     a_discarded_replay_that_is_on_no_list: (
         74_005_208,
         (

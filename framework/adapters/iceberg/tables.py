@@ -22,6 +22,7 @@ from framework.adapters.iceberg import define as iceberg_define
 from framework.adapters.iceberg import snapshots as table_snapshots
 from framework.adapters.iceberg.catalog import IcebergCatalog
 from framework.adapters.iceberg.commits.commit import Copies, Outcome, TableCommits
+from framework.adapters.iceberg.commits.replace import outdate_requests
 from framework.adapters.iceberg.examined_tables import ExaminedTables
 from framework.adapters.iceberg.files import (
     StoredFile,
@@ -305,11 +306,8 @@ class IcebergTables:
         try:
             return references_of(loaded)
         except Exception as error:  # whatever cannot be read might name a file that is in use
-            raise FloeError(
-                f"the manifests of table {table} cannot all be read: {first_line(error)}",
-                code="FLOE-R371",
-                place=table,
-                remedy="nothing of the table was removed; check that its store answers, then run the command again",
+            raise _not_cleaned(
+                f"the manifests of table {table} cannot all be read: {first_line(error)}", table
             ) from error
 
     def stored_files(self, table: str, locations: Sequence[str]) -> list[StoredFile]:
@@ -360,6 +358,19 @@ class IcebergTables:
             return missing_of(loaded.io, paths) if loaded else ()
         except Exception as error:  # each store has exceptions of its own
             raise _store_silent(table, str(table), error) from error
+
+    def outdate_requests(self, table: str) -> None:
+        """Refuse from now on each commit that was sent to the table and has not arrived yet.
+
+        Raises:
+            FloeError: FLOE-R135, FLOE-R371: the catalog or the store does not answer, or refuses.
+        """
+        loaded = self._load(table)
+        try:
+            if loaded is not None and unwritable(loaded.metadata, loaded.catalog) is None:
+                outdate_requests(self._catalog(catalog_of(table)).open()[1], loaded)
+        except Exception as error:  # each catalog and store has exceptions of its own
+            raise _not_cleaned(f"no snapshot can be added to table {table}: {first_line(error)}", table) from error
 
     def remove_files(self, table: str, locations: Iterable[str]) -> Iterator[str]:
         """Remove files with the table's own credentials; gives the name of each that was there, when it is gone. Files
@@ -498,6 +509,15 @@ def _store_silent(table: str, place: str, error: Exception) -> FloeError:
         code="FLOE-R372",
         place=place,
         remedy="check that the store answers and that these credentials may list it",
+    )
+
+
+def _not_cleaned(said: str, table: str) -> FloeError:
+    return FloeError(
+        said,
+        code="FLOE-R371",
+        place=table,
+        remedy="nothing of the table was removed; check that its catalog and its store answer, then run the command again",
     )
 
 

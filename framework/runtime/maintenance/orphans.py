@@ -173,6 +173,9 @@ def look(
     found = _judged(name, catalog, before, files, announced, now_ms, older_than_ms)
     if not delete or not found.orphans:
         return found
+    # A commit may still be under way whose announcement a person gave up and the log dropped: it fits no longer after a
+    # snapshot of the same files, and the table then names none that is gone.
+    catalog.outdate_requests(name)
     again = _judged(name, catalog, before, found.orphans, announced, now_ms, older_than_ms)
     catalog.forget_places()  # a table that was made inside this one's location a moment ago has its files there
     removed = 0

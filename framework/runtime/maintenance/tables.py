@@ -212,6 +212,7 @@ def maintain_table(
     if dry_run:
         stays = [file for key, file in stored.items() if key not in gone and key not in set(orphans)]
         removed = len(gone & stored.keys())
+        left += bool(orphans)  # see `look`
     else:
         stays = catalog.stored_files(name, places[name].roots)
     after = Size(table.snapshots if table and not dry_run else left, len(stays), sum(file.size for file in stays))

@@ -20,7 +20,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary, update_snapshot_summaries
 from pyiceberg.table.update import AssertCurrentSchemaId, AssertRefSnapshotId, AssertTableUUID
 
@@ -140,6 +140,19 @@ def replace_files(
     raise AssertionError("unreachable")
 
 
+def outdate_requests(commits: TableCommits, table: Table) -> None:
+    """Give each branch that floe fills a new head with the same files, to which no request that was sent before fits.
+
+    Raises:
+        Exception: whatever the catalog or the store raises; some branches may have their new head.
+    """
+    for branch, ref in sorted(table.metadata.refs.items()):
+        if ref.snapshot_ref_type is SnapshotRefType.BRANCH and _progress(
+            table.metadata, head_of(table.metadata, branch)
+        ):
+            replace_files(commits, lambda: table.catalog.load_table(table.name()), (), branch=branch)
+
+
 def _is_there(io: FileIO, replacement: Replacement) -> bool:
     """Invariant 12: whether its new files can be added. Nothing names them before, so who looks for orphans takes them
     once they are old; those that took long are looked for, and none that may be taken at any moment is added."""
@@ -236,7 +249,7 @@ def _snapshot(
     )
 
 
-def _progress(metadata: TableMetadata, head: Snapshot) -> dict[str, str]:
+def _progress(metadata: TableMetadata, head: Snapshot | None) -> dict[str, str]:
     """What the newest of floe's snapshots says of the table's progress, its key and its deleted keys, which is true of the
     same rows in other files."""
     for snapshot in ancestry(metadata, head):

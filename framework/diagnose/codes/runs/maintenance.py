@@ -25,13 +25,13 @@ ENTRIES = (
     ),
     Code(
         "FLOE-R371",
-        "Some of a table's manifests cannot be read",
-        "They might name files that are in use, so no file of the table is removed (invariant 12).",
+        "A table's orphans cannot be distinguished from files in use",
+        "Some of its manifests cannot be read, which may name these files; or no snapshot can be added, after which a commit that is still under way would be refused. No file of the table is removed (invariant 12).",
         transcript=Transcript(
             "clean shop.orders -t prod",
             "the manifests of table shop.orders cannot all be read: metadata/8f-m0.avro does not exist",
             "shop.orders",
-            "nothing of the table was removed; check that its store answers, then run the command again",
+            "nothing of the table was removed; check that its catalog and its store answer, then run the command again",
             (
                 "floe doctor -t prod",
                 "floe clean shop.orders -t prod",
