@@ -413,7 +413,6 @@ RARE: dict[Mutation, int] = {
     more_expires_after_a_lost_tag: 6_002_395,
     a_replay_leaves_no_trace: 5_016_362,
     twins_of_an_hour_ago: 5_003_436,
-    a_list_out_of_line: 5_008_534,
     a_branch_off_its_line: 9_600_284,
     held_by_the_announcement: 20_008_930,
     back_under_a_waiting_replay: 63_002_137,
@@ -424,6 +423,23 @@ RARE: dict[Mutation, int] = {
 # Of some the seed fails no more since others of the acts have changed: what was left of it, shortened, with the seed of
 # its world.
 SHORT: dict[Mutation, tuple[int, tuple[Act, ...]]] = {
+    a_list_out_of_line: (
+        5_008_534,
+        (
+            Act("batch", 24182430889397399400926553508),
+            Act("coordinate_all", 53503331664521750930721725422),
+            Act("time_passes", 3160193886425736136412444197),
+            Act("batch", 7018022017559645640984059499),
+            Act("keep_snapshots", 20557800981764259959640203672),
+            Act("coordinate", 20824799255078002884948724016),
+            Act("maintain", 69790091026786003221215802421),
+            Act("roll_back", 31079303574905381689161170096),
+            Act("tag", 12429622306414380723549134036),
+            Act("maintain", 54462079563240344217806874043),
+            Act("move_branch", 34416361738958679664378708712),
+            Act("delete_rows", 10083865482522594848534500252),
+        ),
+    ),
     orphans_go_under_a_request: (
         76_088_920,
         (
