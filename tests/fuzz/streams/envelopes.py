@@ -18,7 +18,7 @@ from tests.fuzz.documents import Writer
 from tests.fuzz.kinds import Kind, Shape
 from tests.fuzz.oracle import as_json
 from tests.fuzz.report import Report
-from tests.fuzz.streams.images import KEY, Upserting, change_of, drawn_words, image, keyed_shape
+from tests.fuzz.streams.images import Upserting, change_of, drawn_words, image, keyed_shape
 from tests.fuzz.streams.stream import Change, Stream, Wanted, check_stream
 from tests.fuzz.strict import MOST_LEVELS, Number, Refused, levels, read
 
@@ -114,7 +114,7 @@ def enveloped(seed: int, most: int) -> Stream:
     chance = writer.later
     envelope = described(chance)
     words = drawn_words(chance, by_op=True) if chance.random() < 0.6 else None
-    rows = keyed_shape(writer.shape(), chance)
+    rows = keyed_shape(writer.shape(), chance, (words or Upserting()).key)
     columns = {"__op": TEXT, **{name: kind for _, name, kind in envelope.kept}}
     columns = {name: kind for name, kind in columns.items() if chance.random() < 0.8}
     shape = Shape(rows.columns | columns, reads_text=rows.reads_text, whole=rows.whole)
@@ -129,7 +129,7 @@ def enveloped(seed: int, most: int) -> Stream:
         record = _record(writer, envelope, rows, words or Upserting(), has_cells)
         sent.append(record.encode("utf-8", "surrogatepass"))
         wanted.append(_wanted(sent[-1], envelope, shape, words))
-    key, policy = ((), None) if words is None else ((KEY,), words.policy(shape))
+    key, policy = ((), None) if words is None else ((words.key,), words.policy(shape))
     name = f"{envelope.name}{'' if words is None else ' upserted'}{' cells' if has_cells else ''}"
     return Stream(name, shape, sent, wanted, envelope.form, (), key, policy)
 
@@ -178,7 +178,7 @@ def _record(writer: Writer, envelope: Described, rows: Shape, words: Upserting, 
     if chance.random() < 0.5:
         _put(tree, chance.choice(("old", "more.x", "isDdl", "sql")), chance.choice(("null", "false", '{"a":1}', '"x"')))
     if place != envelope.before and envelope.before is not None and chance.random() < 0.5:
-        _put(tree, envelope.before, chance.choice(("null", '{"pk":9}')))
+        _put(tree, envelope.before, chance.choice(("null", f"{{{json.dumps(words.key)}:9}}")))
     text = _text(tree, chance)
     if MOST_LEVELS < levels(text) <= MOST_LEVELS + 4:
         return "{}"  # each part counts by itself: the oracle, which counts the record, knows no better

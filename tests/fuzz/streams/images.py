@@ -17,12 +17,13 @@ from uuid import UUID
 from framework.config.spec import DeleteWhen, TablePolicy, UnavailableValues, Updates, WriteMode, WritePolicy
 from tests.fuzz.documents import Writer
 from tests.fuzz.kinds import Kind, Shape
-from tests.fuzz.oracle import as_json, column_of, judge, renamed
+from tests.fuzz.oracle import as_json, column_of, in_files, judge, renamed
 from tests.fuzz.streams.stream import DELETE, ROW, UPSERT, Change
 from tests.fuzz.strict import Number, Refused
 from tests.fuzz.ways import IGNORED, fixed_policy
 
-KEY = "pk"
+# Of most names files have another spelling.
+KEYS = ("pk", "pk", "order-id", "@id", "1st", "é", "a b", "Key")
 GONE = "gone"
 _WORD = "__debezium_unavailable_value"
 _BYTES = _WORD.encode()
@@ -44,20 +45,23 @@ class Upserting:
     updates: Updates = Updates.FULL
     unavailable: UnavailableValues = UnavailableValues.KEEP
     by_op: bool = False
+    key: str = KEYS[0]
 
     def policy(self, shape: Shape) -> TablePolicy:
         when = None if self.by_op else DeleteWhen(GONE, True)
         words = {"updates": self.updates, "unavailable": self.unavailable}
-        return replace(fixed_policy(shape), write=WritePolicy(WriteMode.UPSERT, (KEY,), delete_when=when, **words))
+        return replace(fixed_policy(shape), write=WritePolicy(WriteMode.UPSERT, (self.key,), delete_when=when, **words))
 
 
 def drawn_words(chance: random.Random, by_op: bool = False) -> Upserting:
-    return Upserting(chance.choice(list(Updates)), chance.choice(list(UnavailableValues)), by_op)
+    updates, unavailable = chance.choice(list(Updates)), chance.choice(list(UnavailableValues))
+    return Upserting(updates, unavailable, by_op, chance.choice(KEYS))
 
 
-def keyed_shape(shape: Shape, chance: random.Random) -> Shape:
+def keyed_shape(shape: Shape, chance: random.Random, key: str) -> Shape:
     """The same columns behind a key; none is required, since whether a row has a value is known to whoever writes it."""
-    columns = {name: kind for name, kind in shape.columns.items() if name.lower() not in (KEY, GONE)}
+    taken = in_files(key) | {GONE}
+    columns = {name: kind for name, kind in shape.columns.items() if taken.isdisjoint({name.lower(), *in_files(name)})}
     if chance.random() < 0.6:  # such a table may be made, and read by Spark
         no_types = ("time", "timestamp_ns", "timestamptz_ns")
         columns = {
@@ -66,7 +70,7 @@ def keyed_shape(shape: Shape, chance: random.Random) -> Shape:
             if renamed(name, [], True) == name and kind.name not in no_types
         }
     return replace(
-        shape, columns={KEY: Kind("long"), **columns}, needed=frozenset(), whole=shape.whole & columns.keys()
+        shape, columns={key: Kind("long"), **columns}, needed=frozenset(), whole=shape.whole & columns.keys()
     )
 
 
@@ -79,10 +83,10 @@ def image(writer: Writer, shape: Shape, words: Upserting, is_update: bool, is_de
         if chance.random() < 0.97
         else chance.choice(("null", '"x"', '"3"', "1.0", PLACEHOLDERS[0]))
     )
-    fields = [(KEY, key)] if chance.random() < 0.98 else []
+    fields = [(words.key, key)] if chance.random() < 0.98 else []
     share = 0.5 if is_update and words.updates is Updates.PARTIAL else 0.95
     for name, kind in shape.columns.items():
-        if name == KEY or chance.random() > share:
+        if name == words.key or chance.random() > share:
             continue
         what = chance.random()
         odd = PLACEHOLDERS if what < 0.12 else LOOK_ALIKE if what < 0.14 else None
@@ -119,23 +123,27 @@ def change_of(
     if not words.by_op and isinstance(found, str) and not isinstance(found, Number) and found.lower() == "true":
         raise Refused("a text says that the row is gone")
     if found == "d" if words.by_op else found is True:
-        key = Shape({KEY: shape.columns[KEY]}, reads_text=shape.reads_text, empty_is_null=shape.empty_is_null)
-        return Change(DELETE, _with_key(judge(as_json(_without_placeholders(fields)).encode(), key, IGNORED)))
+        key = Shape(
+            {words.key: shape.columns[words.key]}, reads_text=shape.reads_text, empty_is_null=shape.empty_is_null
+        )
+        return Change(
+            DELETE, _with_key(judge(as_json(_without_placeholders(fields)).encode(), key, IGNORED), words.key)
+        )
     columns = list(shape.columns)
     named = {name: column_of(name, columns, True, True).lower() for name in fields}
     lacking = {named[name] for name, value in fields.items() if is_placeholder(value)}
     if lacking and words.unavailable is UnavailableValues.DEAD_LETTER:
         raise Refused("a value that the database did not log")
-    row = _with_key(judge(as_json(_without_placeholders(fields)).encode(), shape, IGNORED))
+    row = _with_key(judge(as_json(_without_placeholders(fields)).encode(), shape, IGNORED), words.key)
     is_partial = words.updates is Updates.PARTIAL and (not words.by_op or found == "u")
     absent = {name for name in columns if name.lower() not in named.values()} if is_partial else set()
     if words.unavailable is UnavailableValues.KEEP:
         absent |= {name for name in columns if name.lower() in lacking}
-    return Change(UPSERT, row, frozenset(absent - about - {KEY}))
+    return Change(UPSERT, row, frozenset(absent - about - {words.key}))
 
 
-def _with_key(row: dict[str, Any]) -> dict[str, Any]:
-    if row[KEY] is None:
+def _with_key(row: dict[str, Any], key: str) -> dict[str, Any]:
+    if row[key] is None:
         raise Refused("no key")
     return row
 

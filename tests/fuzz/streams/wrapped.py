@@ -54,7 +54,8 @@ def is_one(data: bytes) -> bool:
 
 
 def _keyed(writer: Writer, drawn: Block) -> tuple[Block, Upserting]:
-    shape, words = keyed_shape(drawn.shape, writer.later), drawn_words(writer.later)
+    words = drawn_words(writer.later)
+    shape = keyed_shape(drawn.shape, writer.later, words.key)
     values = []
     for _ in drawn.values:
         is_delete = writer.later.random() < 0.2
@@ -90,7 +91,7 @@ def _in_records(drawn: Block, chance: random.Random, path: str, words: Upserting
             record = whole
             wanted.append(made if isinstance(made, Refused) else _wanted(made, judge_by, words))
         sent.append(record)
-    key, policy = ((), None) if words is None else (("pk",), words.policy(shape))
+    key, policy = ((), None) if words is None else ((words.key,), words.policy(shape))
     form = FormatSpec(explode=path)
     name = f"{'explode' if words is None else 'upserted explode'} {path}"
     return Stream(name, shape, sent, wanted, form, (), key, policy, len(drawn.values), judge_by.routed)
