@@ -195,7 +195,7 @@ def move_branch(world: World, picks: Picks) -> None:
     if not truth.unsettled:
         truth.had, truth.had_heads = head.rows, [head.snapshot_id]
     truth.had_heads.append(head.snapshot_id)
-    was = truth.unsettled
+    was, had_line = truth.unsettled, world.had_line(metadata)
     if not changed(world, name, Update(set_refs={MAIN: replace(metadata.refs[MAIN], snapshot_id=to)})):
         return
     # Where others deleted what is lost with the move, the rows are the same, and floe's verb may read them again.
@@ -209,6 +209,9 @@ def move_branch(world: World, picks: Picks) -> None:
     verbs.settle_roll_back(world, name, to, replay, world.log_of_table(name, picks))
     if not any(world.is_behind(name, log) for log in world.logs):
         truth.unsettled = False
+    else:  # refused for now: the verb knows the line of floe's newest commit, not where others were in between
+        for each in set(world.oracle.line(metadata.uuid, to)) - had_line:
+            truth.either |= truth.added.get(each, 0)
     world.settled_sideways(name)
 
 
