@@ -7,16 +7,23 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from pyiceberg.schema import Schema
+
+from framework.adapters.parquet.files import TableWriter
+from framework.table.schema.arrow import parse_schema
+from testbed.record_samples import target
 from tests.fuzz.documents import Writer
 from tests.fuzz.evolve import check_evolve
 from tests.fuzz.report import Report
 from tests.fuzz.streams.connect import check_connect
 from tests.fuzz.streams.envelopes import check_enveloped
-from tests.fuzz.streams.landed import SparkReader
+from tests.fuzz.streams.landed import SparkReader, in_tables
 from tests.fuzz.streams.names import check_names
 from tests.fuzz.streams.wrapped import check_wrapped
 from tests.fuzz.typed import check_typed
@@ -53,6 +60,7 @@ def run(documents: int, seed: int, most: int = 1000, show: bool = False, spark: 
         kind = number % 20
         block = OTHERS[kind](own, most_now) if kind in OTHERS else check_block(Writer(own).block(most_now), own)
         report.add(block)
+        report.add(written(block, own))
         if spark is not None and block.is_clean and spark.is_due(family_of(block, kind)):
             report.add(spark.check(block, own))
         number += 1
@@ -68,6 +76,26 @@ def run(documents: int, seed: int, most: int = 1000, show: bool = False, spark: 
                 file=sys.stderr,
                 flush=True,
             )
+    return report
+
+
+def written(block: Report, seed: int) -> Report:
+    """The rows of a block's tables as files: none of them stops the task that writes them."""
+    report = Report()
+    with tempfile.TemporaryDirectory() as folder:
+        for landed in block.landed:
+            fields = in_tables(parse_schema(landed.schema_json).fields)
+            table = target(landed.table, schema=Schema(*fields))
+            writer = TableWriter({"default": {}}, "p", "run", 1, 1 << 28, 1 << 28)
+            try:
+                writer.add(
+                    replace(table, location=f"file://{folder}"), landed.rows.select([each.name for each in fields])
+                )
+                files = writer.finish().get(landed.table, [])
+                assert sum(file.record_count for file in files) == len(landed.rows)
+            except Exception:
+                report.uncaught += 1
+                report.faults.append((f"uncaught files of {landed.family}", seed, traceback.format_exc()))
     return report
 
 

@@ -93,7 +93,9 @@ def _leaves(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
         yield from _leaves(f"{path}.key_value.key", values.keys.slice(0, SAMPLE))
         yield from _leaves(f"{path}.key_value.value", values.items.slice(0, SAMPLE))
     elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        yield from _leaves(f"{path}.list.element", values.flatten())
+        # No `flatten`: it makes nothing of lists without elements that hold a UUID inside of a struct or a map.
+        first, last = (values.offsets[at].as_py() for at in (0, -1))
+        yield from _leaves(f"{path}.list.element", values.values.slice(first, last - first))
     else:
         yield path, values.storage if isinstance(values, pa.ExtensionArray) else values
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -64,12 +64,16 @@ def readable(kind: IcebergType) -> bool:
     return not isinstance(kind, UNKNOWN_TO_SPARK)
 
 
-def _in_spark(schema: Schema) -> list[NestedField]:
-    """The columns that a table of Spark's can have: in memory the fuzzer has others, too."""
-    fields = [each for each in schema.fields if readable(each.field_type)]
-    while wrong := {each.path[0] for each in faults(TableDefinition(Schema(*fields)))}:
+def in_tables(fields: Iterable[NestedField]) -> list[NestedField]:
+    """Those columns that a table can have: in memory the fuzzer has others, too."""
+    fields = list(fields)
+    while wrong := {each.path[0] for each in faults(TableDefinition(Schema(*fields), format_version=3))}:
         fields = [each for each in fields if each.name not in wrong]
     return fields
+
+
+def _in_spark(schema: Schema) -> list[NestedField]:
+    return in_tables(each for each in schema.fields if readable(each.field_type))
 
 
 def _plain(field: NestedField) -> NestedField:

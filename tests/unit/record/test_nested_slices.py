@@ -5,16 +5,24 @@ Rows are cut wherever a partition, a table or a file begins, so each of these is
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.adapters.parquet.files import relabel
+from framework.adapters.parquet.files import TableWriter, relabel
 from framework.record.fit.parse_plan import project
 from framework.record.rows.dictionary_text import plain
+from framework.table.columns.new_fields import FieldIds, build_type
+from framework.table.schema.types import declared_type
+from testbed.record_samples import block, plan, policy, target
+from tests.unit.record.test_keyed_rows import JSON_WAYS, keyed
 
 LEAVES: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.int64(): st.integers(-5, 5),
@@ -105,3 +113,38 @@ def test_encoded_lists_are_the_same_plain(data: st.DataObject) -> None:
     found = plain(part)
     found.validate(full=True)
     assert found.to_pylist() == whole.slice(first, len(part)).to_pylist()
+
+
+NOTHING = (
+    "",
+    ',"v":null',
+    ',"v":[]',
+    ',"v":{}',
+    ',"v":[null]',
+    ',"v":[{}]',
+    ',"v":[[]]',
+    ',"v":{"a":null}',
+    ',"v":{"a":[]}',
+)
+OF_UUIDS = (
+    "list<uuid>", "map<string, uuid>", "struct<a: uuid>", "list<struct<a: uuid>>", "list<list<struct<a: uuid>>>",
+    "list<map<string, uuid>>", "map<string, list<uuid>>", "map<string, struct<a: uuid>>", "struct<a: list<struct<b: uuid>>>",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("way", JSON_WAYS)
+@pytest.mark.parametrize("kind", OF_UUIDS)
+def test_rows_without_any_value_of_a_column_are_written(tmp_path: Path, way: str, kind: str) -> None:
+    """Arrow builds no empty array of some types: a file whose lists are all null, absent or empty stops nobody."""
+    columns = {"id": "long", "v": build_type(declared_type(kind), FieldIds(10))}
+    for made, nothing in product((policy(), keyed()), NOTHING):
+        table = replace(target(columns=columns, table_policy=made), location=f"file://{tmp_path}")
+        records = block([f'{{"id":{number}{nothing}}}'.encode() for number in range(3)])
+        found = JSON_WAYS[way](records, plan(defaults=made), {table.name: table})
+        rows = [*found.rows.values(), *(each.upserts for each in found.keyed.values())]
+        written = 0
+        for each in rows:
+            writer = TableWriter({"default": {}}, "p", "run", 1, 1 << 28, 1 << 28)
+            writer.add(table, each)
+            written += sum(file.record_count for file in writer.finish()[table.name])
+        assert written + len(found.dead_letters) == 3
