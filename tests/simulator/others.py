@@ -206,10 +206,10 @@ def move_branch(world: World, picks: Picks) -> None:
         return
     truth.either |= truth.given_up & metadata.snapshots[to].rows
     truth.given_up &= ~metadata.snapshots[to].rows
-    verbs.settle_roll_back(world, name, to, replay, world.log_of_table(name, picks))
+    done = verbs.settle_roll_back(world, name, to, replay, world.log_of_table(name, picks))
     if not any(world.is_behind(name, log) for log in world.logs):
         truth.unsettled = False
-    else:  # refused for now: the verb knows the line of floe's newest commit, not where others were in between
+    elif not done:  # refused for now: the verb knows the line of floe's newest commit, not where others were in between
         for each in set(world.oracle.line(metadata.uuid, to)) - had_line:
             truth.either |= truth.added.get(each, 0)
     world.settled_sideways(name)

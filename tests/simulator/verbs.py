@@ -112,10 +112,9 @@ def roll_back_to(world: World, table: str, target: int, replay: bool, log: str) 
     return attempted(world, f"floe rollback --table {table} --to {target} {how}", do)
 
 
-def settle_roll_back(world: World, table: str, to: int, replay: bool, log: str) -> None:
-    """Once more with `--skip`, as a refusal of `--replay` says."""
-    if not roll_back_to(world, table, to, replay, log) and replay:
-        roll_back_to(world, table, to, False, log)
+def settle_roll_back(world: World, table: str, to: int, replay: bool, log: str) -> bool:
+    """Once more with `--skip`, as a refusal of `--replay` says; whether one of them was done."""
+    return roll_back_to(world, table, to, replay, log) or (replay and roll_back_to(world, table, to, False, log))
 
 
 def rolled_back(world: World, before: Metadata, after: Metadata, target: int, replay: bool, log: str) -> None:
