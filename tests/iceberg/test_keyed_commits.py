@@ -352,26 +352,37 @@ def test_copies_leave_no_delete_for_readers(lake: Lake, version: str) -> None:
     assert sum(file.record_count for file in live.by_path.values()) == 3
 
 
-def test_copies_of_a_refused_commit_are_removed(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A commit that the catalog refuses for certain leaves none of the files that it wrote in place of others."""
-    table = Table(lake, "2", False)
+@pytest.mark.parametrize(("version", "is_copied"), [("2", True), ("2", False), ("3", True), ("3", False)])
+def test_what_a_refused_commit_wrote_is_removed(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, version: str, is_copied: bool
+) -> None:
+    """A commit that the catalog refuses for certain leaves nothing that it wrote: no copies of files, no position deletes,
+    no deletion vectors in Puffin files, no manifests (apache/iceberg#17307)."""
+    table = Table(lake, version, False)
     table.upsert({(1, "a"): (1, "x"), (2, "a"): (1, "x")})
-    folder = Path(lake.plain(table.name).location().removeprefix("file://")) / "data"
-    effect = table.probe({(1, "a"): (1, "y")}, is_copied=True)
-    before = {path.name for path in folder.rglob("*.parquet")}
+    folder = Path(lake.plain(table.name).location().removeprefix("file://"))
+
+    def stored() -> set[Path]:
+        return {path for path in folder.rglob("*") if path.is_file()}
+
+    effect = table.probe({(1, "a"): (1, "y")}, is_copied=is_copied)
+    known, made = stored(), set[Path]()
     send = TableCommits._send
 
     def refused(self: TableCommits, effect: CommitTable, loaded: Any, attempt: Any) -> Any:
         """Others were faster by a moment."""
-        assert {path.name for path in folder.rglob("copy-*.parquet")} != set()
-        table.foreign_insert((3, "b"), (1, "x"))
+        made.update(stored() - known)
+        patch.undo()
+        table.upsert({(3, "b"): (1, "x")})
         return send(self, effect, loaded, attempt)
 
     with monkeypatch.context() as patch:
         patch.setattr(TableCommits, "_send", refused)
         assert isinstance(lake.tables.commit(effect, copies_without), CommitConflict)
-    assert list(folder.rglob("copy-*.parquet")) == []
-    assert before < {path.name for path in folder.rglob("*.parquet")}
+    kinds = {path.suffix for path in made}
+    assert kinds == {".avro", ".puffin" if version == "3" and not is_copied else ".parquet"}
+    assert not made & stored()
+    assert known <= stored()
 
 
 def test_copies_beside_one_that_fails_are_removed(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
