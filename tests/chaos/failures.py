@@ -654,4 +654,36 @@ FAILURES: dict[str, Failure] = {
         "a schema is compared by its fields and types, whatever the key is of",
         ("tests/spark/test_upsert.py::test_a_key_of_bytes_and_a_column_that_appears",),
     ),
+    "F83": Failure(
+        "a refused commit leaves Puffin files that nothing names (apache/iceberg#17307)",
+        "what a commit wrote goes when it is refused for certain: copies, delete files, deletion vectors, manifests",
+        ("tests/iceberg/test_keyed_commits.py::test_what_a_refused_commit_wrote_is_removed",),
+    ),
+    "F84": Failure(
+        "lists without elements that hold a UUID inside of a struct cannot be built in Arrow, and the writer ends "
+        "(apache/arrow#46984)",
+        "no empty array of such a type is built on any way from record to file; the fuzzer writes what it reads",
+        ("tests/unit/record/test_nested_slices.py::test_rows_without_any_value_of_a_column_are_written",),
+    ),
+    "F85": Failure(
+        "a catalog answers a conflict with 400 instead of 409, and the sink stands still until somebody restarts it "
+        "(apache/iceberg#16659)",
+        "after any answer but success the table is read back, and what it says counts (invariant 7)",
+        ("tests/iceberg/test_unknown_outcome.py::test_a_conflict_that_a_catalog_calls_a_bad_request_is_a_conflict",),
+    ),
+    "F86": Failure(
+        "two sinks make one namespace at the same time, and one of them ends (apache/paimon#8470)",
+        "whether the namespace is there counts, whatever the answer was",
+        ("tests/iceberg/test_define.py::test_a_namespace_that_others_make_meanwhile_serves_as_well",),
+    ),
+    "F87": Failure(
+        "the removal of orphans takes files that were just written and not yet committed (apache/amoro#2925)",
+        "a file is old by the store's own time, where an announcement names it it stays, and where the store tells no "
+        "time nothing goes (invariant 12)",
+        (
+            "tests/iceberg/test_clean.py::test_a_store_that_does_not_tell_the_time_keeps_everything",
+            "tests/iceberg/test_clean.py::test_beside_a_running_pipeline_nothing_that_it_writes_is_lost",
+            "tests/iceberg/test_sleepers.py::test_a_request_under_way_whose_files_go_as_orphans_is_refused",
+        ),
+    ),
 }

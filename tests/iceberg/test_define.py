@@ -8,10 +8,13 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import NamespaceAlreadyExistsError, ServerError
 from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import NullOrder
 from pyiceberg.transforms import IdentityTransform
@@ -114,6 +117,22 @@ def test_namespaces_of_any_depth_are_made(lake: Lake) -> None:
     lake.create("flat.orders")
     assert lake.tables.list_tables() == ["flat.orders", "lake.raw.orders"]
     assert lake.tables.list_tables("nowhere") == []
+
+
+@pytest.mark.parametrize("answer", [NamespaceAlreadyExistsError("it is there"), ServerError("500")])
+def test_a_namespace_that_others_make_meanwhile_serves_as_well(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, answer: Exception
+) -> None:
+    """Two runs need the same new namespace at once: the one that is slower is in no trouble, whatever its catalog answers
+    (apache/paimon#8470)."""
+    real = SqlCatalog.create_namespace
+
+    def slower(catalog: SqlCatalog, namespace: Any, *others: Any) -> None:
+        real(catalog, namespace, *others)
+        raise answer
+
+    monkeypatch.setattr(SqlCatalog, "create_namespace", slower)
+    assert lake.rows(lake.create("new.orders")) == []
 
 
 def test_a_table_that_is_there_is_left_as_it_is(lake: Lake) -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyiceberg.exceptions import BadRequestError, CommitFailedException
 from pyiceberg.schema import Schema
+from pyiceberg.table import CommitTableResponse
 from pyiceberg.types import LongType, NestedField
 
 from framework.adapters.iceberg.tables import IcebergTables
@@ -113,6 +117,31 @@ def test_after_a_certain_refusal_the_attempts_own_files_go(lake: Lake) -> None:
     assert isinstance(answer, CommitConflict)
     assert lake.rows(name) == [2]
     assert len(avro_files(lake, name)) == 2
+
+
+def test_a_conflict_that_a_catalog_calls_a_bad_request_is_a_conflict(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some catalogs answer with 400 where the specification says 409 (apache/iceberg#16659): what the table says counts. The
+    batch is decided again at once; whether others read the manifests of this attempt is not known, so they stay."""
+    name = lake.create()
+    stale = lake.effect(name, lake.files(name, [{"id": 1}]), 1)
+    slow = through(lake, "OvertakenCatalog")
+    rival = lake.effect(name, lake.files(name, [{"id": 2}]), 1)
+    OvertakenCatalog.overtake.append(lambda: lake.tables.commit(rival))
+    real = OvertakenCatalog.commit_table
+
+    def malformed(catalog: OvertakenCatalog, *given: Any) -> CommitTableResponse:
+        try:
+            return real(catalog, *given)
+        except CommitFailedException as error:
+            raise BadRequestError("Malformed request: Commit validation failed") from error
+
+    monkeypatch.setattr(OvertakenCatalog, "commit_table", malformed)
+    assert isinstance(slow.commit(stale), CommitConflict)
+    again = replace(stale, view=lake.view(name), progress=replace(stale.progress, control_offset=2))
+    assert isinstance(slow.commit(again), Committed)
+    assert lake.rows(name) == [1, 2]
 
 
 def test_a_locked_database_is_an_unknown_outcome(lake: Lake) -> None:
