@@ -59,6 +59,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "top": ("framework.cli.watch.top:top", "Show live what is in trouble, what lags, and what waits."),
         "ops": ("framework.cli.watch.ops:ops", "Serve a web page of what runs, and a REST interface."),
         "tap": ("framework.cli.watch.tap:tap", "Show live records as a run would decode, route and write them."),
+        "compare": ("framework.cli.watch.compare:compare", "Say whether two tables hold the same rows."),
         "log": ("framework.cli.watch.log:log", "Print the control topic as a commit log."),
         "pause": ("framework.cli.watch.pause:pause", "Pause the reading of pipelines or the commits of tables."),
         "resume": ("framework.cli.watch.pause:resume", "Resume what was paused."),

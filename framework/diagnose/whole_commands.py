@@ -19,8 +19,8 @@ _TARGETED = _BY_TOPIC | {"deploy", "diff", "dlq", "doctor", "graph", "plan", "re
 # With nothing behind them they are no command, but the name of one: they want a file, a table, a pipeline.
 _WANT_A_FILE = frozenset(("diff", "dlq list", "dlq replay", "dlq stats", "graph", "plan", "readiness", "rebase", "render",
                           "replay", "run", "submit", "tap", "test", "validate"))  # fmt: skip
-_WANT_MORE = frozenset(("deploy", "discard", "dlq", "dlq show", "maintain", "offsets", "offsets set", "offsets show", "pause",
-                        "resume", "rollback", "stop"))  # fmt: skip
+_WANT_MORE = frozenset(("compare", "deploy", "discard", "dlq", "dlq show", "maintain", "offsets", "offsets set", "offsets show",
+                        "pause", "resume", "rollback", "stop"))  # fmt: skip
 CONTROL_TOPIC = "control-iceberg"
 _COMMAND = re.compile(r"`floe ([a-z]+)(?![a-z])([^`]*)`")
 _FILE = re.compile(r" FILE(?![A-Za-z|.])")

@@ -678,8 +678,8 @@ FAILURES: dict[str, Failure] = {
     ),
     "F87": Failure(
         "the removal of orphans takes files that were just written and not yet committed (apache/amoro#2925)",
-        "a file is old by the store's own time, where an announcement names it it stays, and where the store tells no "
-        "time nothing goes (invariant 12)",
+        "a file is old by the store's own time, where an announcement names it it stays, and where the store gives "
+        "no time nothing goes (invariant 12)",
         (
             "tests/iceberg/test_clean.py::test_a_store_that_does_not_tell_the_time_keeps_everything",
             "tests/iceberg/test_clean.py::test_beside_a_running_pipeline_nothing_that_it_writes_is_lost",

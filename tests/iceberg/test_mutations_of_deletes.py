@@ -12,7 +12,7 @@ from pyiceberg.manifest import DataFile, ManifestEntry, ManifestEntryStatus
 from pyiceberg.typedef import Record
 
 from framework.adapters.iceberg.commits import new_snapshot
-from framework.adapters.iceberg.private.avro import ManifestWriterV2
+from framework.adapters.iceberg.private.avro.blocks import ManifestWriterV2
 from framework.adapters.iceberg.private.deletes import row_deletes
 from framework.adapters.iceberg.private.deletes.deletion_vectors import Positions, united
 from framework.adapters.iceberg.private.entry_fields import FILE_FIELDS

@@ -25,9 +25,9 @@ from pyiceberg.types import DecimalType, DoubleType, LongType, NestedField, Stru
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 from framework.adapters.iceberg.commits.replace import manifests_of
-from framework.adapters.iceberg.private.avro import ExactDoubleReader
-from framework.adapters.iceberg.private.avro_names import defined_everywhere, defined_once
-from framework.adapters.iceberg.private.damaged_doubles import damaged_manifests
+from framework.adapters.iceberg.private.avro.blocks import ExactDoubleReader
+from framework.adapters.iceberg.private.avro.damaged_doubles import damaged_manifests
+from framework.adapters.iceberg.private.avro.names import defined_everywhere, defined_once
 from framework.adapters.maintenance.tables import TableCare
 from framework.commit.events.event_types import DataFile
 from framework.config.spec import PartitionFieldSpec

@@ -218,7 +218,7 @@ LEFT = {
     ("deploy/launch.py", "symlink_to"),
     ("adapters/spark/class_archive.py", "open"),  # with the mode, and only if it is new
     ("adapters/host/scratch.py", "open"),  # a lock, with the mode and only if it is new; of others' no link is followed
-    ("adapters/iceberg/private/avro.py", "write_bytes"),  # into memory
+    ("adapters/iceberg/private/avro/blocks.py", "write_bytes"),  # into memory
     ("cli/main.py", "open"),  # /dev/null
     (
         "adapters/telemetry/lineage_sinks.py",

@@ -36,7 +36,7 @@ from framework.adapters.iceberg.commits.replace import (
     replace_files,
 )
 from framework.adapters.iceberg.files import moment
-from framework.adapters.iceberg.private.damaged_doubles import damaged_manifests
+from framework.adapters.iceberg.private.avro.damaged_doubles import damaged_manifests
 from framework.adapters.iceberg.private.live_files import LiveFile, UnsupportedDeletes
 from framework.adapters.iceberg.supported_tables import cannot_rewrite, unwritable
 from framework.adapters.iceberg.tables import IcebergTables

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from framework.adapters.iceberg.catalog import IcebergCatalog
 from framework.adapters.iceberg.commits.replace import manifests_of
-from framework.adapters.iceberg.private.damaged_doubles import damaged_manifests
+from framework.adapters.iceberg.private.avro.damaged_doubles import damaged_manifests
 from framework.adapters.iceberg.views import definition_of
 from framework.config.spec import SettingValue
 from framework.diagnose.counted import counted

@@ -29,7 +29,12 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, LongType, NestedField
 
-from framework.adapters.iceberg.private.avro import BLOCK_BYTES, BlockEncoder, ManifestListWriterV2, ManifestWriterV2
+from framework.adapters.iceberg.private.avro.blocks import (
+    BLOCK_BYTES,
+    BlockEncoder,
+    ManifestListWriterV2,
+    ManifestWriterV2,
+)
 from framework.adapters.iceberg.private.manifests import to_iceberg
 from framework.adapters.iceberg.private.row_lineage import ManifestWriterV3
 from framework.commit.events.event_types import DataFile

@@ -53,8 +53,8 @@ from pyiceberg.utils.properties import property_as_bool, property_as_int
 
 from framework.adapters.file_io import location_provider
 from framework.adapters.iceberg.private import row_lineage as lineage
-from framework.adapters.iceberg.private.avro import ManifestListWriterV2, ManifestWriterV2
-from framework.adapters.iceberg.private.damaged_doubles import places_of_doubles, repair_doubles
+from framework.adapters.iceberg.private.avro.blocks import ManifestListWriterV2, ManifestWriterV2
+from framework.adapters.iceberg.private.avro.damaged_doubles import places_of_doubles, repair_doubles
 from framework.adapters.iceberg.private.deletes import row_deletes
 from framework.adapters.iceberg.private.deletes.deletion_vectors import Positions
 from framework.adapters.iceberg.private.deletes.manifests import DeleteManifestWriterV2, DeleteManifestWriterV3

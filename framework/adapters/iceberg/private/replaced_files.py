@@ -16,7 +16,7 @@ from pyiceberg.manifest import DataFile as IcebergDataFile
 from pyiceberg.manifest import ManifestContent, ManifestEntry, ManifestFile
 from pyiceberg.table.metadata import TableMetadata
 
-from framework.adapters.iceberg.private.damaged_doubles import damaged_manifests
+from framework.adapters.iceberg.private.avro.damaged_doubles import damaged_manifests
 from framework.adapters.iceberg.private.deletes.deletion_vectors import Positions
 from framework.adapters.iceberg.private.deletes.row_deletes import EntryKey, FileDeletes
 from framework.adapters.iceberg.private.live_files import LiveFile, UnsupportedDeletes, partition_of

@@ -32,7 +32,7 @@ from pyiceberg.typedef import StructProtocol, TableVersion
 from pyiceberg.types import NestedField, StructType
 from typing_extensions import override
 
-from framework.adapters.iceberg.private.avro import ManifestListWriterV2, ManifestWriterV2
+from framework.adapters.iceberg.private.avro.blocks import ManifestListWriterV2, ManifestWriterV2
 from framework.adapters.iceberg.private.entry_fields import FILE_FIELDS, FIRST_ROW_ID
 
 VERSION: TableVersion = 3

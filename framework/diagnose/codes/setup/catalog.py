@@ -65,6 +65,18 @@ ENTRIES = (
         ),
     ),
     Code(
+        "FLOE-R412",
+        "Two tables cannot be compared",
+        "One of them, or the branch, tag or snapshot that you name, does not exist; or they have no column in common. Nothing was read.",
+        transcript=Transcript(
+            "compare shop.orders shadow.orders -t prod --key order_no",
+            "shop.orders and shadow.orders have no column order_no in common",
+            "order_no",
+            "name columns that both have: order_id, amount",
+            ("floe compare shop.orders shadow.orders -t prod --key order_id",),
+        ),
+    ),
+    Code(
         "FLOE-R131",
         "A table that floe does not write",
         "floe writes tables of format versions 1, 2 and 3; of version 3 only through REST and SQL catalogs. It does not touch a table that has encrypted files, is partitioned by a nanosecond column itself, or has a column of type variant, unknown, geometry or geography. The message says which.",

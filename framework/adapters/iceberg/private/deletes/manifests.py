@@ -10,7 +10,7 @@ from pyiceberg.avro.file import AvroOutputFile
 from pyiceberg.manifest import ManifestContent, ManifestEntry
 from typing_extensions import override
 
-from framework.adapters.iceberg.private.avro import BlockFile, ManifestWriterV2, manifest_form
+from framework.adapters.iceberg.private.avro.blocks import BlockFile, ManifestWriterV2, manifest_form
 from framework.adapters.iceberg.private.entry_fields import REFERENCED_DATA_FILE_ID
 from framework.adapters.iceberg.private.row_lineage import VERSION, ManifestWriterV3
 

@@ -43,7 +43,7 @@ from pyiceberg.types import StructType
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 from typing_extensions import override
 
-from framework.adapters.iceberg.private.avro_names import defined_once
+from framework.adapters.iceberg.private.avro.names import defined_once
 
 # As large as the blocks of Iceberg's Java writer: `DataFileConstants.DEFAULT_SYNC_INTERVAL` of Avro.
 BLOCK_BYTES = 64_000

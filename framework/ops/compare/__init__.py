@@ -1,0 +1,1 @@
+"""Comparing two Iceberg tables, snapshots or branches row by row, in bounded memory."""
