@@ -43,14 +43,14 @@ class RowScan:
     _table: Table
     _where: BooleanExpression
 
-    def files(self, columns: Sequence[str]) -> Iterator[Iterator[pa.RecordBatch]]:
-        """The rows of each file in turn, which may be read beside one another.
+    def files(self, columns: Sequence[str]) -> list[Iterator[pa.RecordBatch]]:
+        """The rows of each file, which may be read beside one another; nothing is read before that.
 
         Raises:
             FloeError: FLOE-R135, the table cannot be read.
         """
         if self.snapshot_id is None:
-            return
+            return []
         try:
             tasks, read = scan_files(self._table, self.snapshot_id, self._where)
         except Exception as error:  # each catalog and store has exceptions of its own
@@ -62,7 +62,7 @@ class RowScan:
             except Exception as error:  # as above
                 raise self._unreadable(error) from error
 
-        yield from map(rows_of, tasks)
+        return [rows_of(task) for task in tasks]
 
     def _unreadable(self, error: Exception) -> FloeError:
         return FloeError(

@@ -8,6 +8,7 @@ as equal.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from threading import Lock
@@ -18,6 +19,7 @@ import pyarrow as pa
 from framework.adapters.iceberg.row_scan import RowScan
 from framework.adapters.key_hash import KeyHashes
 from framework.config.names.metadata import metadata_column
+from framework.diagnose.counted import counted
 from framework.errors import FloeError
 from framework.ops.compare.model import (
     Asked,
@@ -35,6 +37,7 @@ from framework.record.arrays import Ints, Mask
 POSITION = tuple(metadata_column(name) for name in ("topic", "partition", "offset"))
 Say = Callable[[str], None]
 _THREADS = 2
+_SAY_EVERY_S = 3.0
 
 
 def compare(left: RowScan, right: RowScan, asked: Asked, say: Say) -> TableComparison:
@@ -121,16 +124,18 @@ def _each_batch(scan: RowScan, columns: Sequence[str], take: Callable[[pa.Record
             if len(batch):
                 take(batch)
 
-    done, running = 0, set[Future[None]]()
+    files, said = scan.files(columns), time.monotonic()
+    running = set[Future[None]]()
     with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
-        for file in scan.files(columns):
-            running.add(pool.submit(whole, file))
+        for number, file in enumerate(files):
             if len(running) > _THREADS:
                 ended, running = wait(running, return_when=FIRST_COMPLETED)
-                done += len(ended)
                 for each in ended:
                     each.result()
-                say(f"{scan.name}: {done:,} files read")
+            if time.monotonic() - said > _SAY_EVERY_S:
+                said = time.monotonic()
+                say(f"{scan.name}: {number - len(running):,} of {counted(len(files), 'file')} read")
+            running.add(pool.submit(whole, file))
         for each in running:
             each.result()
 
