@@ -156,7 +156,7 @@ def test_what_a_writer_lost_is_named_by_its_offsets(compared: Compared) -> None:
 
     left = compared.table("a", PLACED, rows(*range(4_000)))
     right = compared.table("b", PLACED, rows(*range(200), *range(260, 3_000), *range(3_002, 4_000), 17, 17))
-    found = compared.document(left, right, "--by-position", code=10)
+    found = compared.document(left, right, "--by", "position", code=10)
     assert found["offsets"] == [
         {"what": "missing", "topic": "orders", "partition": 0, "start": 100, "end": 130},
         {"what": "missing", "topic": "orders", "partition": 0, "start": 1_500, "end": 1_501},
@@ -165,9 +165,9 @@ def test_what_a_writer_lost_is_named_by_its_offsets(compared: Compared) -> None:
         {"what": "extra", "topic": "orders", "partition": 1, "start": 8, "end": 9},
     ]
     assert found["counts"] == {"missing": 62, "extra": 2, "changed": 0}
-    assert "missing: orders-0 offsets 100 to 129" in compared.floe(left, right, "--by-position", code=10)
-    compared.floe(left, right, "--by-position", "--from", "orders-0@130", "--to", "1500", code=0)
-    compared.floe(left, right, "--by-position", "--from", "orders-0@130", "--to", "1501", code=10)
+    assert "missing: orders-0 offsets 100 to 129" in compared.floe(left, right, "--by", "position", code=10)
+    compared.floe(left, right, "--by", "position", "--from", "orders-0@130", "--to", "1500", code=0)
+    compared.floe(left, right, "--by", "position", "--from", "orders-0@130", "--to", "1501", code=10)
 
 
 def test_columns_that_one_side_lacks_are_said_and_never_count_as_equal(compared: Compared) -> None:

@@ -28,10 +28,9 @@ DIFFERENT = 10
     "--key", "keys", multiple=True, metavar="COLUMN", help="A column by which a row is known; repeat it for several."
 )
 @click.option(
-    "--by-position",
-    is_flag=True,
-    help="A row is known by `_kafka_topic`, `_kafka_partition` and `_kafka_offset`, and what differs is shown as "
-    "offsets.",
+    "--by",
+    type=click.Choice(("position",)),
+    help="A row is known by `_kafka_topic`, `_kafka_partition` and `_kafka_offset`, and what differs is shown as offsets.",
 )
 @click.option("--without", multiple=True, metavar="COLUMN", help="A column that is not compared; repeat it.")
 @click.option(
@@ -61,7 +60,7 @@ def compare(
     at: str,
     other_at: str,
     keys: tuple[str, ...],
-    by_position: bool,
+    by: str | None,
     without: tuple[str, ...],
     begin: tuple[str, int, int] | None,
     to: int | None,
@@ -76,7 +75,7 @@ def compare(
 
     \b
     floe compare shop.orders shadow.orders -t prod --key order_id
-    floe compare shop.orders shadow.orders -t prod --by-position --from orders-0@120000 --to 240000
+    floe compare shop.orders shadow.orders -t prod --by position --from orders-0@120000 --to 240000
     floe compare shop.orders shop.orders --at audit -t prod
     """
     from framework.adapters.iceberg.row_scan import open_scan
@@ -87,15 +86,15 @@ def compare(
     from framework.ops.compare.text import document, lines
     from framework.runtime.job import open_catalog
 
-    if by_position and keys:
-        raise click.UsageError("--by-position says by what a row is known; leave out --key")
+    if by and keys:
+        raise click.UsageError("--by says by what a row is known; leave out --key")
     if to is not None and begin is None:
         raise click.UsageError("--to needs --from, which names the partition")
     of = None if begin is None else SourceRange(begin[0], "", begin[1], begin[2], sys.maxsize if to is None else to)
     spec = load_target_or_raise(target or "local")
     catalog = open_catalog(spec, spec.catalogs)
     left, right = open_scan(catalog, table, at, of), open_scan(catalog, other, other_at, of)
-    asked = Asked(POSITION if by_position else keys, by_position, without, most_rows, examples)
+    asked = Asked(POSITION if by else keys, by is not None, without, most_rows, examples)
     found = compared(left, right, asked, lambda text: click.echo(f"  {log_line(text)}", err=True))
     if as_json:
         click.echo(json.dumps(document(found), ensure_ascii=False))
