@@ -30,7 +30,7 @@ _STEP = (
     rf"|`[^A-Za-z_{_NOT_SAID}][^{_NOT_SAID}]*`)"
 )
 COLUMN = rf"{_STEP}(?:\.{_STEP})*"
-_UNSAID = re.compile(r"`[^`.{}]*([.{}])[^`]*`")
+_QUOTED = re.compile(r"`([^`]*)`")
 _ARGUMENT = rf" *({COLUMN}|[0-9]+) *"
 _CALL = re.compile(rf"([A-Za-z_]+)\({_ARGUMENT}(?:,{_ARGUMENT})?\)\Z")
 _COLUMN = re.compile(COLUMN + r"\Z")
@@ -50,8 +50,13 @@ def quoted(path: str) -> str | None:
 
 def unsaid(text: str) -> str | None:
     """What about quoted names in a text keeps every file from saying them; None where nothing does."""
-    found = _UNSAID.search(text)
-    return None if found is None else "a name with a dot in it" if found[1] == "." else "a name with a brace in it"
+    found = next((found for name in _QUOTED.findall(text) if (found := re.search("[.{}]", name))), None)
+    return None if found is None else "a name with a dot in it" if found[0] == "." else "a name with a brace in it"
+
+
+def without_needless_quotes(text: str) -> str:
+    """The text with no quotes around the names that need none."""
+    return _QUOTED.sub(lambda found: found[1] if re.fullmatch(_STEP, found[1]) else found[0], text)
 
 
 def setting_text(value: object) -> str:

@@ -85,7 +85,7 @@ def faults(definition: TableDefinition) -> tuple[Fault, ...]:
         return (*found, Fault((), "two columns have the same full name"))
     fields = index_by_id(definition.schema)
     chains = dict(_chains(definition.schema.as_struct(), ()))
-    found += _types(fields, definition)
+    found += _types(fields, chains, definition)
     found += _identifiers(definition.schema, fields, chains)
     for number, spec in enumerate(_specs_of(definition)):
         found += _spec(spec, fields, chains, full, is_current=number == 0)
@@ -177,16 +177,19 @@ def _by_name(schema: Schema) -> Mapping[str, int] | None:
         return None
 
 
-def _types(fields: Mapping[int, NestedField], definition: TableDefinition) -> Iterator[Fault]:
+def _types(
+    fields: Mapping[int, NestedField], chains: Mapping[int, Chain], definition: TableDefinition
+) -> Iterator[Fault]:
     for field in fields.values():
+        path = _path(field.field_id, fields, chains)
         if field.field_id > LAST_FIELD_ID:
-            yield Fault((field.name,), f"Iceberg keeps the field id {field.field_id} for itself")
+            yield Fault(path, f"Iceberg keeps the field id {field.field_id} for itself")
         if definition.format_version >= 3:
             continue
         if isinstance(field.field_type, _SINCE_VERSION_3):
-            yield Fault((field.name,), f"{field.field_type} needs format version 3")
+            yield Fault(path, f"{field.field_type} needs format version 3")
         if field.initial_default is not None:
-            yield Fault((field.name,), "a default for rows that lack the column needs format version 3")
+            yield Fault(path, "a default for rows that lack the column needs format version 3")
 
 
 def _identifiers(schema: Schema, fields: Mapping[int, NestedField], chains: Mapping[int, Chain]) -> Iterator[Fault]:

@@ -11,7 +11,7 @@ import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import FixedType, LongType, NestedField
+from pyiceberg.types import FixedType, ListType, LongType, NestedField, StructType, TimestampNanoType
 
 from framework.config.names import column_names
 from framework.config.names.column_names import RESERVED_BY_ICEBERG, NameFault, SiblingNames
@@ -151,3 +151,12 @@ def test_partitions_of_fixed_bytes_are_refused_since_java_cannot_read_them(lake:
     table.append(pa.Table.from_pylist(rows, schema=table.schema().as_arrow()))
     with pytest.raises(AssertionError, match=r"org\.apache\.iceberg"):
         java_read(lake.settings, [], ["ns.made_by_others"])
+
+
+def test_a_fault_inside_of_a_column_says_where() -> None:
+    """The whole path, of fields in lists and structs too."""
+    inner = StructType(NestedField(3, "at", TimestampNanoType(), required=False))
+    found = faults(
+        TableDefinition(Schema(NestedField(1, "l", ListType(2, inner, element_required=False), required=False)))
+    )
+    assert [str(each) for each in found] == ["column 'l.element.at': timestamp_ns needs format version 3"]

@@ -16,7 +16,7 @@ from framework.config.names.metadata import NAMES, PREFIX
 from framework.config.names.patterns import NOT_ONE, unfit
 from framework.config.spec import EvolveMode
 from framework.config.tree import ScalarValue
-from framework.config.units import COLUMN, partition_field, quoted, unsaid
+from framework.config.units import COLUMN, partition_field, quoted, unsaid, without_needless_quotes
 from framework.config.values.envelopes import ENVELOPES
 from framework.config.values.evolution import EVOLVE_SHORTHANDS
 from framework.config.values.transforms import TRANSFORMS
@@ -387,9 +387,12 @@ def _array_path(value: ScalarValue) -> RefusedValue:
 
 
 def unsaid_name(value: str) -> RefusedValue | None:
-    """Why a text that names fields is wrong for a name in it which no file can say, if there is one."""
+    """Why a text that names fields is wrong for a quoted name in it, which no file can say or which needs no quotes; None
+    where that is not what is wrong."""
     if (why := unsaid(value)) is None:
-        return None
+        plain = without_needless_quotes(value)
+        needless = f"{show(value)} has backquotes around a name of letters, digits, `_` and `-`, which needs none"
+        return RefusedValue("FLOE-C209", needless, f"write `{plain}`") if plain != value else None
     remedy = (
         "take it out: the field's values land as they come, in a column of that name; a view can give it another one"
     )

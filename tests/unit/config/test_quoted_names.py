@@ -88,3 +88,20 @@ def test_a_name_that_no_file_can_say_is_refused_by_name_in_each_place(name: str,
         found.message for found in findings if f"a name with {what} in it, which no file can say" not in found.message
     ] == []
     assert len(findings) >= 22
+
+
+@pytest.mark.parametrize("name", ["order-id", "order_id", "x"])
+def test_quotes_that_a_name_does_not_need_are_taken_out_as_the_remedy_says(name: str) -> None:
+    """A name has one form. Each place says that it needs no quotes, and the file without them is sound."""
+    text = json.dumps({"apiVersion": "floe/v1", "kind": "Pipeline", **FILE}).replace(NAME, f"`{name}`")
+    findings = load(files={"base.yaml": text}).diagnostics
+    assert {found.code for found in findings} == {"FLOE-C209"}
+    assert [found.message for found in findings if "which needs none" not in found.message] == []
+    assert len(findings) >= 22
+    for found in findings:
+        assert found.remedy is not None
+        written = found.remedy.removeprefix("write `").removesuffix("`")
+        assert "`" not in written
+        assert name in written
+    after = {found.code for found in load(files={"base.yaml": text.replace("`", "")}).diagnostics}
+    assert after.isdisjoint({"FLOE-C208", "FLOE-C209", "FLOE-C212"})
