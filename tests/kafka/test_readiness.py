@@ -80,7 +80,9 @@ def test_before_the_first_run_what_is_not_there_is_not_checked(
     assert (code, document["ok"]) == (0, True), document
     found = verdicts(document)
     assert [found[name] for name in ("snapshots", "upkeep", "replay", "store-failure")] == ["not checked"] * 4
-    assert found["source-retention"] == "pass"
+    assert (found["source-retention"], found["commit-time"]) == ("pass", "pass")
+    [times] = seen(document, "commit-time")
+    assert "catalog default: 20 commits took" in times["text"]
     assert {each["verdict"] for each in seen(document, "grants")} <= {"pass", "warn"}, "nothing is left unseen"
     assert [each["text"] for each in seen(document, "offsets")][2:] == [
         f"{topic}-0: old-{topic} stands at 4, this pipeline begins at 0: 4 would be read twice",

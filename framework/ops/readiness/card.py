@@ -14,6 +14,7 @@ from framework import __version__
 from framework.config.spec import LoadedPipeline
 from framework.errors import FloeError
 from framework.ops.readiness import checks
+from framework.ops.readiness.commit_times import commits
 from framework.ops.readiness.model import Check, Evidence, Scorecard, look
 from framework.ops.readiness.replay import replayed
 from framework.ops.readiness.review import Review
@@ -42,6 +43,7 @@ def scorecard(pipeline: LoadedPipeline, plan: Plan, asked: CardOptions, say: Cal
         ("plan", "Is the file valid, and would a run be let go on?", partial(checks.plans, review)),
         ("schema", "Do the tables take what the file declares?", partial(checks.schemas, review)),
         ("grants", "Do broker, catalog and store let it do what it must?", partial(checks.grants, review)),
+        ("commit-time", "Does the catalog commit all tables within the interval?", partial(commits, review)),
         ("source-retention", "How long until an unread record is lost?", partial(checks.source_retention, review)),
         ("control-retention", "How long until an announcement is lost?", partial(checks.control_retention, review)),
         ("snapshots", "Is there a snapshot to go back to?", partial(checks.snapshots, review)),

@@ -8,10 +8,8 @@ Of a difference only positions are reported, never a value.
 from __future__ import annotations
 
 import json
-import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,12 +26,12 @@ from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument
 from framework.ops.readiness.model import Evidence, failed, not_checked, passed, warned
 from framework.ops.readiness.review import Review
+from framework.ops.readiness.scratch import NoScratch, scratch_table
 from framework.ops.tap.model import Tap, tables_now
 from framework.record.model import RecordBlock, TaskRange
 from framework.record.process import Sql
 from framework.testing.values import shown
 
-SCRATCH = "floe_readiness_"
 _TOPIC, _PARTITION, _OFFSET = "_kafka_topic", "_kafka_partition", "_kafka_offset"
 _REPORTED = 3
 
@@ -125,39 +123,23 @@ def _compared(review: Review, table: str, rows: pa.Table | None, chosen: Range) 
     if rows is not None:
         try:
             wanted = _through_scratch(opened, live, rows, wanted)
-        except _NoScratch as raised:
+        except NoScratch as raised:
             yield not_checked(f"no scratch table could be made for {table}: {raised}", "allow it to create a namespace")
             return
     yield _judged(review, table, wanted, held)
-
-
-class _NoScratch(Exception):
-    """The catalog lets nobody make a namespace."""
 
 
 def _through_scratch(
     opened: Catalog, live: Table, rows: pa.Table, wanted: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """The rows as a table of the same schema gives them back; those that the live table does not record are left out."""
-    namespace = f"{SCRATCH}{uuid.uuid4().hex[:8]}"
-    name = f"{namespace}.rows"
-    try:
-        opened.create_namespace(namespace)
-    except Exception as raised:  # every catalog has its own way of saying no
-        raise _NoScratch(f"{type(raised).__name__}") from raised
-    try:
-        version = {"format-version": str(live.metadata.format_version)}
-        scratch = opened.create_table(name, live.schema(), properties=version)
+    with scratch_table(opened, live.schema(), live.metadata.format_version) as scratch:
         known = set(live.schema().column_names)
         columns = [column for column in rows.column_names if column in known]
         plain = pa.schema([_without_id(rows.schema.field(column)) for column in columns])
         scratch.append(rows.select(columns).cast(plain))
-        back = Counter(map(_key, _plain(opened.load_table(name).scan().to_arrow())))
+        back = Counter(map(_key, _plain(opened.load_table(scratch.name()).scan().to_arrow())))
         return [row for row in wanted if back[_key(row)] > 0]
-    finally:
-        _remove(opened, name)
-        with suppress(Exception):  # what is left of it has a name that says what it is
-            opened.drop_namespace(namespace)
 
 
 def _without_id(field: pa.Field) -> pa.Field:
@@ -170,21 +152,6 @@ def _without_id(field: pa.Field) -> pa.Field:
     elif pa.types.is_map(kind):
         kind = pa.map_(_without_id(kind.key_field), _without_id(kind.item_field))
     return pa.field(field.name, kind, field.nullable)
-
-
-def _remove(opened: Catalog, name: str) -> None:
-    """The scratch table and its files; all of them are its own."""
-    with suppress(Exception):
-        scratch = opened.load_table(name)
-        paths = [task.file.file_path for task in scratch.scan().plan_files()]
-        metadata = scratch.metadata
-        paths += [entry.metadata_file for entry in metadata.metadata_log] + [scratch.metadata_location]
-        for snapshot in metadata.snapshots:
-            paths += [*(manifest.manifest_path for manifest in snapshot.manifests(scratch.io)), snapshot.manifest_list]
-        opened.drop_table(name)
-        for path in dict.fromkeys(paths):
-            with suppress(Exception):
-                scratch.io.delete(path)
 
 
 def _held(live: Table, ranges: Mapping[PartitionKey, tuple[int, int]], has_topic: bool) -> list[dict[str, Any]]:

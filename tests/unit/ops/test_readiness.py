@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from framework.errors import SetupError
+from framework.ops.readiness.commit_times import judged
 from framework.ops.readiness.model import (
     HOUR_MS,
     NO_GO,
@@ -177,3 +178,27 @@ def test_what_others_wrote_is_no_markup(text: str) -> None:
     assert "](" not in lines.replace("\\](", "").replace("\\]\\(", "") or "`" in text
     SCHEMA.validate(json.loads(document))
     assert json.loads(document)["checks"][0]["seen"][0]["text"] == text
+
+
+@pytest.mark.parametrize(
+    ("each_ms", "tables", "verdict", "said"),
+    [
+        (320, 100, CheckVerdict.PASS, "allows 187 tables one by one and up to 750 at once; this pipeline has 100"),
+        (5_200, 30, CheckVerdict.WARN, "allows 11 tables one by one and up to 46 at once; this pipeline has 30"),
+        (9_700, 100, CheckVerdict.FAIL, "this pipeline has 100, whose commits take longer than the interval"),
+        (0.001, 100_000, CheckVerdict.PASS, "20 commits took 0 ms each"),
+    ],
+)
+def test_the_interval_is_judged_by_how_long_commits_take(
+    each_ms: float, tables: int, verdict: CheckVerdict, said: str
+) -> None:
+    """As many tables as can be committed one by one are no question; those that need all committers at once are warned
+    of; more fail, and the remedy is an interval that all fit in."""
+    found = judged("default", [each_ms] * 20, tables, 60_000, "orders.yaml -t prod")
+    assert (found.verdict, said in found.text) == (verdict, True), found.text
+    longer = {CheckVerdict.WARN: "3m", CheckVerdict.FAIL: "17m"}.get(verdict)
+    assert found.remedy == (
+        f"set `commit: {{interval: {longer}}}` in the pipeline file, then: floe plan orders.yaml -t prod"
+        if longer
+        else ""
+    )
