@@ -12,8 +12,15 @@ from framework.adapters.telemetry.safe_output import log_line
 from framework.cli.shared.dlq_options import PipelineFile, pipeline_file
 from framework.cli.shared.options import format_option, report_option, write_reports
 from framework.cli.watch.tap import sql_of
+from framework.config.units import duration_ms
 
 FORMATS = ("md", "json", "html")
+
+
+def _duration(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    if value is not None and duration_ms(value) is None:
+        raise click.BadParameter(f"`{value}` is not a duration, such as 3d or 36h", context, parameter)
+    return None if value is None else duration_ms(value)
 
 
 @click.command()
@@ -28,6 +35,12 @@ FORMATS = ("md", "json", "html")
     show_default=True,
     help="How many of the newest offsets are read again and compared.",
 )
+@click.option(
+    "--outage",
+    metavar="DURATION",
+    callback=_duration,
+    help="The longest outage, such as 3d, that must lose nothing: retention that is shorter fails.",
+)
 @click.option("--no-spark", is_flag=True, help="Do not start Spark; then a pipeline with SQL is not read again.")
 def readiness(
     pipeline_file: PipelineFile,
@@ -35,6 +48,7 @@ def readiness(
     reports: list[tuple[str, Path]],
     old_group: str | None,
     replay_offsets: int,
+    outage: int | None,
     no_spark: bool,
 ) -> int:
     """Answer the questions of a migration review from broker, catalog, store and tables, each with what was seen and the
@@ -45,7 +59,7 @@ def readiness(
 
     \b
     floe readiness pipelines/orders.yaml -t prod
-    floe readiness pipelines/orders.yaml -t prod --old-group connect-orders --report html=readiness.html
+    floe readiness pipelines/orders.yaml -t prod --outage 3d --old-group connect-orders --report html=readiness.html
     """
     from framework.ops.readiness.card import CardOptions, scorecard
     from framework.ops.readiness.text import rendered
@@ -55,7 +69,7 @@ def readiness(
     plan = compile_plan(pipeline)
     with ExitStack() as stack:
         sql = None if no_spark else sql_of(plan, pipeline.target.spark_conf, stack)
-        asked = CardOptions(old_group, replay_offsets, sql)
+        asked = CardOptions(old_group, replay_offsets, sql, outage)
         card = scorecard(pipeline, plan, asked, lambda name: click.echo(f"  {log_line(name)}", err=True))
     click.echo(rendered(card, format_))
     write_reports(reports, partial(rendered, card))

@@ -24,11 +24,13 @@ from framework.record.process import Sql
 
 @dataclass(frozen=True)
 class CardOptions:
-    """`replay_offsets`: how many are read again. `sql`: what runs the pipeline's SQL, None where Spark is not wanted."""
+    """`replay_offsets`: how many are read again. `sql`: what runs the pipeline's SQL, None where Spark is not wanted.
+    `outage_ms`: how long everything may stand still without loss, if somebody said so."""
 
     old_group: str | None
     replay_offsets: int
     sql: Sql | None
+    outage_ms: int | None
 
 
 def scorecard(pipeline: LoadedPipeline, plan: Plan, asked: CardOptions, say: Callable[[str], None]) -> Scorecard:
@@ -38,14 +40,22 @@ def scorecard(pipeline: LoadedPipeline, plan: Plan, asked: CardOptions, say: Cal
         SetupError: the catalog does not answer at all.
     """
     at_ms = int(time.time() * 1000)
-    review = Review.of(pipeline, plan)
+    review, outage_ms = Review.of(pipeline, plan), asked.outage_ms
     questions: tuple[tuple[str, str, Callable[[], Iterable[Evidence]]], ...] = (
         ("plan", "Is the file valid, and would a run be let go on?", partial(checks.plans, review)),
         ("schema", "Do the tables take what the file declares?", partial(checks.schemas, review)),
         ("grants", "Do broker, catalog and store let it do what it must?", partial(checks.grants, review)),
         ("commit-time", "Does the catalog commit all tables within the interval?", partial(commits, review)),
-        ("source-retention", "How long until an unread record is lost?", partial(checks.source_retention, review)),
-        ("control-retention", "How long until an announcement is lost?", partial(checks.control_retention, review)),
+        (
+            "source-retention",
+            "How long until an unread record is lost?",
+            partial(checks.source_retention, review, outage_ms),
+        ),
+        (
+            "control-retention",
+            "How long until an announcement is lost?",
+            partial(checks.control_retention, review, outage_ms),
+        ),
         ("snapshots", "Is there a snapshot to go back to?", partial(checks.snapshots, review)),
         ("upkeep", "Does upkeep leave alone what waits to be committed?", partial(checks.upkeep, review)),
         (

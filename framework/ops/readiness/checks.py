@@ -102,7 +102,7 @@ def _of_finding(finding: DoctorFinding) -> Evidence:
 # ---- time to data loss -----------------------------------------------------------------------------------------------
 
 
-def source_retention(review: Review) -> Iterator[Evidence]:
+def source_retention(review: Review, outage_ms: int | None) -> Iterator[Evidence]:
     """Each partition of the source: how long until retention takes a record that is not read."""
     start = review.preview.start
     if start is None:
@@ -112,10 +112,10 @@ def source_retention(review: Review) -> Iterator[Evidence]:
     now_ms = int(time.time() * 1000)
     for key, position in sorted(positions.items()):
         waiting = _waiting(review, key, position, review.facts[key])
-        yield judge_retention(waiting, now_ms, key[0], "read", review.admin.address)
+        yield judge_retention(waiting, now_ms, key[0], "read", review.admin.address, outage_ms)
 
 
-def control_retention(review: Review) -> Iterator[Evidence]:
+def control_retention(review: Review, outage_ms: int | None) -> Iterator[Evidence]:
     """The control topic: how long until it loses an announcement that is not committed."""
     topic = review.plan.announce.control_topic
     if review.control_topic_id is None:
@@ -133,7 +133,7 @@ def control_retention(review: Review) -> Iterator[Evidence]:
     position = status.control.low_water if waits else facts.log_end
     waiting = _waiting(review, (topic, 0), position, now)
     now_ms = int(time.time() * 1000)
-    yield judge_retention(waiting, now_ms, topic, "committed in every table", review.admin.address)
+    yield judge_retention(waiting, now_ms, topic, "committed in every table", review.admin.address, outage_ms)
     if facts.weakness:
         yield warned(facts.weakness, f"floe doctor {review.named}")
 

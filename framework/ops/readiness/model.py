@@ -136,6 +136,7 @@ def look(name: str, question: str, find: Callable[[], Iterable[Evidence]]) -> Ch
 HOUR_MS = 3_600_000
 FAIL_BELOW_MS = HOUR_MS
 WARN_BELOW_MS = 24 * HOUR_MS
+_WEEK_MS = 168 * HOUR_MS
 
 
 @dataclass(frozen=True)
@@ -158,15 +159,19 @@ class PartitionBacklog:
         return max(0, self.log_end - self.position)
 
 
-def judge_retention(waiting: PartitionBacklog, now_ms: int, topic: str, what: str, broker: str) -> Evidence:
-    """Retention against lag: how long until a record goes that waits.
+def judge_retention(
+    waiting: PartitionBacklog, now_ms: int, topic: str, what: str, broker: str, outage_ms: int | None = None
+) -> Evidence:
+    """Retention against lag: how long until a record goes that waits, or that would wait if everything stopped now.
 
     Args:
         what: what the records wait for, such as `read`.
         broker: its address, for the commands of remedies.
+        outage_ms: how long everything may stand still without loss, if somebody said so.
     """
     alter = f"kafka-configs.sh --bootstrap-server {argument(broker)} --alter --topic {argument(topic)} --add-config"
-    raise_it, no_size = f"{alter} retention.ms=604800000", f"{alter} retention.bytes=-1"
+    raise_it = f"{alter} retention.ms={max(_WEEK_MS, 2 * (outage_ms or 0))}"
+    no_size = f"{alter} retention.bytes=-1"
     text = f"{waiting.place}: {waiting.records:,} offsets not {what} of [{waiting.log_start}, {waiting.log_end})"
     if waiting.position < waiting.log_start:
         lost = waiting.log_start - waiting.position
@@ -179,12 +184,13 @@ def judge_retention(waiting: PartitionBacklog, now_ms: int, topic: str, what: st
         text += ", kept for ever"
         return passed(text) if waiting.retention_bytes < 0 else warned(text + by_size, no_size)
     kept = f"kept {duration_text(waiting.retention_ms)}"
-    if not waiting.records:
-        return passed(f"{text}, {kept}")
-    if waiting.oldest_ms is None:
+    if waiting.records and waiting.oldest_ms is None:
         return not_checked(f"{text}, {kept}: the time of the first of them could not be read", raise_it)
-    left = waiting.retention_ms - (now_ms - waiting.oldest_ms)
-    text += f", {kept}: {duration_text(max(0, left))} until data is lost"
+    waited_ms = now_ms - waiting.oldest_ms if waiting.records and waiting.oldest_ms is not None else 0
+    left = waiting.retention_ms - waited_ms
+    text += f", {kept}: {duration_text(max(0, left))} until data is lost" if waiting.records else f", {kept}"
+    if outage_ms is not None and left < outage_ms:
+        return failed(f"{text}; an outage of {duration_text(outage_ms)} would lose data", raise_it)
     if left < FAIL_BELOW_MS:
         return failed(text, raise_it)
     if left < WARN_BELOW_MS:

@@ -112,6 +112,8 @@ def waiting(**more: object) -> PartitionBacklog:
         ({}, CheckVerdict.PASS, "6 d 14 h until data is lost"),
         ({"retention_ms": -1}, CheckVerdict.PASS, "kept for ever"),
         ({"position": 20, "oldest_ms": None}, CheckVerdict.PASS, "0 offsets not read"),
+        ({"position": 20, "oldest_ms": None, "retention_ms": 2 * HOUR_MS}, CheckVerdict.WARN, "kept 2 h"),
+        ({"position": 20, "oldest_ms": None, "retention_ms": HOUR_MS // 2}, CheckVerdict.FAIL, "kept 30 min"),
         ({"retention_ms": 20 * HOUR_MS}, CheckVerdict.WARN, "10 h until data is lost"),
         ({"retention_ms": 10 * HOUR_MS + 60_000}, CheckVerdict.FAIL, "1 min until data is lost"),
         ({"retention_ms": HOUR_MS}, CheckVerdict.FAIL, "0 s until data is lost"),
@@ -178,6 +180,27 @@ def test_what_others_wrote_is_no_markup(text: str) -> None:
     assert "](" not in lines.replace("\\](", "").replace("\\]\\(", "") or "`" in text
     SCHEMA.validate(json.loads(document))
     assert json.loads(document)["checks"][0]["seen"][0]["text"] == text
+
+
+@pytest.mark.parametrize(
+    ("more", "outage_h", "verdict"),
+    [
+        ({}, 72, CheckVerdict.PASS),
+        ({}, 159, CheckVerdict.FAIL),
+        ({"position": 20, "oldest_ms": None}, 167, CheckVerdict.PASS),
+        ({"position": 20, "oldest_ms": None}, 169, CheckVerdict.FAIL),
+        ({"retention_ms": -1}, 10_000, CheckVerdict.PASS),
+    ],
+)
+def test_an_outage_that_somebody_names_must_lose_nothing(
+    more: dict[str, object], outage_h: int, verdict: CheckVerdict
+) -> None:
+    """From now on, with what waits already; the remedy keeps twice as long."""
+    seen = judge_retention(waiting(**more), NOW, "orders", "read", "b:9092", outage_h * HOUR_MS)
+    assert seen.verdict is verdict
+    if verdict is CheckVerdict.FAIL:
+        assert "would lose data" in seen.text
+        assert seen.remedy.endswith(f"retention.ms={max(168, 2 * outage_h) * HOUR_MS}")
 
 
 @pytest.mark.parametrize(
