@@ -39,6 +39,12 @@ def maintained_tables(plan: Mapping[str, Any]) -> TablesSpec | None:
         return None
 
 
+def published_tables(published: Mapping[str, object]) -> TablesSpec | None:
+    """The same of what a run published of itself."""
+    value = published.get("plan")
+    return maintained_tables(value) if isinstance(value, dict) else None
+
+
 def policy_of(table: str, pipelines: Iterable[str], reported: Mapping[str, TablesSpec]) -> MaintenancePolicy | None:
     """The policy of one table: the strictest words of all pipelines that fill it, so that nothing goes which one of them
     wants to keep. Where a plan of one is unknown nothing is removed at all; None where no plan is known."""

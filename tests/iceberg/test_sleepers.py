@@ -21,7 +21,7 @@ from framework.adapters.maintenance import tables as table_care
 from framework.commit.events.event_types import DataFile
 from framework.commit.file_ages import YOUNG_MS, ClockReading
 from framework.commit.machine.effects import CommitConflict, CommitFailed, Committed, FilesGone, Input
-from framework.config.values.maintenance import ManifestsPolicy
+from framework.config.values.maintenance import MaintenancePolicy, ManifestsPolicy
 from framework.errors import RetriableError
 from framework.runtime.batches import announcer as announcer_module
 from framework.runtime.batches.announcer import Announcer
@@ -84,7 +84,7 @@ def orphans_go(place: Place, name: str, sleep: Callable[[int], None], slept_ms: 
     sleep(slept_ms)
     age_everything(place.lake, name)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(IcebergTables, "outdate_requests", lambda self, table: None)
+        patch.setattr(IcebergTables, "outdate_requests", lambda self, table, branches: None)
         place.clean(delete=True)
 
 
@@ -111,11 +111,14 @@ def test_a_request_under_way_whose_files_go_as_orphans_is_refused(
     place: Place, monkeypatch: pytest.MonkeyPatch, branch: str
 ) -> None:
     """Invariant 12: an announcement is given up by a person and leaves the log while a commit of its files is on its way
-    to the catalog. Whoever removes the files makes sure first that this request cannot fit any more."""
+    to the catalog. Whoever removes the files makes sure first that this request cannot fit any more; branches of others stay."""
     lake, place.branch = place.lake, branch
     name = lake.create("shop.late")
     place.commit(name, lake.files(name, [{"id": 1}]), 1)
+    place.tell(MaintenancePolicy())
     files = lake.files(name, [{"id": 2}])
+    lake.plain(name).manage_snapshots().create_branch(lake.view(name, branch).snapshot_id or 0, "theirs").commit()
+    theirs = lake.plain(name).metadata.refs["theirs"]
 
     def orphans_go_meanwhile() -> None:
         age_everything(lake, name)
@@ -124,6 +127,7 @@ def test_a_request_under_way_whose_files_go_as_orphans_is_refused(
     effect = lake.effect(name, files, 2, branch=branch, topic=place.topic_id)
     at_the_catalog(monkeypatch, orphans_go_meanwhile)
     assert isinstance(lake.tables.commit(effect), CommitConflict)
+    assert lake.plain(name).metadata.refs["theirs"] == theirs
     place.commit(name, lake.files(name, [{"id": 3}]), 3)
     assert lake.rows(name, branch) == [1, 3]
 

@@ -7,7 +7,7 @@ unknown where the act says so. Whoever asks does so by the clock of the machine 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -203,8 +203,8 @@ class Lake:
     def forget_places(self) -> None:
         self._places = (-PLACES_FOR_MS, {})
 
-    def outdate_requests(self, table: str) -> None:
-        """As the adapter: a head with the same files, to which no request that was sent before fits."""
+    def outdate_requests(self, table: str, branches: Mapping[str, str]) -> None:
+        """As the adapter, where all pipelines write main: a new head with the same files."""
         for _ in range(CONFLICTS):
             loaded = self.load(table)
             if loaded is None or loaded.head is None or not (said := progress_said(loaded)):

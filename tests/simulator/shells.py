@@ -282,6 +282,9 @@ class Announced:
             self.keys |= log.paths
         return self.keys
 
+    def branches(self, table: str) -> dict[str, str]:
+        return {}
+
     def close(self) -> None:
         return None
 

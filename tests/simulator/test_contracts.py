@@ -362,8 +362,8 @@ def test_a_request_of_before_fits_no_longer_after_its_head_was_outdated(both: Bo
     real, rows = both.real.view(NAME), both.real.rows(NAME)
     loaded, before = both.metadata, both.lake.load_view(NAME, MAIN, TOPIC)
     assert before is not None
-    both.real.tables.outdate_requests(NAME)
-    both.lake.outdate_requests(NAME)
+    both.real.tables.outdate_requests(NAME, {})
+    both.lake.outdate_requests(NAME, {})
     after, simulated = both.real.view(NAME), both.lake.load_view(NAME, MAIN, TOPIC)
     assert simulated is not None
     for earlier, later in ((real, after), (before, simulated)):

@@ -401,7 +401,7 @@ def a_discarded_replay_that_is_on_no_list(patch: Patch) -> None:
 
 def orphans_go_under_a_request(patch: pytest.MonkeyPatch) -> None:
     """A request that is under way still fits after the files that it names went as orphans."""
-    patch.setattr(Lake, "outdate_requests", lambda self, table: None)
+    patch.setattr(Lake, "outdate_requests", lambda self, table, branches: None)
 
 
 # Too rare for some hundred histories: mutation -> a seed that finds it.

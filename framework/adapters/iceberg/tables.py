@@ -359,8 +359,11 @@ class IcebergTables:
         except Exception as error:  # each store has exceptions of its own
             raise _store_silent(table, str(table), error) from error
 
-    def outdate_requests(self, table: str) -> None:
+    def outdate_requests(self, table: str, branches: Mapping[str, str]) -> None:
         """Refuse from now on each commit that was sent to the table and has not arrived yet.
+
+        Args:
+            branches: by pipeline the branch that it writes.
 
         Raises:
             FloeError: FLOE-R135, FLOE-R371: the catalog or the store does not answer, or refuses.
@@ -368,7 +371,7 @@ class IcebergTables:
         loaded = self._load(table)
         try:
             if loaded is not None and unwritable(loaded.metadata, loaded.catalog) is None:
-                outdate_requests(self._catalog(catalog_of(table)).open()[1], loaded)
+                outdate_requests(self._catalog(catalog_of(table)).open()[1], loaded, branches)
         except Exception as error:  # each catalog and store has exceptions of its own
             raise _not_cleaned(f"no snapshot can be added to table {table}: {first_line(error)}", table) from error
 

@@ -32,9 +32,9 @@ from framework.config.values.maintenance import (
 from framework.diagnose.counted import counted
 from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import FloeError
-from framework.plan.deployed_policies import branch_of, policy_of
+from framework.plan.deployed_policies import branch_of, policy_of, published_tables
 from framework.runtime.maintenance.orphans import Announced, look, why_not
-from framework.runtime.maintenance.tables import describe_maintainer, expire_once, published_tables, why_left_alone
+from framework.runtime.maintenance.tables import describe_maintainer, expire_once, why_left_alone
 
 log = logging.getLogger(__name__)
 

@@ -24,6 +24,7 @@ from framework.commit.recovery.path_keys import PathKeys
 from framework.config.names.table_names import name_matches
 from framework.diagnose.counted import counted
 from framework.errors import FloeError
+from framework.plan.deployed_policies import published_tables
 
 Say = Callable[[str], None]
 # What is announced is read again after so long, by any clock, while files are removed.
@@ -71,6 +72,11 @@ class Announced:
                 elif isinstance(event, Deployed):
                     self.plans[event.pipeline] = event.plan
         return self.keys
+
+    def branches(self, table: str) -> dict[str, str]:
+        """By pipeline the branch of a table that it writes, as far as its plan is known."""
+        known = {name: published_tables(plan) for name, plan in self.plans.items()}
+        return {name: spec.policy_for(table).commit.branch for name, spec in known.items() if spec is not None}
 
     def close(self) -> None:
         for reader in self._readers:
@@ -175,7 +181,7 @@ def look(
         return found
     # A commit may still be under way whose announcement a person gave up and the log dropped: it fits no longer after a
     # snapshot of the same files, and the table then names none that is gone.
-    catalog.outdate_requests(name)
+    catalog.outdate_requests(name, announced.branches(name))
     again = _judged(name, catalog, before, found.orphans, announced, now_ms, older_than_ms)
     catalog.forget_places()  # a table that was made inside this one's location a moment ago has its files there
     removed = 0

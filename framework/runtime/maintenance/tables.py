@@ -27,7 +27,7 @@ from framework.config.values.maintenance import MaintenanceMode, MaintenancePoli
 from framework.diagnose.counted import counted
 from framework.diagnose.suggest import listed
 from framework.errors import FloeError
-from framework.plan.deployed_policies import branch_of, maintained_tables, policy_of
+from framework.plan.deployed_policies import branch_of, policy_of, published_tables
 from framework.runtime.maintenance.orphans import Announced, look, why_not
 
 Say = Callable[[str], None]
@@ -123,12 +123,6 @@ def maintain(
         return [*reports, *(each for each in found if each is not None)]
     finally:
         announced.close()
-
-
-def published_tables(plan: Mapping[str, object]) -> TablesSpec | None:
-    """The tables of what a run published of itself."""
-    value = plan.get("plan")
-    return maintained_tables(value) if isinstance(value, dict) else None
 
 
 def _refused(table: MaintainedTable, policy: MaintenancePolicy | None) -> str:

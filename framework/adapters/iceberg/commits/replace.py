@@ -20,7 +20,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary, update_snapshot_summaries
 from pyiceberg.table.update import AssertCurrentSchemaId, AssertRefSnapshotId, AssertTableUUID
 
@@ -40,12 +40,15 @@ from framework.commit.deleted_keys import SUMMARY_DELETED_KEYS
 from framework.commit.events.event_types import DataFile
 from framework.commit.file_ages import ClockReading, FilePresence, presence_of_unnamed
 from framework.commit.machine.progress.recorded import (
+    PROGRESS_PROPERTY,
     SUMMARY_CONTROL_OFFSET,
     SUMMARY_CONTROL_TOPIC_ID,
     SUMMARY_KEY,
     SUMMARY_MAINTENANCE,
+    pipelines_of,
 )
 from framework.commit.maintenance.others import ForeignReplace, engine_of
+from framework.commit.recovery.missing import REPLAY
 
 CONFLICTS = 8
 FIRST_PAUSE_S = 0.05
@@ -140,16 +143,19 @@ def replace_files(
     raise AssertionError("unreachable")
 
 
-def outdate_requests(commits: TableCommits, table: Table) -> None:
-    """Give each branch that floe fills a new head with the same files, to which no request that was sent before fits.
+def outdate_requests(commits: TableCommits, table: Table, branches: Mapping[str, str]) -> None:
+    """Give each branch that floe fills a new head with the same files, to which no request that was sent before fits. Branches
+    of others stay where they are.
+
+    Args:
+        branches: by pipeline the branch that it writes; `main` where none is known.
 
     Raises:
         Exception: whatever the catalog or the store raises; some branches may have their new head.
     """
-    for branch, ref in sorted(table.metadata.refs.items()):
-        if ref.snapshot_ref_type is SnapshotRefType.BRANCH and _progress(
-            table.metadata, head_of(table.metadata, branch)
-        ):
+    filling = pipelines_of(table.metadata.properties.get(PROGRESS_PROPERTY))
+    for branch in sorted({branches.get(name.partition(REPLAY)[0], MAIN_BRANCH) for name in filling}):
+        if _progress(table.metadata, head_of(table.metadata, branch)):
             replace_files(commits, lambda: table.catalog.load_table(table.name()), (), branch=branch)
 
 
