@@ -29,6 +29,7 @@ from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.secrets import first_line
 from framework.commit.events.event_types import SourceRange
 from framework.config.names.metadata import metadata_column
+from framework.diagnose.shown import argument
 from framework.errors import FloeError, TableBlocked
 
 
@@ -73,11 +74,12 @@ class RowScan:
         )
 
 
-def open_scan(tables: IcebergTables, name: str, ref: str, of: SourceRange | None) -> RowScan:
+def open_scan(tables: IcebergTables, name: str, ref: str, of: SourceRange | None, target: str) -> RowScan:
     """A table as it is at `ref`: a branch, a tag, a snapshot's id, or "" for main.
 
     Args:
         of: only rows that came from this offset range.
+        target: its name, for the commands of remedies.
 
     Raises:
         TableBlocked: FLOE-R412: there is no such table, or no such snapshot.
@@ -88,7 +90,7 @@ def open_scan(tables: IcebergTables, name: str, ref: str, of: SourceRange | None
             f"there is no table {name}",
             code="FLOE-R412",
             place=name,
-            remedy="check the name; `floe status` lists tables",
+            remedy=f"check the name; `floe status -t {argument(target)}` lists the tables",
         )
     metadata = table.metadata
     found = metadata.snapshot_by_id(int(ref)) if ref.isdecimal() else metadata.snapshot_by_name(ref or "main")

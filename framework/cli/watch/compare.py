@@ -93,7 +93,7 @@ def compare(
     of = None if begin is None else SourceRange(begin[0], "", begin[1], begin[2], sys.maxsize if to is None else to)
     spec = load_target_or_raise(target or "local")
     catalog = open_catalog(spec, spec.catalogs)
-    left, right = open_scan(catalog, table, at, of), open_scan(catalog, other, other_at, of)
+    left, right = (open_scan(catalog, *each, of, spec.name) for each in ((table, at), (other, other_at)))
     asked = Asked(POSITION if by else keys, by is not None, without, most_rows, examples)
     found = compared(left, right, asked, lambda text: click.echo(f"  {log_line(text)}", err=True))
     if as_json:

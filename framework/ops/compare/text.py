@@ -17,6 +17,7 @@ from framework.ops.compare.model import Compared, Example, OffsetGap, RowDiffere
 VERSION = 1
 _WIDTH = 160
 _MOST_GAPS = 20
+_SHORT = {RowDifference.MISSING: "missing", RowDifference.EXTRA: "only there", RowDifference.CHANGED: "changed"}
 _WORDS = {
     RowDifference.MISSING: "missing in {}",
     RowDifference.EXTRA: "only in {}",
@@ -40,7 +41,7 @@ def lines(found: TableComparison) -> Iterator[str]:
         if count:
             yield f"  {_WORDS[what].format(right)}: {'' if found.is_complete else 'at least '}{counted(count, 'row')}"
     for gap in found.gaps[:_MOST_GAPS]:
-        yield f"    {gap.what.value}: {shown(gap.topic)}-{gap.partition} offsets {gap.start} to {gap.end - 1}"
+        yield f"    {_SHORT[gap.what]}: {shown(gap.topic)}-{gap.partition} offsets {gap.start} to {gap.end - 1}"
     if len(found.gaps) > _MOST_GAPS:
         yield f"    and {len(found.gaps) - _MOST_GAPS:,} more ranges; --json lists all"
     for example in found.examples:
@@ -66,7 +67,7 @@ def _at(side: Compared) -> str:
 
 def _example(example: Example) -> Iterator[str]:
     row = example.left if example.left is not None else example.right or {}
-    yield f"    {example.what.value}: {_cut(row)}"
+    yield f"    {_SHORT[example.what]}: {_cut(row)}"
     if example.what is RowDifference.CHANGED and example.right is not None:
         changed = {name: example.right[name] for name in example.differing}
         yield f"      there: {_cut(changed)}"

@@ -39,7 +39,8 @@ def _headline(card: Scorecard) -> str:
     said = ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items() if count)
     unseen, total = counts[CheckVerdict.NOT_CHECKED], len(card.checks)
     part = "half of it or more" if unseen * 2 >= total else f"{unseen} of {counted(total, 'check')}"
-    doubt = f", but {part} was not checked" if unseen and card.is_go else ""
+    were = "was" if unseen == 1 or unseen * 2 >= total else "were"
+    doubt = f", but {part} {were} not checked" if unseen and card.is_go else ""
     return f"{'go' if card.is_go else 'NO GO'}{doubt}: {said}"
 
 
