@@ -28,7 +28,7 @@ SHORT_MINUTES, LONG_MINUTES = 2.0, 60.0
 
 def run_campaign(tmp_path: Path, broker: FragileBroker, minutes: float, day_s: float) -> None:
     seed = int(os.environ.get("FLOE_CHAOS_SEED") or random.SystemRandom().randrange(1_000_000))
-    kind = os.environ.get("FLOE_CHAOS_CATALOG") or "rest"
+    kind = os.environ.get("FLOE_CHAOS_CATALOG") or ("rest", "sql")[seed % 2]
     print(f"FLOE_CHAOS_SEED={seed} FLOE_CHAOS_CATALOG={kind} minutes {minutes:g}, a day lasts {day_s:g} s")
     server = RestCatalog(tmp_path / "rest").start() if kind == "rest" else None
     (tmp_path / "warehouse-sql").mkdir()

@@ -15,6 +15,7 @@ from pyiceberg.exceptions import NoSuchNamespaceError, NotInstalledError
 
 from framework.adapters.file_io_guard import guarded, open_catalog
 from framework.adapters.iceberg.commits.commit import TableCommits
+from framework.adapters.iceberg.private.ordered_times import with_ordered_times
 from framework.adapters.iceberg.private.rest import TimeoutRestCatalog
 from framework.adapters.secrets import first_line, hidden
 from framework.config.names.table_names import DEFAULT_CATALOG, full_name
@@ -122,11 +123,11 @@ class IcebergCatalog:
             if (rest or kind == "sql") and not self._settings.get("uri"):
                 raise ValueError("`uri` is missing")
             if kind == "sql":
-                return guarded(self._sql_catalog(), self._settings, self._locations)
+                return with_ordered_times(guarded(self._sql_catalog(), self._settings, self._locations))
             if rest:
                 made = TimeoutRestCatalog(self._name, **self._settings)
                 return guarded(made, self._settings, self._locations)
-            return open_catalog(self._name, self._settings, self._locations)
+            return with_ordered_times(open_catalog(self._name, self._settings, self._locations))
         except NotInstalledError as error:
             raise self._setup_error(
                 f"a package is missing: {first_line(error)}", "FLOE-E204", f'pip install "pyiceberg[{kind}]"'
