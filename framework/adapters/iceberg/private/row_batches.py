@@ -1,8 +1,7 @@
 """A table's rows, a few at a time: PyIceberg's own scan, without a whole file in memory.
 
 In: a table, a snapshot, and columns. Out: its live rows in batches, deletes applied. PyIceberg 0.12's
-`ArrowScan.to_record_batches` makes a list of each file's batches first, several files at once. This module goes when a
-scan streams them.
+`ArrowScan.to_record_batches` makes a list of each file's batches first, several files at once.
 """
 
 from __future__ import annotations
@@ -13,6 +12,14 @@ import pyarrow as pa
 from pyiceberg.expressions import BooleanExpression
 from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
 from pyiceberg.table import FileScanTask, Table
+
+
+class FileScan(ArrowScan):
+    """`ArrowScan` for one file, its batches one by one. Goes when PyIceberg streams the batches of a scan."""
+
+    def batches(self, task: FileScanTask) -> Iterator[pa.RecordBatch]:
+        deletes = _read_all_delete_files(self._io, [task])
+        yield from self._record_batches_from_scan_tasks_and_deletes([task], deletes)
 
 
 def scan_files(
@@ -28,8 +35,6 @@ def scan_files(
     schema = table.schemas()[snapshot.schema_id] if snapshot and snapshot.schema_id is not None else table.schema()
 
     def read(task: FileScanTask, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        scan = ArrowScan(table.metadata, table.io, schema.select(*columns), where)
-        deletes = _read_all_delete_files(table.io, [task])
-        yield from scan._record_batches_from_scan_tasks_and_deletes([task], deletes)
+        return FileScan(table.metadata, table.io, schema.select(*columns), where).batches(task)
 
     return tasks, read
