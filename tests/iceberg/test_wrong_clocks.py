@@ -153,7 +153,7 @@ def test_a_table_that_java_refused_is_mended_by_the_next_commit(
     """Earlier versions left such tables behind; without the order Java says what it has against them."""
     name = lake.create("shop.clocks")
     with monkeypatch.context() as patch:
-        patch.setattr(ordered_times, "in_order", lambda metadata, before_ms: metadata)
+        patch.setattr(ordered_times, "in_order", lambda metadata, before: metadata)
         clock = Clock(patch)
         for number, clock.minutes in enumerate((20, 0, -20, 0), start=1):
             lake.tables = IcebergTables(lake.settings)
@@ -169,4 +169,5 @@ def test_metadata_in_order_is_left_as_it_is(lake: Lake) -> None:
     name = lake.create("shop.clocks")
     commit(lake, name, 1)
     metadata = TableMetadataUtil.parse_raw(json_of(lake, name))
-    assert in_order(metadata, metadata.last_updated_ms) is metadata
+    assert in_order(metadata, metadata) is metadata
+    assert in_order(metadata, None) is metadata

@@ -34,7 +34,7 @@ def with_ordered_times(catalog: Catalog) -> Catalog:
         updates: tuple[TableUpdate, ...],
     ) -> StagedTable:
         made = stage(current_table, table_identifier, requirements, updates)
-        metadata = in_order(made.metadata, 0 if current_table is None else current_table.metadata.last_updated_ms)
+        metadata = in_order(made.metadata, None if current_table is None else current_table.metadata)
         if metadata is made.metadata:
             return made
         return StagedTable(made.name(), metadata, made.metadata_location, made.io, made.catalog)
@@ -43,11 +43,16 @@ def with_ordered_times(catalog: Catalog) -> Catalog:
     return catalog
 
 
-def in_order(metadata: TableMetadata, before_ms: int) -> TableMetadata:
-    """The metadata with no time before the one that stands behind it, and none of its last change before `before_ms`; itself
+def in_order(metadata: TableMetadata, before: TableMetadata | None) -> TableMetadata:
+    """The metadata with no time before the one that stands behind it, nor its last change before that of `before`; itself
     where that holds already."""
-    files, heads = _ascending(metadata.metadata_log), _ascending(metadata.snapshot_log)
-    newest_ms = max(metadata.last_updated_ms, before_ms, *(log[-1].timestamp_ms for log in (files, heads) if log))
+    files, heads = _ascending(metadata.metadata_log), metadata.snapshot_log
+    # Of thousands of heads most were there before, and in order unless the files are not.
+    new = heads[max(0, len(before.snapshot_log) - 1) :] if before is not None else heads
+    if files is not metadata.metadata_log or _ascending(new) is not new:
+        heads = _ascending(heads)
+    newest_ms = max(metadata.last_updated_ms, *(log[-1].timestamp_ms for log in (files, heads) if log), 0)
+    newest_ms = max(newest_ms, before.last_updated_ms if before is not None else 0)
     changed: dict[str, Any] = {} if files is metadata.metadata_log else {"metadata_log": files}
     changed |= {} if heads is metadata.snapshot_log else {"snapshot_log": heads}
     if newest_ms != metadata.last_updated_ms:
