@@ -23,7 +23,7 @@ from pyiceberg.table import TableProperties
 from pyiceberg.table.update import SetLocationUpdate, SetPropertiesUpdate
 
 import framework
-from framework.adapters.file_io_guard import _PLACES, from_server, open_catalog, places
+from framework.adapters.file_io_guard import _PLACES, from_server, guarded, places
 from framework.adapters.iceberg.catalog import IcebergCatalog
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.parquet.usable import _POSITIVE
@@ -311,7 +311,7 @@ def test_what_is_taken_of_a_server_is_plain_text() -> None:
 DOORS = {
     "adapters/file_io_guard.py",
     "adapters/file_io.py",
-    "adapters/iceberg/private/rest.py",
+    "adapters/iceberg/private/rest/catalog.py",
     "adapters/iceberg/private/sql.py",
 }
 # Makes the embedded catalog's empty database before there is any table.
@@ -412,9 +412,9 @@ def test_doctor_asks_through_the_same_door(lake: Lake, tmp_path: Path, monkeypat
     """Wanted: `floe doctor` opens a catalog of its own. Got: it opens the guarded one, and still finds that all is
     well."""
     opened: list[object] = []
-    real = open_catalog
+    real = guarded
     monkeypatch.setattr(
-        "framework.adapters.file_io_guard.open_catalog",
+        "framework.adapters.iceberg.catalog.guarded",
         lambda *given, **named: opened.append(given) or real(*given, **named),
     )
     found = list(examine("default", lambda: lake.settings))
