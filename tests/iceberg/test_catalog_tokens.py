@@ -6,11 +6,9 @@ door.
 
 from __future__ import annotations
 
-import base64
-import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -27,54 +25,12 @@ from framework.ops.doctor.catalog import examine
 from framework.ops.doctor.model import CheckState
 from testbed.servers.rest_catalog import RestCatalog
 from testbed.servers.tokens import TokenServer
-from tests.chaos.proxy import Answer, HttpProxy, is_commit
+from tests.chaos.proxy import is_commit
+from tests.iceberg.catalog_door import SECRET, Door
 from tests.iceberg.conftest import TOPIC, Lake
 
 pytestmark = pytest.mark.iceberg
-SECRET = "hunter2-very-secret"
 WAYS = ("oauth2", "credential")
-
-
-class Door:
-    """Lets into a catalog who has a good token, or the password. The door gives tokens itself, too, as Iceberg's older
-    servers do."""
-
-    def __init__(self, port: int) -> None:
-        self.tokens = TokenServer({"floe": SECRET})
-        self.proxy = HttpProxy(port)
-        self.proxy.door = self._judge
-        self.open = False
-        self.seen: set[str] = set()
-
-    def settings(self, way: str) -> dict[str, str]:
-        return {"type": "rest", "uri": self.proxy.uri, "rest.client.socket-timeout-ms": "3000"} | {
-            "noop": {"auth.type": "noop"},
-            "basic": {"auth.type": "basic", "auth.basic.username": "floe", "auth.basic.password": SECRET},
-            "oauth2": {
-                "auth.type": "oauth2",
-                "auth.oauth2.client_id": "floe",
-                "auth.oauth2.client_secret": SECRET,
-                "auth.oauth2.token_url": self.tokens.uri,
-                "auth.oauth2.scope": "catalog lake",
-            },
-            "credential": {"credential": f"floe:{SECRET}", "oauth2-server-uri": self.tokens.uri},
-            "credential-at-the-catalog": {"credential": f"floe:{SECRET}"},
-        }[way]
-
-    def close(self) -> None:
-        self.proxy.close()
-        self.tokens.close()
-
-    def _judge(self, path: str, headers: Mapping[str, str], body: bytes) -> Answer | None:
-        authorization = next((value for name, value in headers.items() if name.lower() == "authorization"), None)
-        self.seen.add((authorization or "nobody").partition(" ")[0])
-        if path == "/v1/oauth/tokens":
-            return Answer(*self.tokens.answer(None, body.decode()))
-        password = "Basic " + base64.b64encode(f"floe:{SECRET}".encode()).decode()
-        if self.open or authorization == password or self.tokens.admits(authorization):
-            return None
-        said = {"error": {"message": "not authorized", "type": "NotAuthorizedException", "code": 401}}
-        return Answer(401, json.dumps(said).encode())
 
 
 class BehindDoor(Lake):
