@@ -192,6 +192,10 @@ def test_a_token_that_is_not_to_be_had_holds_up_and_is_told(
     assert not [line for line in [*words, str(raised.value), caplog.text] if SECRET in line]
     if way == "oauth2":
         assert str(port) in words[0] + words[1], words
+        why = {"refused": "401 invalid_client: floe is shut out", "broken": "503", "no lifetime": "how long"}.get(
+            trouble, ""
+        )
+        assert why in words[0] + words[1], words
     assert lake.rows(name) == []
 
     door.tokens.status = 200

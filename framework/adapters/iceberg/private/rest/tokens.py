@@ -45,15 +45,18 @@ class BoundedTokens(OAuth2TokenProvider):
             found = self._asked_for()
         except (requests.RequestException, ValueError) as error:
             self._on_failure()
-            raise NoToken(f"no token from {hidden(self.token_url)}: {_words(error)}") from error
+            raise self._none(_words(error)) from error
         lives_s = found.expires_in or self.expires_in
         if lives_s is None:
             self._on_failure()
-            said = "its answer does not say how long a token lives, nor does `expires_in` of `auth.oauth2`"
-            raise NoToken(f"no token from {hidden(self.token_url)}: {said}")
+            raise self._none("neither its answer nor `expires_in` of `auth.oauth2` says how long one lives")
         self._token = found.access_token
         # A token that lives for less than the margin would be asked for with every request.
         self._expires_at = time.monotonic() + lives_s - min(self.refresh_margin, lives_s / 2)  # type: ignore[assignment]
+
+    def _none(self, why: str) -> NoToken:
+        # No `token:` stands before the reason, which would be hidden like a token.
+        return NoToken(f"{hidden(self.token_url)} gives no token ({why})")
 
     def _asked_for(self) -> TokenResponse:
         form = {"grant_type": "client_credentials"} | ({"scope": self.scope} if self.scope else {})
