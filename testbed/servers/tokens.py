@@ -35,6 +35,7 @@ class TokenServer(ThreadingHTTPServer):
         self.silent = threading.Event()
         self.issued: dict[str, float] = {}
         self.asked = 0
+        self.forms: list[dict[str, list[str]]] = []
         self.refused = 0
         self._revoked: set[str] = set()
         threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
@@ -59,6 +60,7 @@ class TokenServer(ThreadingHTTPServer):
         self.asked += 1
         if self.silent.is_set():
             time.sleep(60)
+        self.forms.append(parse_qs(form))
         named = {key: values[0] for key, values in parse_qs(form).items()}
         client, secret = _basic(authorization) or (named.get("client_id", ""), named.get("client_secret", ""))
         if self.status != 200:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from pyiceberg.catalog import TOKEN
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.rest.auth import AuthManager, OAuth2AuthManager
 from pyiceberg.exceptions import NoSuchTableError, OAuthError, ServerError
@@ -58,6 +59,8 @@ class TimeoutRestCatalog(RestCatalog):
         own = dict(self.properties)
         super()._fetch_config()
         self.properties = from_server(self.properties, own)
+        self.properties.pop(TOKEN, None)  # one that comes with a table is for the signer of its store
+        self.properties |= {TOKEN: own[TOKEN]} if TOKEN in own else {}
 
     @override
     def _create_session(self) -> Session:
