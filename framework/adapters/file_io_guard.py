@@ -24,7 +24,7 @@ from framework.config.rules.permitted import is_below, is_location
 from framework.errors import TableBlocked
 
 _PLACES = (TableProperties.WRITE_DATA_PATH, TableProperties.WRITE_METADATA_PATH)
-# What a REST server may not send: code, how requests are authenticated, and which certificates count. It would be told a
+# What a REST server may not send: code, how requests are authenticated, and which certificates count. It would get a
 # client's secret by the address of tokens, and get a token that is good elsewhere by its scope.
 _NEVER_SENT = ("auth", "header.", "oauth2", "py-", "rest.", "ssl")
 _AS_WHOM = frozenset({"audience", "botocore_session", "credential", "resource", "scope"})
