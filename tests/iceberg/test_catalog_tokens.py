@@ -19,7 +19,9 @@ from framework.adapters.iceberg.catalog import IcebergCatalog
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.secrets import resolve
 from framework.commit.machine.effects import CommitFailed, Committed
+from framework.config.settings.known import client
 from framework.config.spec import SecretRef
+from framework.diagnose.secrets import is_secret_name
 from framework.errors import FloeError, SetupError
 from framework.ops.doctor.catalog import examine
 from framework.ops.doctor.model import CheckState
@@ -269,3 +271,12 @@ def test_tasks_get_nothing_of_it(door: Door) -> None:
         sent = IcebergCatalog(door.settings(way), "default").io_properties()
         assert SECRET not in str(sent)
         assert "auth" not in str(sent)
+
+
+def test_tasks_get_the_secrets_of_stores_alone() -> None:
+    """Of all settings that PyIceberg has for any kind of catalog."""
+    known = client("pyiceberg")
+    every = {key: "x" for key in (*known.values, *(f"{family}x" for family in known.families)) if is_secret_name(key)}
+    sent = IcebergCatalog(every, "default").io_properties()
+    assert [key for key in sent if not key.startswith(("adls.", "client.", "gcs.", "hf.", "s3."))] == []
+    assert len(sent) > 8

@@ -28,7 +28,9 @@ CATALOG_TYPES = ("sql", "rest", "hive", "glue", "dynamodb", "bigquery")
 
 # What only the catalog itself needs; everything else goes to the tasks, which need it to write files.
 _CATALOG_ONLY = ("uri", "type", "name", "credential", "token", "scope", "py-catalog-impl", "echo")
-_CATALOG_ONLY_PREFIXES = ("rest.", "oauth2", "auth", "header.", "ssl", "hive.", "dynamodb.", "pool_", "init_catalog_")
+_CATALOG_ONLY_PREFIXES = (
+    "rest.", "oauth2", "auth", "header.", "ssl", "hive.", "dynamodb.", "glue.", "gcp.bigquery.", "pool_", "init_catalog_",
+)  # fmt: skip
 _NO_TOKEN = (
     "check that the server of tokens runs, and that it knows the client and its secret; a secret that is replaced is read"
     " again with the next try"
