@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar, cast
 
+from testbed.servers.hive import HiveMetastore
 from testbed.servers.postgres import Postgres
 from testbed.servers.rest_catalog import RestCatalog
-from testbed.servers.s3 import ACCESS_KEY, REGION, SECRET_KEY, S3Server, aws_client
+from testbed.servers.s3 import ACCESS_KEY, REGION, SECRET_KEY, S3Server, client_packages
 
 
 class Server(Protocol):
@@ -57,10 +58,13 @@ class Servers:
         self._started: dict[str, Server] = {}
 
     def place(self, name: str, root: Path) -> Place:
-        """`sqlite`, `rest`, `rest-s3`, `postgres`, `s3`, `postgres-s3` or `glue`; what is on this machine alone lies below
+        """`sqlite`, `rest`, `rest-s3`, `postgres`, `s3`, `postgres-s3`, `glue` or `hive`; what is on this machine lies below
         `root`."""
         if name == "rest":
             return Place(self._one("rest", lambda: RestCatalog(self._folder / "rest").start()).settings())
+        if name == "hive":
+            hive = self._one("hive", lambda: HiveMetastore(self._folder / "hive"))
+            return Place(hive.settings(), packages=client_packages())
         warehouse = root / "warehouse"
         warehouse.mkdir(exist_ok=True)
         store: dict[str, str] = {"warehouse": f"file://{warehouse}"}
@@ -69,7 +73,7 @@ class Servers:
             s3 = self._one("s3", lambda: S3Server(self._folder / "s3"))
             own = {"glue.endpoint": s3.endpoint, "glue.region": REGION, "glue.access-key-id": ACCESS_KEY}
             secrets = {"glue.secret-access-key": SECRET_KEY, "s3.secret-access-key": SECRET_KEY}
-            return Place({"type": "glue", **own, **s3.settings()}, secrets, aws_client())
+            return Place({"type": "glue", **own, **s3.settings()}, secrets, client_packages())
         if name.endswith("s3"):
             s3 = self._one("s3", lambda: S3Server(self._folder / "s3"))
             store, secrets = s3.settings(), {"s3.secret-access-key": SECRET_KEY}

@@ -42,14 +42,13 @@ def moto_server() -> Path:
     return home / "bin" / "moto_server"
 
 
-def aws_client() -> Path:
-    """A folder with Amazon's client for Python alone, for `PYTHONPATH`: of the server's environment it is what PyIceberg needs
-    to ask Glue."""
+def client_packages() -> Path:
+    """A folder for `PYTHONPATH`, with what PyIceberg needs beside itself to ask Glue or Hive, of the server's environment."""
     program = moto_server()
     (packages,) = program.parents[1].glob("lib/python3*/site-packages")
-    folder = program.parents[1] / "aws-client"
+    folder = program.parents[1] / "clients"
     folder.mkdir(exist_ok=True)
-    for name in ("boto3", "botocore", "dateutil", "jmespath", "s3transfer"):
+    for name in ("boto3", "botocore", "dateutil", "jmespath", "s3transfer", "thrift"):
         with suppress(FileExistsError):
             (folder / name).symlink_to(packages / name)
     return folder

@@ -1,4 +1,4 @@
-"""Catalogs and stores that people run: REST, SQL on PostgreSQL, an S3 store under either, and Glue; the same promises on
+"""Catalogs and stores that people run: REST, SQL on PostgreSQL, an S3 store under either, Glue and Hive; the same promises on
 each.
 
 Every catalog is a real server that the test run starts. What is read back is read by PyIceberg's own classes.
@@ -35,7 +35,7 @@ from tests.project import Project
 pytestmark = [pytest.mark.iceberg]
 
 # What `postgres-s3` would show is shown by `postgres` and by `s3`; a REST catalog writes to the store itself.
-NAMES = ["rest", "postgres", "s3", "rest-s3", "glue"]
+NAMES = ["rest", "postgres", "s3", "rest-s3", "glue", "hive"]
 
 
 @pytest.fixture(scope="module")
@@ -175,10 +175,10 @@ def test_each_format_version_is_written_or_refused(
 
 
 def test_namespaces_with_levels_are_made_or_refused(any_lake: AnyLake, place: Place, tmp_path: Path) -> None:
-    """A table in a namespace of three levels is made, found and listed; Glue's databases have one level, which it says."""
+    """A table in a namespace of three levels is made, found and listed; Glue and Hive have one level, which they say."""
     namespace, _, table = table_name(tmp_path).partition(".")
     name = f"{namespace}.deep.deeper.{table}"
-    if place.settings["type"] == "glue":
+    if place.settings["type"] in ("glue", "hive"):
         with pytest.raises(FloeError) as raised:
             any_lake.create(name)
         assert raised.value.code == "FLOE-R132"
