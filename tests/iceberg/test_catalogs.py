@@ -10,6 +10,7 @@ import base64
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,20 @@ def test_a_commit_that_is_overtaken_inside_of_the_catalogs_client_is_refused(
     assert isinstance(answers[0], Committed)
     assert isinstance(answer, CommitConflict), answer
     assert any_lake.rows(name) == [1]
+
+
+def test_threads_get_the_answers_to_their_own_questions(any_lake: AnyLake, tmp_path: Path) -> None:
+    """One catalog is asked by many threads at once, as a run does: each gets the table that it asked for."""
+    names = [any_lake.create(f"{table_name(tmp_path)}_{number}") for number in range(4)]
+    uuids = {name: any_lake.view(name).table_uuid for name in names}
+
+    def ask(number: int) -> list[str]:
+        name = names[number % 4]
+        found = [any_lake.tables.load_view(name, "main", TOPIC) for _ in range(15)]
+        return [name for view in found if view is None or view.table_uuid != uuids[name]]
+
+    with ThreadPoolExecutor(8) as threads:
+        assert [wrong for each in threads.map(ask, range(8)) for wrong in each] == []
 
 
 def test_a_table_evolves(any_lake: AnyLake, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from pyiceberg.exceptions import NoSuchNamespaceError, NotInstalledError, OAuthE
 from framework.adapters.catalog_auth import EXTRAS, way_of, with_auth
 from framework.adapters.file_io_guard import guarded, open_catalog
 from framework.adapters.iceberg.commits.commit import TableCommits
+from framework.adapters.iceberg.private.hive import connect_each_thread
 from framework.adapters.iceberg.private.rest.catalog import TimeoutRestCatalog
 from framework.adapters.iceberg.private.rest.tokens import NoToken
 from framework.adapters.secrets import first_line, hidden
@@ -140,7 +141,9 @@ class IcebergCatalog:
             if rest:
                 made = TimeoutRestCatalog(self._name, **with_auth(self._settings))
                 return guarded(made, self._settings, self._locations)
-            return open_catalog(self._name, self._settings, self._locations)
+            opened = open_catalog(self._name, self._settings, self._locations)
+            own = "py-catalog-impl" in self._settings
+            return connect_each_thread(opened) if kind == "hive" and not own else opened
         except NotInstalledError as error:
             raise self._setup_error(
                 f"a package is missing: {first_line(error)}", "FLOE-E204", f'pip install "pyiceberg[{kind}]"'
