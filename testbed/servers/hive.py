@@ -93,6 +93,10 @@ class HiveMetastore:
             # The classes that Hive names by default are in another jar of it.
             "metastore.expression.proxy": f"{_HIVE}.DefaultPartitionExpressionProxy",
             "metastore.task.threads.always": f"{_HIVE}.events.EventCleanerTask",
+            # The lock of a client that was killed ends then; Hive's default is five minutes.
+            "metastore.txn.timeout": "20s",
+            "metastore.timedout.txn.reaper.interval": "5s",
+            "metastore.timedout.txn.reaper.start": "5s",
         }
         properties = (f"<property><name>{key}</name><value>{value}</value></property>" for key, value in values.items())
         (root / "metastore-site.xml").write_text(f"<configuration>{''.join(properties)}</configuration>")
