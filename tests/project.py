@@ -46,10 +46,10 @@ class Project:
         self.further_catalogs: dict[str, Mapping[str, str]] = {}
         self.write_target()
 
-    def write_target(self, bootstrap_servers: str | None = None, catalog: Mapping[str, str] | None = None) -> None:
+    def write_target(self, bootstrap_servers: str | None = None, catalog: Mapping[str, Any] | None = None) -> None:
         catalogs = {"default": catalog or self.catalog_settings, **self.further_catalogs}
         settings = "\n".join(
-            f"    {name}:\n" + "\n".join(f'      {k}: "{v}"' for k, v in each.items())
+            f"    {name}:\n" + "\n".join(f"      {k}: {_yaml(v)}" for k, v in each.items())
             for name, each in catalogs.items()
         )
         (self.root / "pipelines" / "targets" / "it.yaml").write_text(
@@ -142,6 +142,10 @@ spark:
 
     def live_paths(self, name: str) -> list[str]:
         return list(self.catalog().load_table(name).inspect.files().column("file_path").to_pylist())
+
+
+def _yaml(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, Mapping) else f'"{value}"'
 
 
 def kill_group(process: subprocess.Popen[str]) -> None:

@@ -18,18 +18,23 @@ from pyiceberg.table import Table, TableProperties
 from pyiceberg.typedef import Identifier
 
 import framework.adapters.file_io  # noqa: F401  # the provider of file names is guarded there
+from framework.adapters.catalog_auth import with_auth
 from framework.config.names.table_names import full_name
 from framework.config.rules.permitted import is_below, is_location
 from framework.errors import TableBlocked
 
 _PLACES = (TableProperties.WRITE_DATA_PATH, TableProperties.WRITE_METADATA_PATH)
-# What a REST server may not send: code, how requests are authenticated, and which certificates count.
-_NEVER_SENT = ("auth", "header.", "py-", "ssl")
+# What a REST server may not send: code, how requests are authenticated, and which certificates count. It would get a
+# client's secret by the address of tokens, and get a token that is good elsewhere by its scope.
+_NEVER_SENT = ("auth", "header.", "oauth2", "py-", "rest.", "ssl")
+_AS_WHOM = frozenset({"audience", "botocore_session", "credential", "resource", "scope"})
+# Nor which of the identities of the driver's machine a store is asked with, and what else is there.
+_OF_THE_MACHINE = ("impl", ".profile-name", ".role-arn", ".role-session-name", ".kerberos_ticket", ".session-kwargs")
 
 
 def open_catalog(name: str, settings: Mapping[str, str], allowed: Iterable[str] = ()) -> Catalog:
     """PyIceberg's own catalog of these settings, guarded. `allowed`: as `guarded`."""
-    return guarded(load_catalog(name, **settings), settings, allowed)
+    return guarded(load_catalog(name, **with_auth(settings)), settings, allowed)
 
 
 def guarded(catalog: Catalog, settings: Mapping[str, str], allowed: Iterable[str] = ()) -> Catalog:
@@ -40,7 +45,7 @@ def guarded(catalog: Catalog, settings: Mapping[str, str], allowed: Iterable[str
             of a REST server is often a mere name), the catalog itself is trusted with where its tables lie.
     """
     roots = places(settings, allowed)
-    own = dict(settings)
+    own = {key: value for key, value in settings.items() if not key.startswith("auth.")}
     if isinstance(catalog, RestCatalog):
         _guard_answers(catalog, own)
     elif hasattr(catalog, "_load_file_io"):
@@ -124,13 +129,14 @@ def from_server(sent: Mapping[str, Any] | None, own: Mapping[str, str]) -> dict[
     """What a REST server sends, as far as it is trusted: where its catalog and its stores are, and as whom they are
     asked.
 
-    The target's own value stands wherever the server's could name code. A value that is no plain text is how PyIceberg
-    is asked to load classes (`auth`), so none is taken.
+    The target's own value stands wherever the server's could name code, or as whom floe asks. A value that is no plain
+    text is how PyIceberg is asked to load classes (`auth`), so none is taken.
     """
     taken: dict[str, Any] = {}
     for key, value in (sent or {}).items():
         folded = key.strip().lower()
-        if folded.endswith("impl") or folded.startswith(_NEVER_SENT) or not isinstance(value, str | int | float | bool):
+        refused = folded.startswith(_NEVER_SENT) or folded.endswith(_OF_THE_MACHINE) or folded in _AS_WHOM
+        if refused or not isinstance(value, str | int | float | bool):
             if key in own:
                 taken[key] = own[key]
         else:

@@ -18,6 +18,7 @@ from framework.config.filled.reference import Scope, resolve, secret_of
 from framework.config.filled.variables import Value, values_of
 from framework.config.names.file_kinds import YAML_ENDINGS
 from framework.config.rules.target.addresses import address_rules
+from framework.config.rules.target.catalog_auth import AUTH, auth_rules
 from framework.config.rules.target.connections import connection_rules, secrets_from_outside, without_secrets
 from framework.config.rules.target.known_settings import known_settings
 from framework.config.rules.target.lineage import lineage_rules
@@ -96,6 +97,7 @@ def read_target(source: SourceText, world: World) -> TargetResult:
         findings += lineage_rules(resolved)
     if isinstance(resolved, Mapping):
         findings += secrets_from_outside(tree, resolved)
+        findings = _said_once(findings, list(auth_rules(resolved, unresolved)))
         spoken = {finding.span for finding in findings}  # of a mistyped key, which is no setting of a client either
         # What a target lets through is not known while its `allow` is wrong.
         lets_through = not any(finding.path.startswith("allow") for finding in findings)
@@ -176,7 +178,7 @@ def _build(document: dict[str, dict[str, dict[str, dict[str, object]]]]) -> Targ
         name=str(document["metadata"]["name"]),
         kafka={name: _settings(found) for name, found in connections["kafka"].items() if not name.startswith("x-")},
         catalogs={
-            name: _settings(found) for name, found in connections["catalog"].items() if not name.startswith("x-")
+            name: _settings(_flat(found)) for name, found in connections["catalog"].items() if not name.startswith("x-")
         },
         registries={
             name: _settings(found)
@@ -245,9 +247,25 @@ def _minute(text: str) -> int:
     return int(hours) * 60 + int(minutes)
 
 
+def _said_once(findings: list[Diagnostic], refused: list[Diagnostic]) -> list[Diagnostic]:
+    """All of them, without what the schema says of a way of `auth` that is refused by name, and of what it comes with."""
+    ways = [one.path.removesuffix("type") for one in refused if one.path.endswith(f".{AUTH}.type")]
+    return [one for one in findings if not any(one.path.startswith(way) for way in ways)] + refused
+
+
+def _flat(found: dict[str, object]) -> dict[str, object]:
+    """A catalog's settings with what is inside of `auth` beside the others: a secret is one value of one setting."""
+    settings = {key: value for key, value in found.items() if not isinstance(value, dict)}
+    for key, inner in found.items():
+        if isinstance(inner, dict):
+            settings |= {f"{key}.{name}": value for name, value in _flat(inner).items() if not name.startswith("x-")}
+    return settings
+
+
 def _settings(found: dict[str, object]) -> dict[str, SettingValue]:
     settings: dict[str, SettingValue] = {}
     for key, value in found.items():
         secret = secret_of(value) if isinstance(value, str) else None
-        settings[key] = SecretRef(*secret) if secret else setting_text(value)
+        text = " ".join(map(str, value)) if isinstance(value, list) else setting_text(value)
+        settings[key] = SecretRef(*secret) if secret else text
     return settings

@@ -13,13 +13,14 @@ from pathlib import Path
 from framework.adapters.host.java import find_java
 from framework.adapters.project.files import cache_dir
 from framework.local.jars import broker_jars
-from testbed.servers import apicurio, connect, rest_catalog, s3, sink
+from testbed.servers import apicurio, connect, hive, rest_catalog, s3, sink
 
 # By what a person calls it. `test_what_tests_fetch_is_fetched_before` finds those that are missing here.
 FETCHED: dict[str, Callable[[], Path]] = {
     "Kafka": lambda: broker_jars(find_java(), lambda text: None),
     "the S3 server": s3.moto_server,
     "Apicurio Registry": apicurio.home,
+    "Hive's metastore": hive.hive_jars,
     "Iceberg's REST catalog and Java library": rest_catalog.rest_catalog_jars,
     "what Iceberg's Java library reaches S3 with": rest_catalog.aws_jars,
     "Kafka Connect's transforms": connect.transform_jars,

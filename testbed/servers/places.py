@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar, cast
 
+from testbed.servers.hive import HiveMetastore
 from testbed.servers.postgres import Postgres
 from testbed.servers.rest_catalog import RestCatalog
-from testbed.servers.s3 import SECRET_KEY, S3Server
+from testbed.servers.s3 import ACCESS_KEY, REGION, SECRET_KEY, S3Server, client_packages
 
 
 class Server(Protocol):
@@ -29,6 +30,7 @@ class Place:
 
     settings: Mapping[str, str]
     secrets: Mapping[str, str] = field(default_factory=dict)
+    packages: Path | None = None  # of the catalog's client, where PyIceberg needs more than floe brings
 
     @property
     def resolved(self) -> dict[str, str]:
@@ -40,7 +42,8 @@ class Place:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {variable(key): value for key, value in self.secrets.items()}
+        found = {variable(key): value for key, value in self.secrets.items()}
+        return found | ({"PYTHONPATH": str(self.packages)} if self.packages else {})
 
 
 def variable(key: str) -> str:
@@ -55,14 +58,22 @@ class Servers:
         self._started: dict[str, Server] = {}
 
     def place(self, name: str, root: Path) -> Place:
-        """`sqlite`, `rest`, `rest-s3`, `postgres`, `s3` or `postgres-s3`; what is on this machine alone lies below
+        """`sqlite`, `rest`, `rest-s3`, `postgres`, `s3`, `postgres-s3`, `glue` or `hive`; what is on this machine lies below
         `root`."""
         if name == "rest":
             return Place(self._one("rest", lambda: RestCatalog(self._folder / "rest").start()).settings())
+        if name == "hive":
+            hive = self._one("hive", lambda: HiveMetastore(self._folder / "hive"))
+            return Place(hive.settings(), packages=client_packages())
         warehouse = root / "warehouse"
         warehouse.mkdir(exist_ok=True)
         store: dict[str, str] = {"warehouse": f"file://{warehouse}"}
         secrets: dict[str, str] = {}
+        if name == "glue":
+            s3 = self._one("s3", lambda: S3Server(self._folder / "s3"))
+            own = {"glue.endpoint": s3.endpoint, "glue.region": REGION, "glue.access-key-id": ACCESS_KEY}
+            secrets = {"glue.secret-access-key": SECRET_KEY, "s3.secret-access-key": SECRET_KEY}
+            return Place({"type": "glue", **own, **s3.settings()}, secrets, client_packages())
         if name.endswith("s3"):
             s3 = self._one("s3", lambda: S3Server(self._folder / "s3"))
             store, secrets = s3.settings(), {"s3.secret-access-key": SECRET_KEY}

@@ -1,8 +1,8 @@
 """An S3-compatible server for tests: moto's, in an environment of its own, as a process on loopback.
 
-In: a folder. Out: an endpoint with one bucket, addressed by path. The server's packages are installed once for a
-machine, beside floe's own and never among them. It keeps objects in memory; multipart uploads, listings and deletes are
-the real requests that a client makes.
+In: a folder. Out: an endpoint with one bucket, addressed by path, which is a Glue catalog as well. The server's packages
+are installed once for a machine, beside floe's own and never among them. It keeps objects in memory; multipart uploads,
+listings and deletes are the real requests that a client makes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,18 @@ def moto_server() -> Path:
                 pytest.skip(f"moto cannot be installed: {answer.stderr.strip().splitlines()[-1]}")
             (home / "complete").touch()
     return home / "bin" / "moto_server"
+
+
+def client_packages() -> Path:
+    """A folder for `PYTHONPATH`, with what PyIceberg needs beside itself to ask Glue or Hive, of the server's environment."""
+    program = moto_server()
+    (packages,) = program.parents[1].glob("lib/python3*/site-packages")
+    folder = program.parents[1] / "clients"
+    folder.mkdir(exist_ok=True)
+    for name in ("boto3", "botocore", "dateutil", "jmespath", "s3transfer", "thrift"):
+        with suppress(FileExistsError):
+            (folder / name).symlink_to(packages / name)
+    return folder
 
 
 class S3Server:

@@ -13,7 +13,7 @@ import struct
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -157,18 +157,22 @@ class Answer:
 
 # What becomes of one HTTP request: passed on, or answered with this status.
 Fault = Callable[[str, str], int | Answer | None]
+# As well, where its path, headers and body say it.
+Door = Callable[[str, Mapping[str, str], bytes], Answer | None]
 
 
 class HttpProxy:
     """Forwards HTTP requests to 127.0.0.1:`target_port`, except as two functions of (method, path) say.
 
     `before` answers with its status without asking the server; `after` asks the server, drops the answer and answers
-    with its status instead. None lets the request pass. `answered` counts the statuses that were made up.
+    with its status instead. `door` is asked first, and reads headers and body. None lets the request pass. `answered`
+    counts the statuses that were made up.
     """
 
     def __init__(self, target_port: int) -> None:
         self.before: Fault = lambda method, path: None
         self.after: Fault = lambda method, path: None
+        self.door: Door = lambda path, headers, body: None
         self.answered: Counter[int] = Counter()
         proxy = self
 
@@ -178,7 +182,7 @@ class HttpProxy:
             def _forward(self) -> None:
                 body = self._body()
                 headers = {name: value for name, value in self.headers.items() if name.lower() != "transfer-encoding"}
-                made_up = proxy.before(self.command, self.path)
+                made_up = proxy.door(self.path, headers, body) or proxy.before(self.command, self.path)
                 if made_up is not None:
                     self._answer(made_up)
                     return

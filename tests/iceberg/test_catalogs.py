@@ -1,4 +1,4 @@
-"""Catalogs and stores that people run: REST, SQL on PostgreSQL, and an S3 store under either; the same promises on
+"""Catalogs and stores that people run: REST, SQL on PostgreSQL, an S3 store under either, Glue and Hive; the same promises on
 each.
 
 Every catalog is a real server that the test run starts. What is read back is read by PyIceberg's own classes.
@@ -9,29 +9,34 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
 
 from framework.adapters.iceberg.catalog import IcebergCatalog
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.parquet.files import TableWriter
 from framework.commit.machine.effects import CommitConflict, Committed
-from framework.table.changes import CreateTable
+from framework.errors import FloeError, TableBlocked
+from framework.table.changes import AlterTable, CreateTable
 from testbed.servers.places import Place, Servers
 from tests.conftest import Broker
-from tests.iceberg.conftest import SCHEMA, TOPIC, Lake
+from tests.iceberg.conftest import POLICY, SCHEMA, TOPIC, Lake
 from tests.iceberg.test_parquet_files import target_of
 from tests.project import Project
 
 pytestmark = [pytest.mark.iceberg]
 
 # What `postgres-s3` would show is shown by `postgres` and by `s3`; a REST catalog writes to the store itself.
-NAMES = ["rest", "postgres", "s3", "rest-s3"]
+NAMES = ["rest", "postgres", "s3", "rest-s3", "glue", "hive"]
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +47,11 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 
 
 @pytest.fixture(params=NAMES)
-def place(request: pytest.FixtureRequest, tmp_path: Path, servers: Servers) -> Place:
-    return servers.place(request.param, tmp_path)
+def place(request: pytest.FixtureRequest, tmp_path: Path, servers: Servers, monkeypatch: pytest.MonkeyPatch) -> Place:
+    made = servers.place(request.param, tmp_path)
+    if made.packages is not None:
+        monkeypatch.syspath_prepend(str(made.packages))
+    return made
 
 
 class AnyLake(Lake):
@@ -86,6 +94,113 @@ def test_a_commit_from_an_old_view_is_refused(any_lake: AnyLake, tmp_path: Path)
     answer = IcebergTables(any_lake.settings).commit(any_lake.effect(name, second, 2, view=view))
     assert isinstance(answer, CommitConflict)
     assert any_lake.rows(name) == [1]
+
+
+compared: list[bool] = []
+
+
+def compared_as_glue_does(opened: Any, asked: Mapping[str, Any]) -> None:
+    """Moto passes over `VersionId`; Glue's own documents say that a request with another than the present one is refused."""
+    table = opened.glue.get_table(DatabaseName=asked["DatabaseName"], Name=asked["TableInput"]["Name"])["Table"]
+    compared.append(True)
+    if table["VersionId"] != asked["VersionId"]:
+        said = {"Error": {"Code": "ConcurrentModificationException", "Message": "the version is not the present one"}}
+        raise opened.glue.exceptions.ConcurrentModificationException(said, "UpdateTable")
+
+
+def test_a_commit_that_is_overtaken_inside_of_the_catalogs_client_is_refused(
+    any_lake: AnyLake, place: Place, tmp_path: Path
+) -> None:
+    """Invariant 4: the other commit lands after this one's conditions were checked by a client. The catalog itself compares, or
+    the client does so with what it was given; one of the two is made."""
+    name = any_lake.create(table_name(tmp_path))
+    view = any_lake.view(name)
+    first, second = (any_lake.files(name, [{"id": number, "name": "x"}]) for number in (1, 2))
+    late = IcebergTables(any_lake.settings)
+    opened = late._catalog("default").open()[0]
+    answers: list[object] = []
+    compared.clear()
+
+    def overtaken(method: Callable[..., object]) -> Callable[..., object]:
+        def called(*words: object, **named: object) -> object:
+            if not answers:
+                answers.append(None)
+                answers[0] = any_lake.tables.commit(any_lake.effect(name, first, 1, view=view))
+            if "VersionId" in named:
+                compared_as_glue_does(opened, named)
+            return method(*words, **named)
+
+        return called
+
+    at: object = opened
+    last = "commit_table"
+    if place.settings["type"] == "glue":
+        at, last = opened.glue, "update_table"  # type: ignore[attr-defined]
+    setattr(at, last, overtaken(getattr(at, last)))
+    answer = late.commit(any_lake.effect(name, second, 2, view=view))
+    if place.settings["type"] == "glue":
+        assert compared == [True], "the version that was looked at goes with the request"
+    assert isinstance(answers[0], Committed)
+    assert isinstance(answer, CommitConflict), answer
+    assert any_lake.rows(name) == [1]
+
+
+def test_threads_get_the_answers_to_their_own_questions(any_lake: AnyLake, tmp_path: Path) -> None:
+    """One catalog is asked by many threads at once, as a run does: each gets the table that it asked for."""
+    names = [any_lake.create(f"{table_name(tmp_path)}_{number}") for number in range(4)]
+    uuids = {name: any_lake.view(name).table_uuid for name in names}
+
+    def ask(number: int) -> list[str]:
+        name = names[number % 4]
+        found = [any_lake.tables.load_view(name, "main", TOPIC) for _ in range(15)]
+        return [name for view in found if view is None or view.table_uuid != uuids[name]]
+
+    with ThreadPoolExecutor(8) as threads:
+        assert [wrong for each in threads.map(ask, range(8)) for wrong in each] == []
+
+
+def test_a_table_evolves(any_lake: AnyLake, tmp_path: Path) -> None:
+    """A column is added and a type widened in one change; the same change from an old view is refused."""
+    name = any_lake.create(table_name(tmp_path))
+    target = any_lake.tables.load_target(name, POLICY)
+    assert target is not None
+    wider = Schema(*SCHEMA.fields, NestedField(3, "more", LongType(), required=False))
+    change = AlterTable(name, target.table_uuid, 0, 2, wider.model_dump_json(), ())
+    assert any_lake.tables.alter_table(change)
+    assert not any_lake.tables.alter_table(AlterTable(name, target.table_uuid, 0, 2, SCHEMA.model_dump_json(), ()))
+    files = any_lake.files(name, [{"id": 1, "name": "x", "more": 7}])
+    assert isinstance(any_lake.tables.commit(any_lake.effect(name, files, 1)), Committed)
+    assert any_lake.plain(name).scan().to_arrow()["more"].to_pylist() == [7]
+
+
+@pytest.mark.parametrize("version", ["1", "2", "3"])
+def test_each_format_version_is_written_or_refused(
+    any_lake: AnyLake, place: Place, tmp_path: Path, version: str
+) -> None:
+    """Versions 1 and 2 everywhere; 3 where the catalog numbers rows as the table says, and elsewhere it is refused by name."""
+    if version == "3" and place.settings["type"] not in ("rest", "sql"):
+        with pytest.raises(TableBlocked) as raised:
+            any_lake.create(table_name(tmp_path), format_version=version)
+        assert raised.value.code == "FLOE-R131"
+        return
+    name = any_lake.create(table_name(tmp_path), format_version=version)
+    answer = any_lake.tables.commit(any_lake.effect(name, any_lake.files(name, [{"id": 1, "name": "x"}]), 1))
+    assert isinstance(answer, Committed)
+    assert any_lake.rows(name) == [1]
+
+
+def test_namespaces_with_levels_are_made_or_refused(any_lake: AnyLake, place: Place, tmp_path: Path) -> None:
+    """A table in a namespace of three levels is made, found and listed; Glue and Hive have one level, which they say."""
+    namespace, _, table = table_name(tmp_path).partition(".")
+    name = f"{namespace}.deep.deeper.{table}"
+    if place.settings["type"] in ("glue", "hive"):
+        with pytest.raises(FloeError) as raised:
+            any_lake.create(name)
+        assert raised.value.code == "FLOE-R132"
+        return
+    any_lake.create(name)
+    assert any_lake.tables.list_tables(f"{namespace}.deep.deeper") == [name]
+    assert isinstance(any_lake.tables.commit(any_lake.effect(name, any_lake.files(name, [{"id": 1}]), 1)), Committed)
 
 
 def test_a_large_file_goes_up_in_parts(servers: Servers, tmp_path: Path) -> None:

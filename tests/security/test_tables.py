@@ -23,17 +23,19 @@ from pyiceberg.table import TableProperties
 from pyiceberg.table.update import SetLocationUpdate, SetPropertiesUpdate
 
 import framework
-from framework.adapters.file_io_guard import _PLACES, from_server, open_catalog, places
+from framework.adapters.file_io_guard import _PLACES, from_server, guarded, places
 from framework.adapters.iceberg.catalog import IcebergCatalog
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.parquet.usable import _POSITIVE
 from framework.commit.machine.effects import CommitFailed
 from framework.config.rules.permitted import never_a_property
+from framework.config.settings.known import client
 from framework.errors import TableBlocked
 from framework.ops.doctor.catalog import examine
 from framework.ops.doctor.model import CheckState
 from framework.table.changes import CreateTable
 from testbed.record_samples import target as record_target
+from testbed.servers.tokens import TokenServer
 from tests.iceberg.conftest import POLICY, SCHEMA, TOPIC, Lake
 from tests.iceberg.rest_server import Handler, RestServer
 
@@ -306,12 +308,89 @@ def test_what_is_taken_of_a_server_is_plain_text() -> None:
     assert from_server(sent, {}) == {"s3.endpoint": "https://store.example", "token": "of-this-table"}
 
 
+# Where stores are, how they are reached, and credentials that the server lends for them.
+STORES = {
+    "adls.account-host", "adls.account-key", "adls.account-name", "adls.anon", "adls.blob-storage-authority",
+    "adls.blob-storage-scheme", "adls.client-id", "adls.client-secret", "adls.connection-string", "adls.credential",
+    "adls.dfs-storage-authority", "adls.dfs-storage-scheme", "adls.sas-token", "adls.sas-token.x", "adls.tenant-id", "adls.token",
+    "buffer-size", "client.access-key-id", "client.region", "client.secret-access-key", "client.session-token", "gcs.access",
+    "gcs.cache-timeout", "gcs.consistency", "gcs.default-bucket-location", "gcs.oauth2.token", "gcs.oauth2.token-expires-at",
+    "gcs.project-id", "gcs.requester-pays", "gcs.service.host", "gcs.version-aware", "hdfs.host", "hdfs.port", "hdfs.user",
+    "hf.endpoint", "hf.token", "s3.access-key-id", "s3.anonymous", "s3.connect-timeout", "s3.endpoint",
+    "s3.force-virtual-addressing", "s3.proxy-uri", "s3.region", "s3.request-timeout", "s3.resolve-region",
+    "s3.secret-access-key", "s3.server-side-encryption", "s3.session-token", "s3.signer", "s3.signer.endpoint", "s3.signer.uri",
+    "s3.sse-kms-key-id",
+}  # fmt: skip
+# Where the catalog itself is, and how it is asked; with a table, a token for its signer.
+CATALOG = {
+    "name", "namespace-separator", "prefix", "rest-page-size", "scan-planning-mode", "snapshot-loading-mode", "token", "type",
+    "uri", "view-endpoints-supported", "warehouse",
+}  # fmt: skip
+# Nothing that a REST catalog or a FileIO reads: the settings of other kinds of catalogs.
+ELSEWHERE = {
+    "echo", "init_catalog_tables", "lock-check-max-wait-time", "lock-check-min-wait-time", "lock-check-retries",
+    "pool_pre_ping", "schema_version", "table-name", "ugi",
+}  # fmt: skip
+OTHER_KINDS = ("dynamodb.", "gcp.bigquery.", "glue.", "hive.")
+
+
+def test_every_setting_of_pyiceberg_that_a_server_may_send_is_judged() -> None:
+    """Wanted: any setting that PyIceberg reads, sent as if it were the target's. Got: what says where and lends credentials;
+    never code, certificates, headers, as whom the catalog is asked, or which of the driver's own identities is used. A version
+    of PyIceberg with another setting fails here until it is judged."""
+    known = client("pyiceberg")
+    names = [
+        *known.values,
+        *(f"{family}x" for family in known.families),
+        "auth",
+        "auth.manager",
+        "ssl",
+        "botocore_session",
+    ]
+    sent = {name: "sent" for name in names if not name.startswith(OTHER_KINDS)}
+    taken = set(from_server(sent, {}))
+    assert taken == STORES | CATALOG | ELSEWHERE
+    assert set(from_server({key.upper(): "x" for key in sent}, {})) == {key.upper() for key in taken}
+
+
+@pytest.mark.parametrize("part", ["defaults", "overrides"])
+def test_no_server_decides_where_a_clients_secret_is_sent(server: RestServer, part: str) -> None:
+    """Wanted: `oauth2-server-uri` leads the secret to the catalog's server, `scope` and `audience` make a token that is good
+    elsewhere, `rest.sigv4-enabled` signs with the driver's keys. Got: the same requests as without them."""
+    tokens, thief = TokenServer({"floe": "s3cret"}), TokenServer({})
+    hostile = {
+        "oauth2-server-uri": thief.uri, "credential": "floe:other", "token": "other", "scope": "admin", "audience": "bank",
+        "resource": "bank", "rest.sigv4-enabled": "true", "rest.signing-name": "sts", "client.profile-name": "admin",
+    }  # fmt: skip
+
+    class SendsIdentity(Handler):
+        def _get(self) -> dict[str, object]:
+            return (
+                {"defaults": {}, "overrides": {}, part: hostile} if self._path == ["v1", "config"] else super()._get()
+            )
+
+    server.RequestHandlerClass = SendsIdentity
+    own = {"credential": "floe:s3cret", "oauth2-server-uri": tokens.uri, "scope": "lake"}
+    try:
+        opened = IcebergCatalog({"type": "rest", "uri": server.uri, **own}, "default").open()[0]
+        opened.list_namespaces()
+        assert thief.asked == 0
+        assert {form.get("scope", [""])[0] for form in tokens.forms} == {"lake"}
+        assert not [form for form in tokens.forms if {"audience", "resource"} & form.keys()]
+        assert {key: opened.properties.get(key) for key in (*hostile, *own)} == dict.fromkeys(hostile) | own
+        with_token = IcebergCatalog({"type": "rest", "uri": server.uri, "token": "mine"}, "default").open()[0]
+        assert with_token.properties["token"] == "mine"
+    finally:
+        tokens.close()
+        thief.close()
+
+
 # ---- one door -------------------------------------------------------------------------------------------------------
 
 DOORS = {
     "adapters/file_io_guard.py",
     "adapters/file_io.py",
-    "adapters/iceberg/private/rest.py",
+    "adapters/iceberg/private/rest/catalog.py",
     "adapters/iceberg/private/sql.py",
 }
 # Makes the embedded catalog's empty database before there is any table.
@@ -412,9 +491,9 @@ def test_doctor_asks_through_the_same_door(lake: Lake, tmp_path: Path, monkeypat
     """Wanted: `floe doctor` opens a catalog of its own. Got: it opens the guarded one, and still finds that all is
     well."""
     opened: list[object] = []
-    real = open_catalog
+    real = guarded
     monkeypatch.setattr(
-        "framework.adapters.file_io_guard.open_catalog",
+        "framework.adapters.iceberg.catalog.guarded",
         lambda *given, **named: opened.append(given) or real(*given, **named),
     )
     found = list(examine("default", lambda: lake.settings))

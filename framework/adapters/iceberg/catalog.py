@@ -11,12 +11,15 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NoSuchNamespaceError, NotInstalledError
+from pyiceberg.exceptions import NoSuchNamespaceError, NotInstalledError, OAuthError
 
+from framework.adapters.catalog_auth import EXTRAS, way_of, with_auth
 from framework.adapters.file_io_guard import guarded, open_catalog
 from framework.adapters.iceberg.commits.commit import TableCommits
+from framework.adapters.iceberg.private.hive import connect_each_thread
 from framework.adapters.iceberg.private.ordered_times import with_ordered_times
-from framework.adapters.iceberg.private.rest import TimeoutRestCatalog
+from framework.adapters.iceberg.private.rest.catalog import TimeoutRestCatalog
+from framework.adapters.iceberg.private.rest.tokens import NoToken
 from framework.adapters.secrets import first_line, hidden
 from framework.config.names.table_names import DEFAULT_CATALOG, full_name
 from framework.errors import SetupError
@@ -27,7 +30,13 @@ CATALOG_TYPES = ("sql", "rest", "hive", "glue", "dynamodb", "bigquery")
 
 # What only the catalog itself needs; everything else goes to the tasks, which need it to write files.
 _CATALOG_ONLY = ("uri", "type", "name", "credential", "token", "scope", "py-catalog-impl", "echo")
-_CATALOG_ONLY_PREFIXES = ("rest.", "oauth2", "auth", "header.", "ssl", "hive.", "dynamodb.", "pool_", "init_catalog_")
+_CATALOG_ONLY_PREFIXES = (
+    "rest.", "oauth2", "auth", "header.", "ssl", "hive.", "dynamodb.", "glue.", "gcp.bigquery.", "pool_", "init_catalog_",
+)  # fmt: skip
+_NO_TOKEN = (
+    "check that the server of tokens runs, and that it knows the client and its secret; a secret that is replaced is read"
+    " again with the next try"
+)
 
 
 class IcebergCatalog:
@@ -48,6 +57,7 @@ class IcebergCatalog:
         self._name = name
         self._locations = tuple(locations)
         self._lock = threading.Lock()
+        self._outdated = False
         self._opened: tuple[Catalog, TableCommits] | None = None
 
     @property
@@ -98,10 +108,15 @@ class IcebergCatalog:
     def open(self) -> tuple[Catalog, TableCommits]:
         with self._lock:
             if self._opened is not None and getattr(self._opened[0], "refused", False):
-                self._renew_settings()
-                self._opened = None
+                self._opened, self._outdated = None, True
             if self._opened is None:
+                if self._outdated:
+                    self._renew_settings()
+                self._outdated = (
+                    True  # whatever keeps it from being opened: a secret may be replaced before the next try
+                )
                 catalog = self._load_catalog()
+                self._outdated = False
                 self._opened = (catalog, TableCommits(catalog, self.io_properties))
             return self._opened
 
@@ -125,17 +140,22 @@ class IcebergCatalog:
             if kind == "sql":
                 return with_ordered_times(guarded(self._sql_catalog(), self._settings, self._locations))
             if rest:
-                made = TimeoutRestCatalog(self._name, **self._settings)
+                made = TimeoutRestCatalog(self._name, **with_auth(self._settings))
                 return guarded(made, self._settings, self._locations)
-            return with_ordered_times(open_catalog(self._name, self._settings, self._locations))
+            opened = with_ordered_times(open_catalog(self._name, self._settings, self._locations))
+            own = "py-catalog-impl" in self._settings
+            return connect_each_thread(opened) if kind == "hive" and not own else opened
         except NotInstalledError as error:
             raise self._setup_error(
                 f"a package is missing: {first_line(error)}", "FLOE-E204", f'pip install "pyiceberg[{kind}]"'
             ) from error
-        except (ValueError, KeyError, ImportError) as error:
-            raise self._setup_error(
-                f"its settings are wrong: {first_line(error)}", "FLOE-E202", "correct the target's connections.catalog"
-            ) from error
+        except ImportError as error:
+            if (extra := EXTRAS.get(way_of(self._settings) or "")) is None:
+                raise self._wrong(error) from error
+            said = f"a package is missing: {first_line(error)}"
+            raise self._setup_error(said, "FLOE-E204", f'pip install "pyiceberg[{extra}]"') from error
+        except (ValueError, KeyError) as error:
+            raise self._wrong(error) from error
         except Exception as error:  # each catalog has exceptions of its own
             raise self._unreachable(error) from error
 
@@ -155,7 +175,14 @@ class IcebergCatalog:
     def _kind(self) -> str:
         return self._settings.get("type", "").lower()
 
+    def _wrong(self, error: Exception) -> SetupError:
+        said = f"its settings are wrong: {first_line(error)}"
+        return self._setup_error(said, "FLOE-E202", "correct the target's connections.catalog")
+
     def _unreachable(self, error: Exception) -> SetupError:
+        if isinstance(error, NoToken | OAuthError):
+            said = f"it cannot be used: {first_line(error)}"
+            return self._setup_error(said, "FLOE-E201", _NO_TOKEN)
         return self._setup_error(
             f"it cannot be used: {first_line(error)}",
             "FLOE-E201",

@@ -41,15 +41,14 @@ def examine(name: str, connect: Callable[[], Mapping[str, str]]) -> Iterator[Doc
     Args:
         connect: gives the catalog's settings, secrets resolved.
     """
-    from framework.adapters.file_io_guard import open_catalog
-
     settings = connect()
     check = f"catalog {name}"
-    IcebergCatalog(settings, name).check()
+    catalog = IcebergCatalog(settings, name)
+    catalog.check()
     yield ok(check, f"{settings.get('type', 'rest')} catalog answers")
     # The scratch table is made through PyIceberg's own door: what other engines would do, and nothing of floe's
     # protocol.
-    opened = open_catalog(name, settings)
+    opened = catalog.open()[0]
     namespace = f"{SCRATCH}{uuid.uuid4().hex[:8]}"
     try:
         opened.create_namespace(namespace)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
-from framework.adapters.file_io_guard import open_catalog
+from framework.adapters.iceberg.catalog import IcebergCatalog
 from framework.adapters.kafka.fetch import RangeFetcher
 from framework.adapters.secrets import resolve
 from framework.commit.offsets import PartitionKey
@@ -107,8 +107,9 @@ def _compared(review: Review, table: str, rows: pa.Table | None, chosen: Range) 
     ends = {
         key: min(end, chosen.ends[key]) for key, end in chosen.recorded.get(table, {}).items() if key in chosen.ends
     }
-    settings = resolve(review.pipeline.target.catalogs[catalog_of(table)])
-    opened = open_catalog(catalog_of(table), settings, review.pipeline.target.allow_locations)
+    target, catalog = review.pipeline.target, catalog_of(table)
+    settings = resolve(target.catalogs[catalog])
+    opened = IcebergCatalog(settings, catalog, locations=target.allow_locations).open()[0]
     live = opened.load_table(identifier_of(table))
     needed = {_PARTITION, _OFFSET} | ({_TOPIC} if len({topic for topic, _ in chosen.ends}) > 1 else set())
     if missing := sorted(needed - {column.name for column in live.schema().fields}):

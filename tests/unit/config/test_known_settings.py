@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.adapters.iceberg.private.rest import CONNECT_TIMEOUT, READ_TIMEOUT
+from framework.adapters.iceberg.private.rest.catalog import CONNECT_TIMEOUT, READ_TIMEOUT
 from framework.config.rules.target.known_settings import OWN_CATALOG
 from framework.config.settings.known import MASTERS, client, is_master
 from tests.known_settings import FOLDER, librdkafka, lists

@@ -50,6 +50,8 @@ def _form(path: Path, types: ReadOnly[Path, object]) -> tuple[Callable[[str], bo
             return _are_urls("thrift"), "an address such as `thrift://metastore:9083`"
         if kind == "sql":
             return _is_database, "an address such as `postgresql+psycopg2://host/catalog`"
+    if place == ("connections", "catalog") and path[3:] == ("auth", "oauth2", "token_url"):
+        return _are_urls("http", "https"), "an address such as `https://login.example/token`"
     if path == ("monitoring", "pushgateway"):
         return _are_urls("http", "https"), "an address such as `http://pushgateway:9091`"
     if path[:2] == ("allow", "locations"):

@@ -64,7 +64,8 @@ def is_clear_secret(path: Path, leaf: Scalar) -> bool:
     in_monitoring = len(path) >= 2 and path[0] in ("monitoring", "lineage")
     if not (in_connection or in_spark or in_monitoring) or leaf.value is None or secret_of(str(leaf.value)):
         return False
-    return is_secret_setting(str(path[3 if in_connection else 2 if in_spark else 1]), str(leaf.value))
+    names = path[3 if in_connection else 2 if in_spark else 1 :]
+    return any(is_secret_setting(str(name), str(leaf.value)) for name in names)
 
 
 def without_secrets(source: SourceText, tree: Node | None) -> SourceText:
@@ -112,7 +113,8 @@ def secrets_from_outside(written: Mapping, resolved: Mapping) -> Iterator[Diagno
 def connection_rules(written: Mapping) -> Iterator[Diagnostic]:
     """Secrets by reference only; settings that floe owns; settings of other clients."""
     for path, leaf in leaves(written):
-        in_connection = len(path) == 4 and path[0] == "connections"
+        in_auth = len(path) >= 5 and path[:2] == ("connections", "catalog") and path[3] == "auth"
+        in_connection = (len(path) == 4 or in_auth) and path[0] == "connections"
         in_spark = len(path) == 3 and path[:2] == ("spark", "conf")
         in_monitoring = len(path) == 2 and path[0] in ("monitoring", "lineage")
         if not (in_connection or in_spark or in_monitoring):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from framework.config.rules.target.catalog_auth import AUTH
 from framework.config.rules.target.connections import JAVA_KAFKA, OWN_KAFKA
 from framework.config.settings.known import MASTERS, Client, client, is_let_through, is_master
 from framework.config.tree import Entry, Mapping, Node, Path, Scalar, Sequence, dotted, find
@@ -47,6 +48,8 @@ def _settings(
 ) -> Iterator[Diagnostic]:
     for entry in _entries(target, place):
         path = (*place, entry.key)
+        if known.name == "PyIceberg" and entry.key.partition(".")[0] == AUTH:
+            continue  # a mapping, with rules of its own
         if is_let_through(entry.key, allowed) or (known.name == "PyIceberg" and entry.key in OWN_CATALOG):
             continue
         if not known.knows(entry.key):

@@ -17,6 +17,10 @@ pipeline:
   source: {kafka: {topics: ["${param.topic}"]}}"""
 _USE = "template: {name: landing, version: %s, parameters: {%s}}\n" + _LANDING
 _KAFKA = "connections:\n  kafka: {main: {bootstrap.servers: broker:9092%s}}\n  catalog: {default: {type: rest, uri: http://catalog}}"
+_AUTH = (
+    "connections:\n  kafka: {main: {bootstrap.servers: broker:9092}}\n"
+    "  catalog: {default: {type: rest, uri: http://catalog, auth: {%s}}}"
+)
 
 ENTRIES = (
     Code(
@@ -260,6 +264,14 @@ ENTRIES = (
         "`--target` finds a target by its file's name, and a run keeps its state under the name inside. With two names a person looks in the wrong place, and two targets of one name share their state.",
         "metadata: {name: production}",
         "metadata: {name: local}",
+        "target",
+    ),
+    Code(
+        "FLOE-C713",
+        "`auth` of a catalog that is not read as it is written",
+        "`auth` of a REST catalog names one way, and beside it the mapping of that way: `basic`, `oauth2`, `google` or `entra`. PyIceberg passes over what belongs to another way, and reads `credential`, `token` and `scope` only without `auth`. A way that names a Python class is refused, also under `allow.settings`: nothing in a file may import code.",
+        _AUTH % "type: custom, impl: acme.Login",
+        _AUTH % 'type: basic, basic: {username: floe, password: "${secret:env:CATALOG_PASSWORD}"}',
         "target",
     ),
 )

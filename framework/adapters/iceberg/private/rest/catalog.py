@@ -2,7 +2,8 @@
 
 In: PyIceberg's settings of a REST catalog. Out: the same catalog. PyIceberg waits for ever for a server that has
 stopped answering on an open connection; here the wait ends in an exception, which is an unknown outcome (invariant 7).
-`refused` asks the owner to open the catalog again, with credentials read again.
+A token that is refused is asked for once more. `refused` asks the owner to open the catalog again, with credentials
+read again: the last answer was a refusal, or no token is to be had.
 """
 
 from __future__ import annotations
@@ -10,14 +11,17 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from pyiceberg.catalog import TOKEN
 from pyiceberg.catalog.rest import RestCatalog
-from pyiceberg.exceptions import NoSuchTableError, ServerError
+from pyiceberg.catalog.rest.auth import AuthManager, OAuth2AuthManager
+from pyiceberg.exceptions import NoSuchTableError, OAuthError, ServerError
 from pyiceberg.table import Table
 from pyiceberg.typedef import Identifier
 from requests import Response, Session
 from typing_extensions import override
 
 from framework.adapters.file_io_guard import from_server
+from framework.adapters.iceberg.private.rest.tokens import BoundedTokens
 
 # The names are those of Iceberg's Java client; values are milliseconds.
 CONNECT_TIMEOUT = "rest.client.connection-timeout-ms"
@@ -38,8 +42,9 @@ class TimeoutRestCatalog(RestCatalog):
     Goes when PyIceberg takes time-outs and an adapter for its session from the catalog's properties.
     """
 
-    def __init__(self, name: str, **properties: str) -> None:
+    def __init__(self, name: str, **properties: Any) -> None:
         self.refused = False
+        self._tokens: BoundedTokens | None = None
         self._timeout_s = (
             int(properties.get(CONNECT_TIMEOUT) or CONNECT_TIMEOUT_MS) / 1000,
             int(properties.get(READ_TIMEOUT) or READ_TIMEOUT_MS) / 1000,
@@ -54,14 +59,46 @@ class TimeoutRestCatalog(RestCatalog):
         own = dict(self.properties)
         super()._fetch_config()
         self.properties = from_server(self.properties, own)
+        self.properties.pop(TOKEN, None)  # one that comes with a table is for the signer of its store
+        self.properties |= {TOKEN: own[TOKEN]} if TOKEN in own else {}
 
     @override
     def _create_session(self) -> Session:
         session: Session = super()._create_session()
+        if isinstance(manager := self._auth_manager, OAuth2AuthManager):
+            # One for both sessions of a catalog: the one that asks for its configuration, and the one that stays.
+            self._tokens = self._tokens or BoundedTokens(manager.token_provider, self._timeout_s, self._note_refusal)
+            manager.token_provider = self._tokens
+        self._bound(session)
+        return session
+
+    @override
+    def _create_legacy_oauth2_auth_manager(self, session: Session) -> AuthManager:
+        self._bound(session)  # it asks for its first token at once
+        made: AuthManager = super()._create_legacy_oauth2_auth_manager(session)
+        return made
+
+    @override
+    def _refresh_token(self) -> None:
+        """PyIceberg calls it after a refusal, before it asks the catalog once more."""
+        if self._tokens is not None:
+            self._tokens.forget()
+            return
+        try:
+            super()._refresh_token()
+        except OAuthError:
+            self._note_refusal()
+            raise
+
+    def _bound(self, session: Session) -> None:
+        if self._hear in session.hooks["response"]:
+            return
         # Every verb of a session ends in `request`, whatever adapter is mounted for signing.
         session.request = partial(session.request, timeout=self._timeout_s)  # type: ignore[method-assign]
         session.hooks["response"].append(self._hear)
-        return session
+
+    def _note_refusal(self) -> None:
+        self.refused = True
 
     @override
     def load_table(self, identifier: str | Identifier) -> Table:
@@ -78,3 +115,5 @@ class TimeoutRestCatalog(RestCatalog):
     def _hear(self, response: Response, *_: Any, **__: Any) -> None:
         if response.status_code in _REFUSALS:
             self.refused = True
+        elif response.ok:
+            self.refused = False  # by a token that was asked for meanwhile
