@@ -29,9 +29,11 @@ from framework.commit.recovery.discard import DiscardPlan, listed_again, plan_di
 from framework.commit.recovery.missing import REPLAY, Gap, gaps_of, gaps_text
 from framework.config.names.table_names import identifier_of
 from framework.diagnose.suggest import listed
+from framework.diagnose.whole_commands import StartedFrom
 from framework.errors import SetupError, StateDisagreement, TableBlocked
 from framework.observe.liveness import exclusive, refuse_live
 from framework.observe.status.control_log import read_control_log
+from framework.observe.status.judge import started_from
 from framework.plan.compile import coordinator_group, group_id
 from framework.recovery.recover_table import BRANCH, Recovered, commit_recovery, recover_table, untold
 from framework.recovery.source_offsets import own_offset
@@ -85,6 +87,13 @@ def decide_discard(at: ControlPlace, table: str) -> DiscardPlan:
     announced = _announced(at, view.table_uuid, again)
     read = {gap.gap_id: announced[gap.replay_pipeline] | committed_by(at, gap) for gap in again}
     return listed_again(plan, noted, read, view.snapshot_id or 0)
+
+
+def runs_of(at: ControlPlace) -> dict[str, StartedFrom]:
+    """Which file each pipeline's newest run runs, by pipeline, for commands that people are shown."""
+    group = coordinator_group(at.prefix, at.control_topic)
+    log = read_control_log(KafkaAdmin(at.kafka), at.kafka, at.control_topic, group, None)
+    return {name: started_from(run) for name, run in log.deployed.items()}
 
 
 def _announced(at: ControlPlace, table_uuid: str, gaps: Iterable[Gap]) -> dict[str, OffsetRanges]:
