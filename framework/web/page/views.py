@@ -73,7 +73,7 @@ def page_routes(backend: Backend, access: Access) -> list[Route]:
         return Response(files[name], media_type=KINDS[name], headers={"Cache-Control": _FOR_EVER})
 
     async def healthz(request: Request) -> Response:
-        """Whether this process answers. It asks no broker, and tells nobody anything: there may be no run yet."""
+        """Whether this process answers. It asks no broker: there may be no run yet."""
         return Response("ok\n", media_type="text/plain")
 
     return [
