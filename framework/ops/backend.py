@@ -22,7 +22,7 @@ from framework.observe.live.reader import LiveTarget, OverviewReader
 from framework.ops.shown_dead_letters import ShownDeadLetters
 from framework.overview.values import Overview
 from framework.plan.compile import group_id
-from framework.recovery.requests import say_pause
+from framework.recovery.requests import ask_to_stop, say_pause
 from framework.runtime.published_plans import newest_published
 from framework.web.backend import Refused, SettingFinding
 from framework.web.connect import PLUGIN
@@ -81,6 +81,9 @@ class BrokerBackend:
     def hold(self, pipeline: str, paused: bool, by: str, why: str) -> bool:
         event = PauseChanged(Holds.READING, pipeline, paused, why, by, int(time.time() * 1000))
         return say_pause(self._kafka, self._looked.prefix, self._looked.control_topic, event)
+
+    def stop(self, pipeline: str, by: str, why: str) -> bool:
+        return ask_to_stop(self._kafka, self._looked.prefix, self._looked.control_topic, pipeline, by, why)
 
     def check(self, plugin: str, settings: Mapping[str, str]) -> tuple[SettingFinding, ...]:
         return _of_file(settings) if plugin == PLUGIN else _of_sink({**settings, "connector.class": plugin})

@@ -52,6 +52,9 @@ class PipelineFactsSeen:
         return sum(each.lag for each in self.partitions)
 
 
+NO_CONTROL_TOPIC = "FLOE-E108"
+
+
 @dataclass(frozen=True)
 class BrokerSeen:
     """What the broker said when it was last asked. `trouble`: why it could not be asked since `trouble_since_ms`; what
@@ -64,6 +67,7 @@ class BrokerSeen:
     pipelines: Mapping[str, PipelineFactsSeen] = field(default_factory=dict)
     trouble: str = ""
     trouble_since_ms: int | None = None
+    trouble_code: str = ""
 
 
 @dataclass(frozen=True)

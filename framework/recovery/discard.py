@@ -29,11 +29,13 @@ from framework.commit.recovery.discard import DiscardPlan, listed_again, plan_di
 from framework.commit.recovery.missing import REPLAY, Gap, gaps_of, gaps_text
 from framework.config.names.table_names import identifier_of
 from framework.diagnose.suggest import listed
-from framework.errors import SetupError, StateDisagreement, TableBlocked
+from framework.diagnose.whole_commands import StartedFrom
+from framework.errors import SetupError, StateDisagreement
 from framework.observe.liveness import exclusive, refuse_live
 from framework.observe.status.control_log import read_control_log
+from framework.observe.status.judge import started_from
 from framework.plan.compile import coordinator_group, group_id
-from framework.recovery.recover_table import BRANCH, Recovered, commit_recovery, recover_table, untold
+from framework.recovery.recover_table import BRANCH, Recovered, commit_recovery, recorded_here, recover_table, untold
 from framework.recovery.source_offsets import own_offset
 
 DOING = "floe discard"
@@ -85,6 +87,13 @@ def decide_discard(at: ControlPlace, table: str) -> DiscardPlan:
     announced = _announced(at, view.table_uuid, again)
     read = {gap.gap_id: announced[gap.replay_pipeline] | committed_by(at, gap) for gap in again}
     return listed_again(plan, noted, read, view.snapshot_id or 0)
+
+
+def runs_of(at: ControlPlace) -> dict[str, StartedFrom]:
+    """Which file each pipeline's newest run runs, by pipeline, for commands that people are shown."""
+    group = coordinator_group(at.prefix, at.control_topic)
+    log = read_control_log(KafkaAdmin(at.kafka), at.kafka, at.control_topic, group, None)
+    return {name: started_from(run) for name, run in log.deployed.items()}
 
 
 def _announced(at: ControlPlace, table_uuid: str, gaps: Iterable[Gap]) -> dict[str, OffsetRanges]:
@@ -168,15 +177,9 @@ def _listed(expected: DiscardPlan, found: RecordedTable) -> RecoverTable:
     Raises:
         StateDisagreement: FLOE-R346, the list has changed. TableBlocked: no record of this control topic can carry it.
     """
-    progress = found.view.progress
     if gaps_of(found.missing_text) != expected.noted:
         raise _changed(expected)
-    if progress is None:
-        raise TableBlocked(
-            f"table {expected.table} records nothing of this control topic",
-            place=expected.table,
-            remedy="`floe rebase FILE` lets the pipeline go on from what its tables hold; then give up what waits",
-        )
+    progress = recorded_here(found, "give up what waits")
     properties, run = {MISSING_PROPERTY: gaps_text(expected.gaps)}, f"discard-{expected.first}-{uuid.uuid4().hex[:8]}"
     return recover_table(found, progress, run, properties, {SUMMARY_RECOVERY: "discard"}, binds=False)
 

@@ -35,6 +35,21 @@ def no_such_table(catalog: IcebergTables, table: str) -> TableBlocked:
     return TableBlocked(f"table {table} does not exist", place=table, remedy=f"correct the name of the table{beside}")
 
 
+def recorded_here(found: RecordedTable, then: str) -> TableProgress:
+    """What the table records of this control topic. `then`: what a person does once it records something.
+
+    Raises:
+        TableBlocked: it records nothing of it, and no commit can carry its list.
+    """
+    if found.view.progress is None:
+        raise TableBlocked(
+            f"table {found.view.table} records nothing of this control topic",
+            place=found.view.table,
+            remedy=f"`floe rebase FILE` lets the pipeline go on from what its tables hold; then {then}",
+        )
+    return found.view.progress
+
+
 def recover_table(
     found: RecordedTable,
     progress: TableProgress,

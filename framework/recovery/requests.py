@@ -21,6 +21,7 @@ from framework.observe.status.control_log import read_control_log
 from framework.plan.compile import coordinator_group
 
 POLL_S = 0.5
+ASKED_S = 300.0  # a run that has not seen a request by then does not heed it
 LAST_REPORT_S = 5.0  # a word that was said is visible by then
 
 
@@ -34,6 +35,18 @@ def say_pause(kafka: dict[str, str], prefix: str, control_topic: str, event: Pau
     publisher = ControlPublisher(kafka, control_topic)
     try:
         publisher.publish((event,))
+    finally:
+        publisher.close()
+    return True
+
+
+def ask_to_stop(kafka: dict[str, str], prefix: str, control_topic: str, pipeline: str, by: str, why: str = "") -> bool:
+    """Ask the live run of a pipeline to drain, and wait for nothing; False where no run is live."""
+    if not any(member.run for member in live_members(KafkaAdmin(kafka), prefix, pipeline)):
+        return False
+    publisher = ControlPublisher(kafka, control_topic)
+    try:
+        publisher.publish((StopRequested(uuid.uuid4().hex, pipeline, int((time.time() + ASKED_S) * 1000), by, why),))
     finally:
         publisher.close()
     return True

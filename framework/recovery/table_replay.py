@@ -30,12 +30,12 @@ from framework.commit.recovery.table_replay import ReplayPlan, comes_by_itself, 
 from framework.config.spec import ErrorPolicy, LoadedPipeline
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument
-from framework.errors import AccountingError, SetupError, StateDisagreement, TableBlocked
+from framework.errors import AccountingError, SetupError, StateDisagreement
 from framework.observe.liveness import refuse_live
 from framework.plan.compile import group_id, transactional_id
 from framework.plan.model import Plan
 from framework.recovery.rebase import Recovery
-from framework.recovery.recover_table import BRANCH, commit_recovery, no_such_table, recover_table
+from framework.recovery.recover_table import BRANCH, commit_recovery, no_such_table, recorded_here, recover_table
 from framework.recovery.source_offsets import own_offset
 from framework.runtime.job import Job, Say
 from framework.runtime.source import PipelineSource
@@ -267,14 +267,7 @@ def _filled(found: RecordedTable, gap: Gap) -> RecoverTable | None:
 
 
 def _with_gaps(found: RecordedTable, gaps: tuple[Gap, ...], run: str, gap: Gap) -> RecoverTable:
-    progress = found.view.progress
-    if progress is None:
-        raise TableBlocked(
-            f"table {found.view.table} records nothing of this control topic",
-            place=found.view.table,
-            remedy="`floe rebase FILE` lets the pipeline go on from what its tables hold; then replay",
-        )
-    progress = without_replay(progress, gap)
+    progress = without_replay(recorded_here(found, "replay"), gap)
     properties = {MISSING_PROPERTY: gaps_text(gaps)}
     return recover_table(found, progress, run, properties, {SUMMARY_RECOVERY: "replay"}, binds=False)
 

@@ -41,7 +41,7 @@ from framework.plan.model import Plan
 from framework.runtime.coordinator.thread import Coordinator
 from framework.runtime.job_lineage import JobLineage
 from framework.runtime.monitoring.monitor import Connections, Monitor
-from framework.runtime.named_remedies import naming_file
+from framework.runtime.pipeline.begin import naming_file
 from framework.runtime.pipeline.control_watch import ControlWatch
 from framework.runtime.pipeline.state_publisher import StatePublisher
 from framework.runtime.pipeline.worker import PipelineWorker

@@ -35,6 +35,9 @@ class Backend(Protocol):
     def hold(self, pipeline: str, paused: bool, by: str, why: str) -> bool:
         """Pause or resume its reading; False when it stands so already."""
 
+    def stop(self, pipeline: str, by: str, why: str) -> bool:
+        """Ask its live run to drain and end; False when no run is live."""
+
     @property
     def has_dead_letters(self) -> bool:
         """Whether the target lets anybody see dead letters here."""

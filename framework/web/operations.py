@@ -135,6 +135,20 @@ def _hold(paused: bool) -> Callable[[OperationRequest], None]:
     return handle
 
 
+def _task_status(asked: OperationRequest) -> connect.TaskState:
+    found = pipeline_of(asked)
+    task = next((each for each in connect.status(found).tasks if str(each.id) == asked.path["task"]), None)
+    if task is None:
+        raise Refused(404, f"pipeline {found.pipeline} has no task {asked.path['task']}: no such run is live")
+    return task
+
+
+def _stop(asked: OperationRequest) -> None:
+    found = pipeline_of(asked)
+    if not asked.backend.stop(found.pipeline, asked.who.name, asked.query["why"]):
+        raise Refused(409, f"no run of pipeline {found.pipeline} is live")
+
+
 def _restart(asked: OperationRequest) -> None:
     pipeline_of(asked)
     raise Refused(501, RESTART)
@@ -268,6 +282,15 @@ OPERATIONS = (
     ),
     Operation(
         "GET",
+        "/connectors/{connector}/tasks/{task}/status",
+        "task_status",
+        "The state of one of them, by its number.",
+        _task_status,
+        connect.TaskState,
+        refuses=(404,),
+    ),
+    Operation(
+        "GET",
         "/connectors/{connector}/topics",
         "connector_topics",
         "The topics that it reads.",
@@ -302,6 +325,19 @@ OPERATIONS = (
         "resume",
         "Resume its reading, as `floe resume --reading` does. 409: a pause of another pattern holds it still.",
         _hold(False),
+        None,
+        Role.ACT,
+        202,
+        query=(_WHY,),
+        refuses=(404, 409),
+    ),
+    Operation(
+        "PUT",
+        "/connectors/{connector}/stop",
+        "stop",
+        "Ask its live run to drain and end, as `floe stop` does. 409: no run is live. `resume` starts none: whatever started "
+        "the run does.",
+        _stop,
         None,
         Role.ACT,
         202,

@@ -4,6 +4,9 @@ tests/spark/test_deploy.py; here a stand-in takes the place of spark-submit."""
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +15,7 @@ from typing import Any
 import pytest
 
 from framework.cli.main import run_main
+from tests.chaos.harness import descendants, kill, wait_for
 from tests.conftest import Broker
 from tests.project import Project
 
@@ -115,3 +119,25 @@ def test_one_that_does_not_start_is_reported_with_the_end_of_its_log(deployment:
     assert "\n  | no cluster here\n" in output
     assert "\\n" not in output
     assert deployment.status(code=1)["orders"]["exit_code"] == 2
+
+
+def test_what_vanished_is_deployed_again(deployment: Deployment, broker: Broker) -> None:
+    """The machine of a deployed pipeline is gone: `floe status` shows the command that starts it again, and it does, as typed."""
+    deployment.project.pipeline("orders", PIPELINE.format(topic=broker.new_topic("vanished"), name="orders"))
+    deployment.deploy()
+    before = deployment.status()["orders"]
+    kill([before["pid"], *(each.pid for each in descendants(before["pid"]))])
+
+    def remedy() -> str:
+        return " ".join(
+            each["remedy"] for each in deployment.project.status()["pipelines"] if "floe deploy" in each["remedy"]
+        )
+
+    [command] = re.findall("`(floe deploy [^`]+)`", wait_for(remedy, "the end of the run"))
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", command], env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, f"`{command}` ended with {done.returncode}\n{done.stdout}{done.stderr}"
+    after = deployment.status()["orders"]
+    assert (after["state"], after["pid"] != before["pid"]) == ("running", True)

@@ -92,7 +92,7 @@ class HandRun:
 
     # ---- what a driver does ------------------------------------------------------------------------------------------
 
-    def announce(self, *ends: int) -> None:
+    def announce(self, *ends: int, dead_letters: int = 0) -> None:
         """One batch up to these offsets, partition by partition, as a run of its own."""
         self.number += 1
         run = uuid.uuid4().hex[:8]
@@ -106,7 +106,7 @@ class HandRun:
             if found:
                 events.append(self._written(name, run, found, ranges))
         count = sum(r.end - r.start for r in ranges)
-        line = Accounting(offsets=count, written=count, rows=count)
+        line = Accounting(offsets=count, written=count - dead_letters, rows=count, dead_lettered=dead_letters)
         self.totals += line
         written = tuple(e.table for e in events if isinstance(e, DataWritten))
         events.append(DataComplete(self.plan.pipeline, run, self.number, ranges, line, self.totals, written))

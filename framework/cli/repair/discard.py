@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
 from framework.cli.shared.options import dry_run_option, json_option, table_option, whoami, why_option
-from framework.cli.shared.recovery import refuse_unless_dry_run
+from framework.cli.shared.recovery import refuse_unless_dry_run, replay_command
 from framework.cli.shared.target_options import open_control, target_options
 from framework.commit.offset_ranges import OffsetRanges
 from framework.config.names.table_names import catalog_of
@@ -17,6 +18,7 @@ from framework.diagnose.counted import counted
 
 if TYPE_CHECKING:
     from framework.commit.recovery.discard import DiscardPlan
+    from framework.diagnose.whole_commands import StartedFrom
 
 
 @click.command()
@@ -35,7 +37,7 @@ def discard(
     \b
     floe discard --table shop.orders --dry-run
     """
-    from framework.recovery.discard import ControlPlace, decide_discard, perform_discard, refuse_live_pipelines
+    from framework.recovery.discard import ControlPlace, decide_discard, perform_discard, refuse_live_pipelines, runs_of
     from framework.runtime.job import open_catalog
 
     control = open_control(target, connection, control_topic)
@@ -44,7 +46,7 @@ def discard(
     plan = decide_discard(at, table)
     refuse_unless_dry_run(dry_run, lambda: refuse_live_pipelines(at, plan))
     if not as_json:
-        _show(plan)
+        _show(plan, runs_of(at) if plan.ranges else {})
     done = not dry_run and not plan.settled
     if done:
         perform_discard(at, plan, whoami(), why)
@@ -57,7 +59,7 @@ def discard(
         click.echo("dry run: nothing was changed")
 
 
-def _show(plan: DiscardPlan) -> None:
+def _show(plan: DiscardPlan, runs: Mapping[str, StartedFrom]) -> None:
     if plan.settled:
         click.echo(f"nothing waits for table {plan.table}")
         return
@@ -70,9 +72,10 @@ def _show(plan: DiscardPlan) -> None:
     )
     replays = {gap.replay_pipeline: gap.pipeline for gap in plan.noted}
     for pipeline in sorted(replays.keys() & plan.ranges):
+        command = replay_command(plan.table, replays[pipeline], runs)
         click.echo(
-            f"  what {pipeline} read there stays on the table's list: floe replay FILE --table {plan.table}, with the file "
-            f"of pipeline {replays[pipeline]}, reads it again"
+            f"  what {pipeline} read there stays on the table's list: {command}, with the file of pipeline "
+            f"{replays[pipeline]}, reads it again"
         )
     for pipeline, ranges in plan.ranges.items():
         if pipeline in replays:
@@ -81,4 +84,5 @@ def _show(plan: DiscardPlan) -> None:
             named = " ".join(
                 f"--from {r.topic}:{r.partition}={r.start} --to {r.topic}:{r.partition}={r.end}" for r in layer
             )
-            click.echo(f"  what {pipeline} read there can be read again: floe replay FILE --table {plan.table} {named}")
+            command = replay_command(plan.table, pipeline, runs, named)
+            click.echo(f"  what {pipeline} read there can be read again: {command}")

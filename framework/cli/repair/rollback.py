@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from framework.cli.shared.options import dry_run_option, json_option, milliseconds, table_option, whoami, why_option
-from framework.cli.shared.recovery import refuse_unless_dry_run
+from framework.cli.shared.recovery import refuse_unless_dry_run, replay_command
 from framework.cli.shared.target_options import open_control, target_options
 from framework.cli.watch.log import time_text
 from framework.config.names.table_names import catalog_of
 from framework.diagnose.counted import counted
-from framework.diagnose.shown import argument
 
 if TYPE_CHECKING:
     from framework.commit.recovery.rollback import RollbackPlan
@@ -54,7 +53,7 @@ def rollback(
     \b
     floe rollback --table shop.orders --to 2026-01-31T12:00:00 --replay --dry-run
     """
-    from framework.recovery.discard import ControlPlace
+    from framework.recovery.discard import ControlPlace, runs_of
     from framework.recovery.rollback import decide_rollback, perform_rollback, refuse_live_pipelines
     from framework.runtime.job import open_catalog
     from framework.runtime.lineage import recovery_publisher
@@ -81,7 +80,11 @@ def rollback(
         shown = {key: value for key, value in asdict(plan).items() if key not in ("noted", "kept_snapshots")}
         click.echo(json.dumps({**document, "plan": shown}))
     elif snapshot_id is not None:
-        after = f"; `floe replay FILE --table {argument(table)}` reads again what it lacks" if plan.gaps else ""
+        runs = runs_of(at) if plan.gaps else {}
+        commands = " and ".join(
+            replay_command(table, name, runs) for name in sorted({gap.pipeline for gap in plan.gaps})
+        )
+        after = f"; {commands} {'read' if ' and ' in commands else 'reads'} again what it lacks" if commands else ""
         click.echo(f"rolled back; snapshot {snapshot_id} carries on from {plan.snapshot_id}{after}")
     elif not plan.settled:
         click.echo("dry run: nothing was changed")

@@ -3,7 +3,7 @@ run says of a run that is live: the verb itself is refused until that has ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +11,8 @@ import click
 from framework.adapters.secrets import resolve
 from framework.adapters.telemetry.safe_output import log_line
 from framework.config.spec import LoadedPipeline
-from framework.diagnose.whole_commands import ReaderPlace, StartedFrom, whole_commands
+from framework.diagnose.shown import argument
+from framework.diagnose.whole_commands import UNKNOWN_RUN, ReaderPlace, StartedFrom, whole_commands
 from framework.errors import SetupError
 from framework.plan.catalogs import used_catalogs
 from framework.plan.compile import compile_plan
@@ -49,8 +50,18 @@ def refuse_unless_dry_run(dry_run: bool, refuse: Callable[[], None]) -> None:
     except SetupError as error:
         if not dry_run:
             raise
-        given = click.get_current_context().params
-        place = ReaderPlace(*(given.get(name) or "" for name in ("target", "control_topic", "connection")))
-        remedy = whole_commands(error.remedy, place, StartedFrom(given.get("file") or ""))
-        said = f"without --dry-run it is refused for now ({error.code}): {error.message}; {remedy}"
+        said = f"without --dry-run it is refused for now ({error.code}): {error.message}; {whole_here(error.remedy)}"
         click.echo(log_line(said), err=True)
+
+
+def whole_here(text: str, run: StartedFrom = UNKNOWN_RUN) -> str:
+    """The text with whole commands, as whoever typed this verb would type them."""
+    given = click.get_current_context().params
+    place = ReaderPlace(*(given.get(name) or "" for name in ("target", "control_topic", "connection")))
+    return whole_commands(text, place, run if run.file else StartedFrom(given.get("file") or ""))
+
+
+def replay_command(table: str, pipeline: str, runs: Mapping[str, StartedFrom], ranges: str = "") -> str:
+    """Between back quotes, and whole where a run has said which file it runs."""
+    named = f"`floe replay FILE --table {argument(table)}{' ' if ranges else ''}{ranges}`"
+    return whole_here(named, runs.get(pipeline, UNKNOWN_RUN))

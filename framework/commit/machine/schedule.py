@@ -18,6 +18,7 @@ from framework.commit.machine.pauses import holding
 from framework.commit.machine.progress.examine import first_obstacle, log_end, trouble
 from framework.commit.machine.progress.prefix import Prefix, take_prefix
 from framework.commit.machine.queues import drop_announcements
+from framework.commit.machine.reporting.blocked_remedies import FILES_GONE
 from framework.commit.machine.step_draft import StepDraft
 from framework.diagnose.shown import argument
 
@@ -296,7 +297,7 @@ def files_gone(turn: StepDraft, name: str, commit_id: str, missing: tuple[str, .
     _block(
         turn,
         changed(table, attempt=None),
-        f"announced files are gone from the store, {missing[0]}{others}: somebody removed them as orphans while they waited. "
+        f"{FILES_GONE} from the store, {missing[0]}{others}: somebody removed them as orphans while they waited. "
         f"Put them back, and the table goes on by itself; or `floe discard --table {argument(name)}` "
         "gives them up and names what to read again",
     )

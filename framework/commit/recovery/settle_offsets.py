@@ -268,12 +268,20 @@ def settle(
         where = {OffsetsOrigin.LOG: f"control topic {places.control_topic}", OffsetsOrigin.TABLES: "no table"}.get(
             origin, "nobody"
         )
+        remedy = (
+            f"`floe offsets show {argument(places.pipeline)}` says what is known; "
+            "offsets can be given as topic:partition=offset"
+        )
+        starts = [
+            f"{argument(f'{p.topic}:{p.partition}')}={p.log_start}" for p in places.partitions if p.topic_id is not None
+        ]
+        if forgotten and starts:
+            remedy = f"`floe offsets set FILE {' '.join(starts)} --allow-loss` goes on with the topics that the file names now"
         raise StateDisagreement(
             f"{where} {'knows' if origin is not OffsetsOrigin.LOG else 'has'} no offsets of pipeline {places.pipeline}",
             code="FLOE-R343",
             place=places.pipeline,
-            remedy=f"`floe offsets show {argument(places.pipeline)}` says what is known; "
-            "offsets can be given as topic:partition=offset",
+            remedy=remedy,
         )
     if recreated or forgotten or any(m.lost or m.repeated for m in moves):
         # What tables record of the batches before counts no more: what they hold of it comes a second time.

@@ -23,12 +23,12 @@ from framework.commit.events.event_types import SourceRange
 from framework.commit.offsets import PartitionKey, SafeOffset, decode_metadata, recreated_topics
 from framework.commit.risks import nearest_to_retention
 from framework.diagnose.whole_commands import ReaderPlace
-from framework.errors import SetupError, StateDisagreement
+from framework.errors import FloeError, SetupError, StateDisagreement
 from framework.observe.liveness import live_members
 from framework.observe.waiting_since import UnreadPart, open_transactions, waiting_since, with_times
 from framework.overview.build import Built, held_of, overview
 from framework.overview.fold import LogFold
-from framework.overview.values import BrokerSeen, Overview, PartitionView, PipelineFactsSeen
+from framework.overview.values import NO_CONTROL_TOPIC, BrokerSeen, Overview, PartitionView, PipelineFactsSeen
 from framework.plan.compile import coordinator_group, group_id
 from framework.task.failures import in_words, say_safely
 
@@ -41,7 +41,6 @@ ASK_SELDOM_S = 15.0
 LOOKED_AT_S = 60.0  # who asked so lately looks still
 AGAIN_AFTER_S = 3.0
 BUILD_EVERY_S = 1.0
-NO_CONTROL_TOPIC = "FLOE-E108"
 
 
 @dataclass(frozen=True)
@@ -181,7 +180,8 @@ class OverviewReader:
             if not self._broker.trouble:
                 log.info("the broker could not be asked: %s", error)
             since_ms = self._broker.trouble_since_ms if self._broker.trouble else now_ms
-            self._broker = replace(self._broker, trouble=in_words(error), trouble_since_ms=since_ms)
+            code = error.code if isinstance(error, FloeError) else ""
+            self._broker = replace(self._broker, trouble=in_words(error), trouble_since_ms=since_ms, trouble_code=code)
             self._is_dirty = True
 
     def _ask(self) -> None:

@@ -50,6 +50,9 @@ class ReadOnlyBackend:
     def hold(self, pipeline: str, paused: bool, by: str, why: str) -> bool:
         raise Refused(501, ELSEWHERE)
 
+    def stop(self, pipeline: str, by: str, why: str) -> bool:
+        raise Refused(501, ELSEWHERE)
+
     has_dead_letters = False
 
     def letters(self, pipeline: str, code: str, limit: int, by: str) -> DeadLetterPage:

@@ -7,7 +7,8 @@ again) and invariant 11 (what tables record belongs to this very control topic).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from framework.adapters.kafka.control.topic import ControlTopicFacts
@@ -16,6 +17,7 @@ from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY, check_
 from framework.commit.offsets import PartitionKey, SafeOffset, check_announced, decide_start
 from framework.commit.recovery.held import held_ends, next_cut
 from framework.diagnose.log_lines import Level, LogLine
+from framework.diagnose.whole_commands import ReaderPlace, StartedFrom, whole_commands
 from framework.errors import FloeError, OutcomeUnknown, RetriableError
 from framework.plan.model import Plan
 from framework.runtime.batches.announced import AnnouncedTables
@@ -23,6 +25,18 @@ from framework.runtime.batches.announcer import Announcer
 from framework.runtime.retry_policy import BATCH_ATTEMPTS
 from framework.runtime.source import PipelineSource
 from framework.runtime.tables.registry import TableRegistry
+
+
+@contextmanager
+def naming_file(plan: Plan) -> Iterator[None]:
+    """While a pipeline is begun or run: commands in the remedies of its errors have its file. A driver may have several, and
+    whoever typed them knows one place; target and control topic are the reader's to add."""
+    try:
+        yield
+    except FloeError as error:
+        started = StartedFrom(plan.source_file, pipeline=plan.pipeline)
+        error.remedy = whole_commands(error.remedy, ReaderPlace(), started)
+        raise
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from framework.commit.maintenance.health import SIZES, gain_words, maintain_comm
 from framework.diagnose.codes.catalogue import CODES
 from framework.diagnose.counted import counted, share_of
 from framework.diagnose.shown import argument, is_command, shown
-from framework.overview.values import IN_TROUBLE, URGENCY, Minute, Overview, TableView
+from framework.overview.values import IN_TROUBLE, NO_CONTROL_TOPIC, URGENCY, Minute, Overview, TableView
 from framework.web.page import plots
 
 HERE = Path(__file__).parent.parent
@@ -160,7 +160,7 @@ def _decayed(found: Overview) -> list[TableView]:
 
 def _headline(found: Overview) -> str:
     if found.broker.trouble:
-        is_gone = found.broker.trouble.startswith("the control topic ")
+        is_gone = found.broker.trouble_code == NO_CONTROL_TOPIC
         return "There is no control topic" if is_gone else "The broker cannot be asked"
     pipelines = sum(each.condition.state in IN_TROUBLE or each.at_risk is not None for each in found.pipelines)
     tables = sum(each.condition.state in IN_TROUBLE for each in found.tables)

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 
 from anyio import to_thread
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from framework import __version__
 from framework.web.access.access import Access, Role
 from framework.web.access.guard import allowed
 from framework.web.answers import Kept
@@ -44,6 +45,11 @@ def page_routes(backend: Backend, access: Access) -> list[Route]:
         return Response(text.encode("utf-8", "replace"), media_type="text/html")
 
     async def page(request: Request) -> Response:
+        wanted = request.headers.get("accept", "")
+        if request.url.path == "/" and "application/json" in wanted and "text/html" not in wanted:
+            # As Kafka Connect says at its root what it is.
+            allowed(request, Role.READ, access)
+            return JSONResponse({"version": __version__, "commit": "unknown"})
         looked = looked_at(_at(request))
         if looked is None:
             raise Refused(404, "there is no such page")
@@ -66,7 +72,12 @@ def page_routes(backend: Backend, access: Access) -> list[Route]:
             raise Refused(404, "there is no such file")
         return Response(files[name], media_type=KINDS[name], headers={"Cache-Control": _FOR_EVER})
 
+    async def healthz(request: Request) -> Response:
+        """Whether this process answers. It asks no broker: there may be no run yet."""
+        return Response("ok\n", media_type="text/plain")
+
     return [
+        Route("/healthz", healthz, methods=["GET"]),
         Route("/", page, methods=["GET"]),
         Route("/pipelines/{name:path}", page, methods=["GET"]),
         Route("/tables/{name:path}", page, methods=["GET"]),

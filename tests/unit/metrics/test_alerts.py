@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from dataclasses import replace
@@ -15,7 +16,7 @@ from framework.commit.maintenance.health import TableHealth, needs_of
 from framework.commit.maintenance.others import OtherMaintainer
 from framework.metrics.alerts import ALERTS, RUNBOOK
 from framework.metrics.dashboard import dashboard
-from framework.metrics.definitions import METRICS
+from framework.metrics.definitions import METRICS, Label
 from framework.metrics.figures import Figures, Histogram
 from framework.metrics.rules_files import RULE_TESTS_FILE, RULES_FILE
 from framework.metrics.samples import samples
@@ -115,8 +116,36 @@ def test_alerts_and_the_dashboard_ask_for_metrics_that_exist() -> None:
     asked = {alert.name: alert.metrics | {s.name.split("{")[0] for s in alert.example} - {"up"} for alert in ALERTS}
     assert {name: found - NAMES for name, found in asked.items() if found - NAMES} == {}
     shown = {re.sub(r"_(bucket|sum|count)$", "", name) for name in re.findall(r"\bfloe_\w+", dashboard())}
-    assert shown - NAMES == set()
+    assert shown == NAMES
     assert len(shown) > 20
+
+
+def test_the_dashboard_shows_the_target_and_the_pipelines_that_are_chosen(tmp_path: Path) -> None:
+    """Each query of a panel asks for the processes of the chosen target, and for the chosen pipelines where its metric has a
+    pipeline; each variable that a query names is there. Prometheus takes them all."""
+    document = json.loads(dashboard())
+    variables = {each["name"]: each for each in document["templating"]["list"]}
+    queries = [each["expr"] for panel in document["panels"] for each in panel.get("targets", ())]
+    assert len(queries) > 50
+    of_pipelines = {metric.name for metric in METRICS if Label.PIPELINE in metric.labels}
+    for query in queries:
+        for name, matchers in re.findall(r"\b(floe_\w+)(?:\{([^}]*)\})?", query):
+            chosen = {found.strip() for found in matchers.split(",")}
+            assert 'instance=~"$instance"' in chosen, query
+            is_of_pipelines = re.sub(r"_(bucket|sum|count)$", "", name) in of_pipelines
+            assert ('pipeline=~"$pipeline"' in chosen) == is_of_pipelines, query
+    names = sorted(set(re.findall(r"\$([a-z]\w*)", " ".join(queries))))
+    assert names == ["instance", "pipeline"]
+    filled = [
+        query.replace("$__rate_interval", "5m").replace("$instance", ".*").replace("$pipeline", ".*")
+        for query in queries
+    ]
+    rules = [{"record": f"shown:{number}", "expr": query} for number, query in enumerate(filled)]
+    (tmp_path / "shown.yaml").write_text(yaml.safe_dump({"groups": [{"name": "shown", "rules": rules}]}))
+    assert f"{len(queries)} rules found" in promtool("check", "rules", "shown.yaml", folder=tmp_path)
+    assert 'floe_info{target=~"$target"}' in variables["instance"]["definition"]
+    assert {"datasource", "target", "instance", "pipeline"} == set(variables)
+    assert all(each["multi"] and each["includeAll"] for each in variables.values() if each["type"] == "query")
 
 
 def test_the_runbook_has_a_section_for_each_state_and_alert_linked_both_ways() -> None:

@@ -150,6 +150,11 @@ class PlainDesk:
         self.acts.append((pipeline, paused, by, why))
         return self.changes
 
+    def stop(self, pipeline: str, by: str, why: str) -> bool:
+        self._fail()
+        self.acts.append((pipeline, True, by, f"stop {why}"))
+        return self.changes
+
     @property
     def has_dead_letters(self) -> bool:
         return bool(self.shown)

@@ -135,6 +135,8 @@ def test_a_broker_that_is_away_is_the_first_line() -> None:
     assert text.count(": the broker cannot be asked</span>") == 2  # at the pipelines and at the tables
     assert 'class="lines old"' in text
     assert text.index("no answer") < text.index("a.t")
+    gone = replace(found, broker=replace(away.broker, trouble="there is none", trouble_code="FLOE-E108"))
+    assert "There is no control topic" in html(gone)
 
 
 def test_a_tables_timeline_names_what_is_committed_waiting_and_unknown() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import requests
 
+from framework import __version__
 from framework.commit.events.event_types import Health, Subject
 from framework.errors import SetupError, StateDisagreement
 from framework.web.answers import MOST_BODY
@@ -117,6 +118,41 @@ def test_a_pause_is_the_desks_with_the_tokens_name(backend: PlainDesk, url: str)
     assert ask(url, "/connectors/orders/pause?why=INC-1", "PUT").status_code == 202
     assert ask(url, "/connectors/orders/resume", "PUT").status_code == 202
     assert backend.acts == [("orders", True, "ann", "INC-1"), ("orders", False, "ann", "")]
+
+
+def test_a_stop_is_asked_for_with_the_tokens_name(backend: PlainDesk, url: str) -> None:
+    """202 where a live run was asked to drain, and 409 where none is live: as Connect's, it has no body."""
+    found = ask(url, "/connectors/orders/stop?why=INC-2", "PUT")
+    assert (found.status_code, found.content) == (202, b"")
+    assert backend.acts == [("orders", True, "ann", "stop INC-2")]
+    backend.changes = False
+    assert ask(url, "/connectors/orders/stop", "PUT").status_code == 409
+
+
+def test_one_task_is_told_as_in_the_status(url: str) -> None:
+    """`tasks/0/status` is the task of `status`, and a number that no live run has is 404."""
+    [task] = ask(url, "/connectors/orders/status").json()["tasks"]
+    assert ask(url, "/connectors/orders/tasks/0/status").json() == task
+    assert set(task) >= {"id", "state", "worker_id"}
+    for number in ("1", "00", "x", "-1"):
+        assert ask(url, f"/connectors/orders/tasks/{number}/status").status_code == 404
+
+
+def test_the_root_says_the_version_to_whoever_wants_json(url: str) -> None:
+    """Tools of Connect ask for JSON; a browser gets the page. Without a token no version is told."""
+    wants = {"Accept": "application/json"}
+    found = requests.get(url, headers={**wants, "Authorization": f"Bearer {ACTOR}"}, timeout=20)
+    assert found.json()["version"] == __version__
+    assert requests.get(url, headers=wants, timeout=20).status_code == 401
+    for accepted in ("text/html,application/xhtml+xml,application/json;q=0.9", "*/*"):
+        page = requests.get(url, headers={"Accept": accepted}, timeout=20)
+        assert page.headers["content-type"].startswith("text/html")
+
+
+def test_the_process_says_that_it_is_well_before_any_run(url: str) -> None:
+    """A probe has no token, and asks of this process alone."""
+    found = requests.get(f"{url}/healthz", timeout=20)
+    assert (found.status_code, found.text) == (200, "ok\n")
 
 
 def test_a_resume_that_changes_nothing_is_reported(backend: PlainDesk, url: str) -> None:
@@ -290,7 +326,7 @@ def test_what_fails_in_the_world_is_reported_with_its_remedy(
 
 
 def every_path() -> list[tuple[str, str]]:
-    names = {"connector": "orders", "pipeline": "orders", "table": "shop.orders", "plugin": "floe"}
+    names = {"connector": "orders", "pipeline": "orders", "table": "shop.orders", "plugin": "floe", "task": "0"}
     return [(each.method, each.path.format(**names)) for each in OPERATIONS] + [("GET", "/v1/openapi.json")]
 
 
@@ -388,7 +424,7 @@ def test_the_list_is_what_is_routed_and_described(url: str) -> None:
     assert described == {(each.method, each.path) for each in OPERATIONS}
     for method, path in every_path():
         assert ask(url, path, method, json={} if method == "PUT" else None).status_code not in (404, 405), path
-    for method, path in (("PUT", "/connectors/orders/config"), ("PUT", "/connectors/orders/stop"), ("GET", "/loggers")):
+    for method, path in (("PUT", "/connectors/orders/config"), ("GET", "/loggers")):
         assert ask(url, path, method).status_code in (404, 405)
 
 

@@ -10,6 +10,7 @@ import re
 
 from framework.diagnose.shown import argument
 
+FILES_GONE = "announced files are gone"
 GOES_ON = "the table goes on by itself within a minute, and nothing announced is lost"
 FAILING_REMEDY = "check that the catalog and the store answer (`floe doctor`); floe tries again by itself"
 _ROLLED_BACK = re.compile(r"`floe rollback --table (?:\S+) --to (-?\d+)(?: --replay)?`")
@@ -33,7 +34,7 @@ def blocked_remedy(table: str, reason: str) -> str:
         return f"set the property again; `floe status --table {named} --verify` says whether that is enough; {GOES_ON}"
     if reason.startswith(("it is missing", "it was replaced")) or "was dropped or changed its type" in reason:
         return f"put it back as it was: {GOES_ON}. If it is gone for good, {give_up}"
-    if reason.startswith("announced files are gone"):
+    if reason.startswith(FILES_GONE):
         return f"put the files back: {GOES_ON}. If they are gone for good, {give_up}"
     if (pipeline := _pipeline_of(reason)) is not None:
         name = argument(pipeline)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from framework.commit.events.event_types import Health, PauseChanged, StateChanged, Subject
 from framework.commit.machine.pauses import describe, resume_command
 from framework.commit.machine.reporting.batch_remedies import batch_remedy
-from framework.commit.machine.reporting.blocked_remedies import FAILING_REMEDY, blocked_remedy
+from framework.commit.machine.reporting.blocked_remedies import FAILING_REMEDY, FILES_GONE, blocked_remedy
 from framework.commit.machine.reporting.health import (
     STALLED_BATCH,
     STALLED_BATCH_REMEDY,
@@ -205,9 +205,12 @@ def table_condition(facts: TableFacts) -> Condition:
     if facts.pause is not None:
         remedy = f"`{resume_command(facts.pause)}` resumes it"
         return Condition(Health.PAUSED, describe(facts.pause), remedy, "", facts.pause.timestamp_ms)
-    if facts.examined is None and facts.pending and report is not None and report.state is Health.BLOCKED:
-        return _as_reported(report)
     state, reason = facts.examined or (Health.RUNNING, "")
+    if facts.pending and report is not None and report.state is Health.BLOCKED:
+        # A look at the table shows nothing of files that it does not have yet.
+        is_unseen = state is not Health.BLOCKED and report.reason.startswith(FILES_GONE)
+        if facts.examined is None or is_unseen:
+            return _as_reported(report)
     if facts.pending and state is Health.BLOCKED:
         is_reported = report is not None and report.state is Health.BLOCKED
         since_ms = report.since_ms if report is not None and is_reported else facts.blocked_since_ms
