@@ -689,11 +689,11 @@ FAILURES: dict[str, Failure] = {
     "F88": Failure(
         "writers whose clocks differ by more than a minute leave metadata whose log runs backwards: Iceberg's Java library and "
         "Spark load the table no more (apache/iceberg#1109, #17285)",
-        "where floe writes the metadata, no time lies before the one behind it, and the next commit mends what earlier "
+        "where floe writes the metadata, no time lies before the one behind it, and the next commit repairs what earlier "
         "ones left",
         (
             "tests/iceberg/test_wrong_clocks.py::test_java_reads_a_table_whose_writers_had_wrong_clocks",
-            "tests/iceberg/test_wrong_clocks.py::test_a_table_that_java_refused_is_mended_by_the_next_commit",
+            "tests/iceberg/test_wrong_clocks.py::test_a_table_that_java_refused_is_repaired_by_the_next_commit",
             "tests/chaos/test_neighbours.py::test_tables_among_neighbours_for_two_minutes",
         ),
     ),

@@ -147,7 +147,7 @@ def test_java_reads_a_table_whose_writers_had_wrong_clocks(
         assert times[-1] <= metadata.last_updated_ms
 
 
-def test_a_table_that_java_refused_is_mended_by_the_next_commit(
+def test_a_table_that_java_refused_is_repaired_by_the_next_commit(
     lake: Lake, java: JavaMetadata, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Earlier versions left such tables behind; without the order Java says what it has against them."""
