@@ -137,8 +137,8 @@ class Campaign:
     ) -> None:
         self.chance, self.broker, self.day_s = random.Random(seed), broker, day_s
         self.lease_s, window_s = max(10, int(day_s / 3)), max(15, int(day_s / 2))
-        # With a SQL catalog each client dates the metadata: of what floe dates in the future plain PyIceberg, which the neighbours
-        # are, makes metadata that nobody in Java reads, by itself.
+        # With a SQL catalog each client dates the metadata. The neighbours are plain PyIceberg, which dates its change before
+        # what floe dated in the future, and Java then reads the table no more.
         self.clocks = CLOCKS if settings["type"] == "rest" else tuple(each for each in CLOCKS if each < 0)
         self.project = Project(folder, broker.bootstrap_servers)
         self.project.catalog_settings = dict(settings)
