@@ -19,7 +19,12 @@ from framework.config.filled.variables import Value, values_of
 from framework.config.names.file_kinds import YAML_ENDINGS
 from framework.config.rules.target.addresses import address_rules
 from framework.config.rules.target.catalog_auth import AUTH, auth_rules
-from framework.config.rules.target.connections import connection_rules, secrets_from_outside, without_secrets
+from framework.config.rules.target.connections import (
+    connection_rules,
+    secrets_from_outside,
+    swapped_kinds,
+    without_secrets,
+)
 from framework.config.rules.target.known_settings import known_settings
 from framework.config.rules.target.lineage import lineage_rules
 from framework.config.rules.target.monitoring import monitoring_rules
@@ -84,6 +89,9 @@ def read_target(source: SourceText, world: World) -> TargetResult:
     if not isinstance(tree, Mapping):
         findings += [not_a_mapping(tree)] if tree is not None else []
         return TargetResult(None, files.finish(findings), source)
+    if (swapped := swapped_kinds(tree)) is not None:
+        tree = swapped[0]
+        findings += [swapped[1]]
     variables = tree.get("variables")
     variable_node = variables if isinstance(variables, Mapping) else None
     values, _, _ = values_of((), variable_node, {}, offline=True)

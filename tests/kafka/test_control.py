@@ -157,12 +157,14 @@ def test_the_page_is_there_before_the_first_run(broker: Broker) -> None:
     overview.start(waits=True)
     try:
         assert "does not exist" in overview.view().broker.trouble
+        assert overview.view().broker.trouble_code == "FLOE-E108"
         ensure_control_topic(KafkaAdmin(settings), topic)
         publisher = ControlPublisher(settings, topic)
         publisher.publish([heartbeat("p", 1)])
         publisher.close()
         wait_for(lambda: [each.pipeline for each in overview.view().pipelines] == ["p"])
         wait_for(lambda: not overview.view().broker.trouble)
+        assert not overview.view().broker.trouble_code
     finally:
         overview.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from framework.cli.shared import complete
 from framework.cli.shared.options import json_option
 from framework.cli.shared.target_options import load_target_or_raise
 from framework.diagnose.counted import counted
+from framework.diagnose.suggest import listed
 from framework.diagnose.whole_commands import CONTROL_TOPIC
 from framework.errors import ConfigError
 
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from framework.config.spec import LoadedPipeline, TargetSpec
     from framework.ops.doctor import kafka as doctor_kafka
     from framework.ops.doctor.model import DoctorFinding
+    from framework.ops.doctor.together import Question
 
-Question = tuple[str, Callable[[], "Iterable[DoctorFinding]"]]
 _MARKS = {"ok": ("ok     ", "green"), "warning": ("warning", "yellow"), "error": ("error  ", "red")}
 
 
@@ -63,16 +64,14 @@ def doctor(
     exit code is 3 when something is wrong. With pipeline FILEs it lists and checks the Kafka permissions that they need. It
     writes to a scratch topic and a scratch namespace, and removes both.
     """
-    from framework.ops.doctor.model import ask, exit_code
+    from framework.ops.doctor.model import exit_code
 
     findings: list[DoctorFinding] = []
     repaired += also_repaired
-    asked = repairing(target, repaired) if repaired else questions(files, target, with_spark)
-    for check, question in asked:
-        for finding in ask(check, question):
-            findings.append(finding)
-            if not as_json:
-                click.echo(show(finding))
+    for finding in _repaired(target, repaired) if repaired else _found(files, target, with_spark):
+        findings.append(finding)
+        if not as_json:
+            click.echo(show(finding))
     code = exit_code(findings)
     if as_json:
         lines = [finding.to_json() for finding in findings]
@@ -84,21 +83,13 @@ def doctor(
     return code
 
 
-def questions(files: tuple[str, ...], target: str | None, with_spark: bool) -> Iterator[Question]:
-    """What is asked, in order: this machine, the files, each Kafka connection, catalog and schema registry, Spark."""
-    from framework.adapters.host.java import find_java
-    from framework.ops.doctor import catalog as doctor_catalog
-    from framework.ops.doctor import kafka as doctor_kafka
-    from framework.ops.doctor import machine as doctor_machine
-    from framework.ops.doctor import registry as doctor_registry
-    from framework.ops.doctor.model import ok
+def _found(files: tuple[str, ...], target: str | None, with_spark: bool) -> Iterator[DoctorFinding]:
+    """What is found of this machine and the files, one after the other, then of all servers beside each other."""
+    from framework.ops.doctor.model import ask, ok
+    from framework.ops.doctor.together import ask_together
 
-    yield "python", doctor_machine.python
-    yield "java", partial(doctor_machine.java, find_java)
-    yield "packages", doctor_machine.packages
-    yield "fetch", doctor_machine.fetch
-    yield "json", doctor_machine.parser
-    yield "scatter", doctor_machine.scatter
+    for check, question in _of_machine():
+        yield from ask(check, question)
     found: list[tuple[TargetSpec, list[LoadedPipeline]]] = []
 
     def load() -> Iterator[DoctorFinding]:
@@ -108,16 +99,39 @@ def questions(files: tuple[str, ...], target: str | None, with_spark: bool) -> I
             f"{found[0][0].name} can be loaded" + (f" with {counted(len(files), 'pipeline')}" if files else ""),
         )
 
-    yield "target", load
-    if not found:
-        return
-    spec, pipelines = found[0]
+    yield from ask("target", load)
+    if found:
+        yield from ask_together(_of_target(*found[0], with_spark), _waits)
+
+
+def _waits(checks: list[str], for_s: int) -> None:
+    click.echo(f"waiting for {listed(checks, 'and')} for {for_s} s", err=True)
+
+
+def _of_machine() -> Iterator[Question]:
+    from framework.adapters.host.java import find_java
+    from framework.ops.doctor import machine as doctor_machine
+
+    yield "python", doctor_machine.python
+    yield "java", partial(doctor_machine.java, find_java)
+    yield "packages", doctor_machine.packages
+    yield "fetch", doctor_machine.fetch
+    yield "json", doctor_machine.parser
+    yield "scatter", doctor_machine.scatter
+
+
+def _of_target(spec: TargetSpec, pipelines: list[LoadedPipeline], with_spark: bool) -> Iterator[Question]:
+    """The disk, each Kafka connection, catalog and schema registry, Spark."""
+    from framework.ops.doctor import catalog as doctor_catalog
+    from framework.ops.doctor import kafka as doctor_kafka
+    from framework.ops.doctor import machine as doctor_machine
+    from framework.ops.doctor import registry as doctor_registry
+
     yield "disk", partial(doctor_machine.disk, spec)
     for name in sorted(spec.kafka):
         yield f"kafka {name}", partial(doctor_kafka.examine, partial(_connection, spec, name, pipelines))
-    for name, settings in sorted(spec.catalogs.items()):
-        yield f"catalog {name}", partial(doctor_catalog.examine, name, partial(resolve, settings))
-        yield f"tables {name}", partial(_tables_of, spec, name)
+    for name in sorted(spec.catalogs):
+        yield f"catalog {name}", partial(_catalog, spec, name)
     yield "catalogs", partial(doctor_catalog.shared_places, spec.catalogs)
     for name, settings in sorted(spec.registries.items()):
         yield f"registry {name}", partial(doctor_registry.examine, name, partial(resolve, settings))
@@ -125,22 +139,25 @@ def questions(files: tuple[str, ...], target: str | None, with_spark: bool) -> I
         yield "spark", partial(doctor_machine.spark, spec)
 
 
-def repairing(target: str | None, tables: tuple[str, ...]) -> Iterator[Question]:
+def _catalog(spec: TargetSpec, name: str) -> Iterator[DoctorFinding]:
+    """The catalog, then its tables: of one that does not answer they are not asked for."""
+    from framework.ops.doctor import catalog as doctor_catalog
+    from framework.runtime.job import open_catalog
+
+    yield from doctor_catalog.examine(name, partial(resolve, spec.catalogs[name]))
+    yield from doctor_catalog.unreadable_tables(open_catalog(spec, [name]), name, spec.name)
+
+
+def _repaired(target: str | None, tables: tuple[str, ...]) -> Iterator[DoctorFinding]:
     """What is done to tables instead of all that is asked."""
     from framework.ops.doctor import catalog as doctor_catalog
+    from framework.ops.doctor.model import ask
     from framework.runtime.job import open_catalog
 
     spec = load_target_or_raise(target or "local")
     opened = open_catalog(spec, ())
     for name in tables:
-        yield f"table {name}", partial(doctor_catalog.repair, opened, name)
-
-
-def _tables_of(spec: TargetSpec, catalog: str) -> Iterator[DoctorFinding]:
-    from framework.ops.doctor import catalog as doctor_catalog
-    from framework.runtime.job import open_catalog
-
-    yield from doctor_catalog.unreadable_tables(open_catalog(spec, [catalog]), catalog, spec.name)
+        yield from ask(f"table {name}", partial(doctor_catalog.repair, opened, name))
 
 
 def _load(files: tuple[str, ...], target: str | None) -> tuple[TargetSpec, list[LoadedPipeline]]:

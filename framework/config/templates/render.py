@@ -46,12 +46,12 @@ class Rendered:
         """The map back, or None when the template measures its own output, so that markers would change it."""
         from jinja2 import TemplateError
 
-        from framework.config.templates.sandbox import TooMuch
+        from framework.config.templates.sandbox import TextInLoop, TooMuch
 
         sources: list[SourceText] = []
         try:
             text = _run(self.written, self.context, self.read_include, sources)
-        except (TemplateError, RecursionError, TooMuch):
+        except (TemplateError, RecursionError, TextInLoop, TooMuch):
             return None
         clean, origin = strip_markers(text, tuple(sources))
         return origin if clean == self.text.text else None
@@ -71,7 +71,7 @@ def render(
         return None, findings
     from jinja2 import TemplateError, TemplateNotFound, TemplateSyntaxError, UndefinedError
 
-    from framework.config.templates.sandbox import TooMuch, UnsafeValue
+    from framework.config.templates.sandbox import TextInLoop, TooMuch, UnsafeValue
 
     try:
         text = _run(source, context, read_include, None)
@@ -96,6 +96,8 @@ def render(
         message = f"the value {shown!r} cannot stand in `{{{{ }}}}`: it is not plain text or a number"
         remedy = "use `${var.NAME}` for values; `{{ }}` takes text without quotes, backslashes and line ends"
         return None, [Diagnostic("FLOE-C608", message, span, remedy=remedy)]
+    except TextInLoop as error:
+        return None, [_not_a_list(error.text, _raised_at(source, error, read_include))]
     except RecursionError:
         return None, [
             Diagnostic(
@@ -125,6 +127,15 @@ def render(
         message = f"the template fails: {str(error).rstrip('.') or type(error).__name__}"
         return None, [Diagnostic("FLOE-C601", message, span, remedy="correct the expression")]
     return Rendered(SourceText(source.file, text), source, context, read_include), []
+
+
+def _not_a_list(text: str, span: Span) -> Diagnostic:
+    """A loop over a text; what to write is made of the text, where that shows parts."""
+    parts = [part for part in re.split(r"[,;\s]+", text) if part]
+    listed_parts = ", ".join(parts) if re.fullmatch(r"[\w.,;\s-]+", text) and parts else "a, b"
+    message = f"the loop goes through a list, and {text!r} is text"
+    remedy = f"give it a list: `[{listed_parts}]`"
+    return Diagnostic("FLOE-C601", message, span, remedy=remedy)
 
 
 def _unreadable(problem: str, span: Span) -> Diagnostic:

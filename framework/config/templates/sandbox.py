@@ -86,6 +86,14 @@ class TooMuch(Exception):
     """A template asks for more work or output than any pipeline needs."""
 
 
+class TextInLoop(Exception):
+    """`#% for` was given a text, and would go through its characters. `text` is the text, cut."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text[:40]
+
+
 class InsertStatement(Extension):
     """`#% insert macro(...)`: puts whole lines that a macro makes here; `{{ }}` is for what stands inside quotes."""
 
@@ -172,6 +180,11 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return _CountingParser(self, source, name, filename).parse()
 
     def _each(self, items: Any) -> Iterator[Any]:
+        if isinstance(items, str):
+            raise TextInLoop(items)
+        return self._counted(items)
+
+    def _counted(self, items: Any) -> Iterator[Any]:
         for item in items:
             self.step()
             yield item

@@ -7,7 +7,7 @@ here, since it may be a secret.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from framework.config.filled.reference import secret_of
 from framework.config.text import SourceText, masked
@@ -15,6 +15,8 @@ from framework.config.tree import Mapping, Node, Path, Scalar, dotted, leaves
 from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.secrets import is_secret_name, is_secret_setting, masked_line
 
+_BROKERS = "bootstrap.servers"
+_OF_CATALOGS = ("type", "uri", "warehouse")
 _REFERENCE = re.compile(r"\$\{[^}]*\}\Z")
 # What floe sets itself, and to what.
 OWN_KAFKA = {
@@ -145,3 +147,42 @@ def connection_rules(written: Mapping) -> Iterator[Diagnostic]:
             what = "is a secret" if is_secret_name(key) else "holds a password"
             message = f"`{key}` {what} and is written in plain text"
             yield Diagnostic("FLOE-C311", message, leaf.span, path=where, remedy=remedy)
+
+
+def swapped_kinds(written: Mapping) -> tuple[Mapping, Diagnostic] | None:
+    """Where `kafka:` holds catalogs and `catalog:` holds brokers: the target as it is meant, and the one mistake."""
+    place = written.entry("connections")
+    if place is None or not isinstance(place.value, Mapping):
+        return None
+    kafka, catalog = place.value.entry("kafka"), place.value.entry("catalog")
+    if kafka is None or catalog is None or not (_are_brokers(catalog.value) and _are_catalogs(kafka.value)):
+        return None
+    other = {"kafka": catalog.key, "catalog": kafka.key}
+    entries = tuple(each._replace(key=other.get(each.key, each.key)) for each in place.value.entries)
+    meant = place._replace(value=place.value._replace(entries=entries))
+    first = min(kafka, catalog, key=lambda each: each.key_span)
+    finding = Diagnostic(
+        "FLOE-C704",
+        "`kafka:` holds settings of a catalog, and `catalog:` those of a broker",
+        first.key_span,
+        path=dotted(("connections", first.key)),
+        remedy="swap the names of the two",
+    )
+    return written._replace(entries=tuple(meant if each is place else each for each in written.entries)), finding
+
+
+def _are_brokers(kind: Node) -> bool:
+    return _all(kind, lambda one: one.get(_BROKERS) is not None)
+
+
+def _are_catalogs(kind: Node) -> bool:
+    return _all(kind, lambda one: one.get(_BROKERS) is None and any(key in one.keys for key in _OF_CATALOGS))
+
+
+def _all(kind: Node, holds: Callable[[Mapping], bool]) -> bool:
+    """Whether it has connections, and this is true of each."""
+    return (
+        isinstance(kind, Mapping)
+        and bool(kind.entries)
+        and all(isinstance(each.value, Mapping) and holds(each.value) for each in kind.entries)
+    )
