@@ -41,7 +41,7 @@ def silent() -> Iterator[tuple[int, list[socket.socket]]]:
 def test_catalogs_that_hang_cost_the_time_of_one(
     tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each is asked once, all beside each other; meanwhile is said what is waited for, and what is well is told."""
+    """Each is asked once, all beside each other; meanwhile is said what is waited for, and the rest is shown."""
     project = Project(tmp_path, broker.bootstrap_servers)
     with silent() as (port, came):
         hangs = {"type": "rest", "uri": f"http://127.0.0.1:{port}", "rest.client.socket-timeout-ms": str(GIVES_UP_MS)}

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from framework.adapters.secrets import first_line
 from framework.adapters.telemetry.safe_output import OneLine, error_text, log_line
 from framework.diagnose.log_lines import Level, LogFormat, LogLine, rendered
 from framework.errors import FloeError
@@ -80,15 +81,23 @@ def _to_standard_error(text: str) -> None:
 
 
 class _Records(OneLine):
-    """Python's log records, in the form of the other lines; of text, an exception's lines follow."""
+    """Python's log records, in the form of the other lines. In text a library's exception is one line: what follows from it
+    floe says itself. One that floe did not foresee has all its lines, for who reports it."""
 
     def __init__(self, log_format: LogFormat) -> None:
         super().__init__()
         self._format = log_format
 
     def format(self, record: logging.LogRecord) -> str:
-        line = LogLine(log_line(f"{record.name}: {record.getMessage()}"), _LEVELS.get(record.levelname, Level.ERROR))
+        text, level = f"{record.name}: {record.getMessage()}", _LEVELS.get(record.levelname, Level.ERROR)
         trace: Any = self.formatException(record.exc_info) if record.exc_info else ""
         if self._format is LogFormat.JSON:
+            line = LogLine(log_line(text), level)
             return rendered(line, record.created, self._format, **({"exception": trace} if trace else {}))
-        return rendered(line, record.created, self._format) + (f"\n{trace}" if trace else "")
+        is_own = record.name.split(".")[0] == "framework"
+        raised = record.exc_info[1] if record.exc_info else None
+        if isinstance(raised, Exception) and not is_own:
+            text += f" ({type(raised).__name__}: {first_line(raised)})"
+        return rendered(LogLine(log_line(text), level), record.created, self._format) + (
+            f"\n{trace}" if trace and is_own else ""
+        )

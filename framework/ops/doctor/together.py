@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from framework.ops.doctor.model import DoctorFinding, ask
 
 Question = tuple[str, Callable[[], Iterable[DoctorFinding]]]
-TOLD_EVERY_S = 5.0
+SAID_EVERY_S = 5.0
 
 
 class _Waited:
@@ -40,10 +40,10 @@ class _Waited:
 
 
 def ask_together(questions: Iterable[Question], waits: Callable[[list[str], int], None]) -> Iterator[DoctorFinding]:
-    """All findings. `waits` is told every few seconds what has no answer yet, and for how many seconds it was waited."""
+    """All findings. `waits` gets every few seconds what has no answer yet, and for how many seconds it was waited."""
     begun_s = time.monotonic()
     asked = [_Waited(check, question) for check, question in questions]
     for number, one in enumerate(asked):
-        while (found := one.answer(TOLD_EVERY_S)) is None:
+        while (found := one.answer(SAID_EVERY_S)) is None:
             waits([each.check for each in asked[number:] if not each.is_answered], round(time.monotonic() - begun_s))
         yield from found

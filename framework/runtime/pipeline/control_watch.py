@@ -18,6 +18,7 @@ from framework.adapters.kafka.control.log import ControlReader
 from framework.adapters.kafka.control.topic import check_control_topic
 from framework.commit.events.event_types import ControlEvent, PauseChanged, StopRequested
 from framework.commit.watch import Newest, PipelineBacklog, Watch
+from framework.errors import FloeError
 from framework.task.failures import in_words, say_safely
 
 log = logging.getLogger(__name__)
@@ -125,7 +126,8 @@ class ControlWatch:
                 reported = False
             except Exception as error:  # whatever it is: without this thread nobody hears a pause, or a request to stop
                 if not reported:
-                    log.exception("the control topic could not be followed")
+                    if not isinstance(error, FloeError):
+                        log.exception("the control topic could not be followed")
                     say_safely(self._say, f"control topic: {in_words(error)}; asking again")
                 reported = True
                 self._closing.wait(AGAIN_AFTER_S)

@@ -81,7 +81,8 @@ def test_data_of_others_stays_in_its_line(log_format: LogFormat) -> None:
 def test_records_of_libraries_have_the_same_form(
     log_format: LogFormat, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a library logs comes with time and level, and its traceback in the same object or behind it."""
+    """What a library logs comes with time and level, its traceback in the same object; in text it is one line that ends with
+    what was raised. Of floe's own errors that nobody foresaw the traceback follows."""
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     RunLog(log_format)
     try:
@@ -96,4 +97,10 @@ def test_records_of_libraries_have_the_same_form(
         assert (document["level"], document["message"]) == ("ERROR", "some.library: could not")
         assert "ValueError" in document["exception"]
     else:
-        assert "Z ERROR   some.library: could not\nTraceback" in said
+        assert said.endswith("Z ERROR   some.library: could not (ValueError: x\\x1b[2J)\n")
+        assert said.count("\n") == 1
+        try:
+            raise ValueError("y")
+        except ValueError:
+            logging.getLogger("framework.runtime").exception("could not")
+        assert "Z ERROR   framework.runtime: could not\nTraceback" in capsys.readouterr().err
