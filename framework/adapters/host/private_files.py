@@ -116,6 +116,17 @@ def _refused(folder: Path, why: str, remedy: str = "") -> SetupError:
     )
 
 
+def why_not_private(found: os.stat_result, path: Path) -> tuple[str, str] | None:
+    """Why a file with secrets that a person wrote is not used, as the end of a sentence, and the remedy. None: it may be."""
+    if not stat.S_ISREG(found.st_mode):
+        return "is no plain file", "name a file"
+    if found.st_uid not in (os.geteuid(), 0):
+        return f"belongs to user {found.st_uid}", f"`chown {os.geteuid()} {shlex.quote(str(path))}`"
+    if found.st_mode & 0o077:
+        return "may be read or written by others", f"`chmod 600 {shlex.quote(str(path))}`"
+    return None
+
+
 def write_private(path: Path, content: str | bytes, mode: int = FILE) -> None:
     """Replaces the file in one step, so that a reader never sees half of it. Its folder is there."""
     follow_no_link(path.parent)

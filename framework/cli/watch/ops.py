@@ -32,6 +32,13 @@ LISTEN = "127.0.0.1:8765"
     metavar="NAME",
     help="A name of this server, beside its addresses and this machine's name, that browsers may use. May be repeated.",
 )
+@click.option(
+    "--notify",
+    "receivers_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Send troubles to Slack and PagerDuty: a line `slack URL` or `pagerduty ROUTING_KEY` for each receiver.",
+)
 def ops(
     target: str | None,
     connection: str | None,
@@ -39,6 +46,7 @@ def ops(
     listen: str,
     tokens_file: Path | None,
     hosts: tuple[str, ...],
+    receivers_file: Path | None,
 ) -> None:
     """Serve a page that shows what is in trouble, since when and what to do, and the same as JSON: floe's own under /v1, and the
     shape of Kafka Connect's REST interface. Ctrl-C ends it.
@@ -56,6 +64,7 @@ def ops(
     address = host_and_port(listen)
     if address is None:
         raise click.BadParameter(f"`{listen}` is not HOST:PORT, such as {LISTEN}", param_hint="--listen")
+    from framework.observe.live.notifier import LOOK_EVERY_S, Notifier, read_receivers
     from framework.observe.live.reader import LiveTarget, OverviewReader
     from framework.ops.backend import BrokerBackend
     from framework.ops.shown_dead_letters import ShownDeadLetters
@@ -68,6 +77,7 @@ def ops(
     if tokens_file is None and needs_tokens(address[0]):
         raise refused(f"others can reach {listen}, and there is no token file", listen, "give one with --tokens FILE")
     tokens = TokenFile(tokens_file).tokens if tokens_file is not None else None
+    receivers = read_receivers(receivers_file) if receivers_file is not None else []
     control = open_control(target, connection, control_topic)
     looked = LiveTarget(control.target.name, control.target.prefix, control.kafka, control.topic, control.other)
     bound = bind(*address)
@@ -76,8 +86,11 @@ def ops(
         click.echo(log_line(text), err=True)
 
     reader = OverviewReader(looked, say)
+    notifier = Notifier(receivers, reader.view, say, LOOK_EVERY_S)
     try:
         reader.start(waits=True)
+        if receivers:
+            notifier.start()
         access = Access(tokens, (address[0], socket.gethostname(), *hosts))
         patterns = control.target.allow_dead_letters_on_page if tokens is not None else ()
         shown = ShownDeadLetters(patterns, cache(lambda: open_catalog(control.target, ())), say)
@@ -85,4 +98,5 @@ def ops(
         serve(app, bound, lambda url: click.echo(f"the page is at {url}", err=True))
     finally:
         bound.close()
+        notifier.close()
         reader.close()

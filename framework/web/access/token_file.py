@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import logging
 import os
-import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from framework.diagnose.shown import argument
+from framework.adapters.host.private_files import why_not_private
 from framework.errors import SetupError
 from framework.web.access.access import Token, parse_tokens, refused
 
@@ -52,14 +51,8 @@ class TokenFile:
 
     def _read(self, found: os.stat_result) -> None:
         place = str(self._path)
-        if not stat.S_ISREG(found.st_mode):
-            raise refused("the token file is no plain file", place)
-        if found.st_uid not in (os.geteuid(), 0):
-            raise refused(
-                f"the token file belongs to user {found.st_uid}", place, f"`chown {os.geteuid()} {argument(place)}`"
-            )
-        if found.st_mode & 0o077:
-            raise refused("others may read or write the token file", place, f"`chmod 600 {argument(place)}`")
+        if (why := why_not_private(found, self._path)) is not None:
+            raise refused(f"the token file {why[0]}", place, why[1])
         try:
             text = self._path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:

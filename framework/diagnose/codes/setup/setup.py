@@ -87,7 +87,7 @@ ENTRIES = (
         "Off loopback `floe ops` needs a token file. It must belong to you, be closed to others, and hold a line `NAME read|act TOKEN` for each person or program; a token has at least 24 characters. In place of a token, a line may hold `sha256:` and the token's SHA-256 in hex.",
         transcript=Transcript(
             "ops -t prod --listen 0.0.0.0:8765 --tokens ops-tokens",
-            "others may read or write the token file",
+            "the token file may be read or written by others",
             "ops-tokens",
             "`chmod 600 ops-tokens`",
             (
@@ -118,6 +118,21 @@ ENTRIES = (
             ".floe",
             "floe local up",
             ("floe local up", "floe local send orders orders.jsonl"),
+        ),
+    ),
+    Code(
+        "FLOE-E040",
+        "The receivers of notifications cannot be read",
+        "`floe ops --notify FILE` sends troubles to the receivers in the file. It holds addresses and keys, so it must belong to you and be closed to others. Each line is `slack URL`, with the URL of an incoming webhook, or `pagerduty ROUTING_KEY`, with the key of an Events API v2 integration and, behind it, the URL of another region.",
+        transcript=Transcript(
+            "ops -t prod --notify receivers",
+            "the file of receivers may be read or written by others",
+            "receivers",
+            "`chmod 600 receivers`",
+            (
+                "chmod 600 receivers",
+                "floe ops -t prod --notify receivers",
+            ),
         ),
     ),
     Code(
