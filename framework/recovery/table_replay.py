@@ -91,7 +91,7 @@ def decide_replay(at: Recovery, table: str, named: ReplayRequest | None) -> Repl
         held = at.catalog.rows_in(table, gap.ranges)
         coming = _coming(at, found, facts)
     else:
-        noted = _not_held(at, table, noted)
+        noted = _not_held(at, found, noted)
     allowed = named is not None and named.allow_duplicates
     return plan_replay(table, at.plan.pipeline, noted, gap, held, facts, allowed, coming)
 
@@ -126,12 +126,13 @@ def _coming(at: Recovery, found: RecordedTable, facts: Mapping[PartitionKey, Par
     return comes_by_itself(events, 0 if progress is None else progress.control_offset, safe, facts)
 
 
-def _not_held(at: Recovery, table: str, noted: tuple[Gap, ...]) -> tuple[Gap, ...]:
+def _not_held(at: Recovery, recorded: RecordedTable, noted: tuple[Gap, ...]) -> tuple[Gap, ...]:
     """The list without the gaps of which the table holds rows: somebody may have moved it to another snapshot since.
 
     Raises:
         StateDisagreement: FLOE-R359, nothing is left of what the pipeline is to read.
     """
+    table = recorded.view.table
     found: list[Gap] = []
     held_rows = 0
     for gap in noted:
@@ -152,8 +153,8 @@ def _not_held(at: Recovery, table: str, noted: tuple[Gap, ...]) -> tuple[Gap, ..
             "snapshot since",
             code="FLOE-R359",
             place=table,
-            remedy=f"`floe rollback --table {argument(table)} --to SNAPSHOT --replay`, "
-            "with its present one, brings the list in line",
+            remedy=f"`floe rollback --table {argument(table)} --to {recorded.view.snapshot_id} --replay`, with its present "
+            "snapshot, brings the list in line",
         )
     return tuple(found)
 

@@ -78,6 +78,7 @@ def rebase(
     from framework.observe.liveness import refuse_live
     from framework.recovery.rebase import begin_offsets, decide_rebase, perform_rebase
     from framework.runtime.lineage import recovery_publisher
+    from framework.runtime.pipeline.begin import naming_file
 
     if begin_at and (same_offsets or from_log_start):
         raise click.UsageError("--begin-at says where to begin; leave --same-offsets and --from-log-start out")
@@ -96,7 +97,8 @@ def rebase(
         lacking_nothing = tuple(map(as_written, complete))
         return RebaseChoice(same_offsets, begin, lacking_nothing, from_log_start, allow_loss, allow_duplicates)
 
-    plan = decide_rebase(at, choice, make_control_topic=not dry_run)
+    with naming_file(at.plan):
+        plan = decide_rebase(at, choice, make_control_topic=not dry_run)
     if not as_json:
         show_plan(plan)
     done = not dry_run and not plan.settled

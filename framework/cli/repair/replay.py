@@ -58,13 +58,15 @@ def replay(
     floe replay pipelines/orders.yaml --table shop.orders --from orders:0=100 --to orders:0=200
     """
     from framework.recovery.table_replay import decide_replay, perform_replay
+    from framework.runtime.pipeline.begin import naming_file
 
     if bool(begin) != bool(end):
         raise click.UsageError("name both --from and --to, or neither")
     (loaded,) = load_or_raise((file,), target, variables, sets)
     at = open_recovery(loaded, quiet=as_json)
-    named = _named(at, table, begin, end, allow_duplicates) if begin else None
-    plan = decide_replay(at, table, named)
+    with naming_file(at.plan):
+        named = _named(at, table, begin, end, allow_duplicates) if begin else None
+        plan = decide_replay(at, table, named)
     if not as_json:
         _show(plan)
     started = time.monotonic()

@@ -247,12 +247,12 @@ def settle(
                     f"now it is {p.topic_id}",
                     code="FLOE-R316",
                     place=p.name,
-                    remedy=f"say where to begin in the new topic: `floe offsets set {argument(places.pipeline)} "
-                    f"{argument(p.topic)}:0={p.log_start} ... --allow-loss`, every partition by name",
+                    remedy=f"`{_command(places, _starts(places, p.topic), True, allow_duplicates)}` begins in the new topic at "
+                    "its start",
                 )
             recreated.add(p.topic)
-        if origin is OffsetsOrigin.GIVEN and p.key not in given:
-            _check_stays(places.pipeline, p)
+        if origin is OffsetsOrigin.GIVEN and p.key not in given and not _stays(p):
+            raise _not_named(places, p, given, (allow_loss, allow_duplicates))
         if not p.log_start <= after <= p.log_end:
             raise StateDisagreement(
                 f"{p.name} can be set to {p.log_start} to {p.log_end}, which its log holds, and not to {after}",
@@ -310,26 +310,43 @@ def settle(
     )
 
 
-def _check_stays(pipeline: str, p: PartitionPlaces) -> None:
-    """A partition that nobody named must not move. Where the log does not say how far it was announced, tables may lag
-    behind the group because they have no rows of the last batches, because a person gave those up, or because others moved
-    the group: only a person can tell.
+def _command(
+    places: PipelineOffsets, offsets: Mapping[PartitionKey, int], allow_loss: bool, allow_duplicates: bool
+) -> str:
+    """Whole, with each partition by name."""
+    named = " ".join(f"{argument(f'{topic}:{number}')}={offset}" for (topic, number), offset in sorted(offsets.items()))
+    allowed = (" --allow-loss" if allow_loss else "") + (" --allow-duplicates" if allow_duplicates else "")
+    return f"floe offsets set {argument(places.pipeline)} {named}{allowed}"
 
-    Raises:
-        StateDisagreement: FLOE-R347, tables and the group differ.
-    """
+
+def _starts(places: PipelineOffsets, topic: str) -> dict[PartitionKey, int]:
+    return {p.key: p.log_start for p in places.partitions if p.topic == topic and p.log_start is not None}
+
+
+def _stays(p: PartitionPlaces) -> bool:
+    """Whether it is known where a partition that nobody named is. Where the log does not say how far it was announced, tables
+    may lag behind the group because they have no rows of the last batches, because a person gave those up, or because others
+    moved the group: only a person can tell."""
     start, held = p.log_start or 0, p.recorded_end
-    if p.announced is not None or p.group is None or (p.group <= start if held is None else p.group == held):
-        return
+    return p.announced is not None or p.group is None or (p.group <= start if held is None else p.group == held)
+
+
+def _not_named(
+    places: PipelineOffsets, p: PartitionPlaces, given: Mapping[PartitionKey, int], allowed: tuple[bool, bool]
+) -> StateDisagreement:
+    """FLOE-R347: it must not move, and tables and the group differ. The commands name all such partitions."""
+    held = p.recorded_end
     tables = "no table holds any of it" if held is None else f"tables hold it up to {held}"
-    again = f"{start} reads all of it again" if held is None else f"{held} where the tables are"
-    raise StateDisagreement(
+    unknown = [each for each in places.partitions if each.key not in given and not each.given_up and not _stays(each)]
+    by_group = {each.key: each.group for each in unknown if each.group is not None}
+    by_tables = {each.key: each.recorded_end or each.log_start or 0 for each in unknown}
+    return StateDisagreement(
         f"{p.name} is not named, and nobody knows where it stays: {tables}, the group's offset is {p.group}, and the control "
         "log no longer says how far it was announced",
         code="FLOE-R347",
         place=p.name,
-        remedy=f"name it, too: `floe offsets set {argument(pipeline)} {argument(p.name)}={p.group} ...` goes on where the group "
-        f"is, {argument(p.name)}={again}; nothing was changed",
+        remedy=f"name it, too: `{_command(places, {**given, **by_group}, *allowed)}` goes on where the group is, "
+        f"`{_command(places, {**given, **by_tables}, *allowed)}` where the tables are; nothing was changed",
     )
 
 

@@ -29,13 +29,13 @@ from framework.runtime.tables.registry import TableRegistry
 
 @contextmanager
 def naming_file(plan: Plan) -> Iterator[None]:
-    """While a pipeline is begun or run: commands in the remedies of its errors have its file. A driver may have several, and
-    whoever typed them knows one place; target and control topic are the reader's to add."""
+    """While a pipeline is begun, run or recovered: commands in the remedies of its errors have its file and its control topic. A
+    driver may have several, and whoever typed the files typed no control topic; the target is the reader's to add."""
     try:
         yield
     except FloeError as error:
         started = StartedFrom(plan.source_file, pipeline=plan.pipeline)
-        error.remedy = whole_commands(error.remedy, ReaderPlace(), started)
+        error.remedy = whole_commands(error.remedy, ReaderPlace(control_topic=plan.announce.control_topic), started)
         raise
 
 

@@ -218,8 +218,8 @@ ENTRIES = (
             "orders:1 is not named, and nobody knows where it stays: tables hold it up to 900, the group's offset is 940, "
             "and the control log no longer says how far it was announced",
             "orders:1",
-            "name it, too: `floe offsets set orders orders:1=940 ...` goes on where the group is, orders:1=900 where the "
-            "tables are; nothing was changed",
+            "name it, too: `floe offsets set orders orders:0=1200 orders:1=940 --allow-loss` goes on where the group is, "
+            "`floe offsets set orders orders:0=1200 orders:1=900 --allow-loss` where the tables are; nothing was changed",
             (
                 "floe offsets show orders -t prod",
                 "floe offsets set orders orders:0=1200 orders:1=940 --allow-loss -t prod",
