@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -68,6 +69,7 @@ def test_an_outage_of_the_store_leaves_nothing_behind(tmp_path: Path, broker: Br
         assert sum(kept) <= QUERIES, f"{kept} of {ATTEMPTS} failed queries"
         assert len(folders) <= 1, folders
         assert "looking for records" not in log.read_text()
+        assert not re.search(r"Traceback|^\s+at |^  File ", log.read_text(), re.MULTILINE), "a failure is one line"
         assert sorted(project.table("shop.orders")["id"].to_pylist()) == list(range(200))
     finally:
         kill_group(process)
