@@ -214,7 +214,7 @@ def test_a_token_that_is_not_to_be_had_holds_up_and_is_told(
 def test_a_secret_that_is_replaced_is_read_again(door: Door, server: RestCatalog, tmp_path: Path, way: str) -> None:
     """The client's secret changes while no catalog is open, and while one is: the next try reads the file again."""
     secret = tmp_path / "secret"
-    secret.write_text("wrong" if way == "oauth2" else "floe:wrong")
+    secret.write_text("not-that-secret" if way == "oauth2" else "floe:not-that-secret")
     key = "auth.oauth2.client_secret" if way == "oauth2" else "credential"
     settings = {**door.settings(way), key: SecretRef("file", str(secret))}
     catalog = IcebergCatalog(None, "default", partial(resolve, settings))

@@ -29,9 +29,11 @@ RESERVED = re.compile(r"(?:^|\.)(?:example|test|invalid|localhost|example\.(?:co
 # Whose they are is known, and each is named for what it is: standards, projects that floe works with, their pages.
 KNOWN = {
     "ant.apache.org", "iceberg.apache.org", "kafka.apache.org", "spark.apache.org", "www.apache.org", "debezium.io",
-    "docs.aws.amazon.com", "docs.confluent.io", "docs.redpanda.com", "docs.snowflake.com", "duckdb.org", "get.sdkman.io",
+    "docs.aws.amazon.com", "docs.confluent.io", "docs.redpanda.com", "docs.snowflake.com", "duckdb.org", "events.pagerduty.com",
+    "get.sdkman.io", "hooks.slack.com",
     "github.com", "json-schema.org", "json.schemastore.org", "keepachangelog.com", "mutmut.readthedocs.io",
-    "nightlies.apache.org", "openlineage.io", "repo1.maven.org", "semver.org", "tools.ietf.org", "www.apicur.io", "www.w3.org",
+    "nightlies.apache.org", "openlineage.io", "repo1.maven.org", "semver.org", "storage.azure.com", "tools.ietf.org",
+    "www.apicur.io", "www.googleapis.com", "www.w3.org",
 }  # fmt: skip
 # Of repositories at github.com the owners count, since anybody may take a name that is free there.
 OWNERS = {"apache", "AutoMQ", "google", "openlawlibrary", "redpanda-data", "trinodb"}

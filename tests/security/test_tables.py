@@ -57,6 +57,7 @@ ALL_LOADS = {
     "missing_files": lambda tables, name: tables.missing_files(name, ["file:///etc/passwd"]),
     "opened": lambda tables, name: tables.opened(name),
     "foreign_metadata": lambda tables, name: tables.foreign_metadata(name, []),
+    "outdate_requests": lambda tables, name: tables.outdate_requests(name, {}),
     "note_properties": lambda tables, name: tables.note_properties(name, record_target(name), {"floe.owner": "x"}),
     "store_now_ms": lambda tables, name: tables.store_now_ms(name),
     "owned": lambda tables, name: tables.owned(name, ["file:///etc/passwd"]),

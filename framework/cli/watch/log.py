@@ -182,7 +182,8 @@ def describe(event: ControlEvent) -> str:
 
 def _complete(event: CommitComplete) -> str:
     blocked = "".join(f"; {table} is blocked: {reason}" for table, reason in sorted(event.blocked.items()))
-    return f"everything below {event.low_water} is in every table ({time_text(event.timestamp_ms)}){blocked}"
+    said = f"everything below {event.low_water} is in every table"
+    return f"{event.coordinator}: {said} ({time_text(event.timestamp_ms)}){blocked}"
 
 
 def _gap(gap: SourceRange) -> str:

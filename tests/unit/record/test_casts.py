@@ -61,6 +61,8 @@ CASTS: dict[str, tuple[Family, ...]] = {
     "adapters/value_bytes.py:bytes_of": (F.WIDER,),
     "adapters/value_bytes.py:plain": (F.LAYOUT, F.LAYOUT),
     "cli/repair/dlq.py:_read": (F.COUNT,),
+    "ops/compare/row_words.py:_leaves": (F.WIDER,),
+    "ops/compare/row_words.py:_without_nulls": (F.COUNT,),
     "ops/readiness/replay.py:_through_scratch": (F.LAYOUT,),
     "ops/readiness/replay.py:_python": (F.COUNT,),
     "ops/shown_dead_letters.py:_plain": (F.COUNT,),
