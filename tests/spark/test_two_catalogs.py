@@ -167,7 +167,7 @@ def down_under_a_live_run(project: TwoCatalogs, broker: Broker, topic: str, file
             wait_for(lambda n=count: project.rows(HOT) == wanted(n, HOT), "the other catalog's rows")  # type: ignore[misc]
             time.sleep(3)
         waiting = project.status_of(US)
-        assert waiting["state"] in ("DEGRADED", "FAILED")
+        assert waiting["state"] in ("DEGRADED", "FAILED"), waiting
         assert waiting["pending"]["rows"] > 0
         shutil.copyfile(kept, project.cold_db)
         wait_for(lambda: exact(project, count), "everything")

@@ -146,8 +146,12 @@ def _say_complete(turn: StepDraft, request_id: str, blocked: dict[str, str]) -> 
     for name, pipeline in state.pipelines.items():
         if pipeline.link is not None and (carry or name in state.unreported):
             chain[name] = pipeline.link
+    # What fails is tried again by itself: its own state says so, and whoever asked for a commit is answered with it.
     reasons = {
-        table.table: reason for table in state.tables.values() if (reason := waiting_reason(state, table)) is not None
+        table.table: reason
+        for table in state.tables.values()
+        if (reason := waiting_reason(state, table)) is not None
+        and (table.blocked is not None or table.failures < state.limits.failed_after)
     }
     turn.emit(
         Publish(
