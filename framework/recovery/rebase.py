@@ -153,11 +153,12 @@ def _refuse_held(at: Recovery, ranges: Mapping[str, tuple[SourceRange, ...]]) ->
                 continue
             raise StateDisagreement(
                 f"table {table} holds {counted(held, 'row')} of what pipeline {at.plan.pipeline} would read again, and no record "
-                "of the pipeline shows them: a replay has brought them, or they came from a former topic of that name",
+                "of the pipeline shows them: a replay has brought them, `floe offsets set` moved back behind them, or they came "
+                "from a former topic of that name",
                 code="FLOE-R359",
                 place=table,
                 remedy=f"if a replay has brought them, `{_deletion(table, asked[table])}` in the engine that you query the table "
-                "with, and run this command again; if they came from a former topic, add --allow-duplicates",
+                "with, and run this command again; otherwise add --allow-duplicates",
             )
 
 

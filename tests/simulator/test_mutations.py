@@ -404,6 +404,11 @@ def orphans_go_under_a_request(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Lake, "outdate_requests", lambda self, table, branches: None)
 
 
+def a_rebase_over_offsets_set_by_hand(patch: Patch) -> None:
+    """`floe rebase` passes over what `floe offsets set` let the pipeline read again."""
+    patch.setattr(rebase_rules, "_held_still", lambda facts, choice: facts.tables)
+
+
 # Too rare for some hundred histories: mutation -> a seed that finds it.
 RARE: dict[Mutation, int] = {
     a_rebase_over_what_waits: 5_000_063,
@@ -646,6 +651,24 @@ SHORT: dict[Mutation, tuple[int, tuple[Act, ...]]] = {
             Act("coordinate", 51137336149435868362329559754),
             Act("retention", 23042290371332122599281751670),
             Act("topic_anew", 31185283465872362831030070540),
+        ),
+    ),
+    a_rebase_over_offsets_set_by_hand: (
+        77_080_552,
+        (
+            Act("batch", 48485638969569235248331724950),
+            Act("coordinate_all", 62012065947616558759534154601),
+            Act(
+                "set_offsets",
+                28550312353404281577860095138,
+                (
+                    ("offsets decided", Act("delete_rows", 16542391888520659506984546102)),
+                    ("offsets decided", Act("sleep", 25018773652810485999270418790)),
+                ),
+            ),
+            Act("coordinate", 50475450311936455633539737300),
+            Act("retention", 63108306718226738624807972196),
+            Act("rebase", 13271900185733799644758605847),
         ),
     ),
     replays_by_this_topic_alone: (

@@ -364,12 +364,9 @@ def rebase_pipeline(world: World, pipeline: str, from_start: bool, begin: bool =
         world.unrebased.discard(pipeline)
         world.are_read_again(pipeline, {(p.topic, p.partition): (p.topic_id, p.after) for p in expected.partitions})
         again = [SourceRange(p.topic, p.topic_id, p.partition, p.after, p.log_end) for p in expected.partitions]
-        passed = [SourceRange(p.topic, p.topic_id, p.partition, 0, p.after) for p in expected.partitions]
         for table in PIPELINES[pipeline][0]:  # what was given up by offsets or by discarding is written nowhere else
             truth = world.truth_of(table)
             truth.either |= truth.given_up & world.positions.rows(pipeline, again)
-            # What `floe offsets set` let a run read again, and none has: the command says from where the pipeline goes on.
-            truth.either |= truth.consented & world.positions.rows(pipeline, passed)
         world.drivers[pipeline].die()
         return f"{[(p.topic, p.partition, p.after) for p in expected.partitions]}"
 

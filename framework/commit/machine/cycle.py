@@ -61,6 +61,14 @@ def chain_from(state: CoordinatorState) -> int:
 
 def waiting_reason(state: CoordinatorState, table: TableState) -> str | None:
     """Why a table's announcements cannot be committed for now; None when they only wait for their time."""
+    held = _held_reason(state, table)
+    if held is None and table.pending.first is not None and table.failures >= state.limits.failed_after:
+        return f"{table.failures} commits failed, the last one with: {table.failure}"
+    return held
+
+
+def _held_reason(state: CoordinatorState, table: TableState) -> str | None:
+    """What a person or another place has to end before a table's announcements can be committed."""
     first = table.pending.first
     if first is None:
         return None
@@ -72,8 +80,6 @@ def waiting_reason(state: CoordinatorState, table: TableState) -> str | None:
     pipeline = state.pipelines.get(first.event.pipeline)
     if pipeline is not None and pipeline.broken is not None and first.offset >= pipeline.confirmed_below:
         return f"pipeline {pipeline.pipeline}: {pipeline.broken}"
-    if table.failures >= state.limits.failed_after:
-        return f"{table.failures} commits failed, the last one with: {table.failure}"
     return None
 
 
@@ -148,10 +154,7 @@ def _say_complete(turn: StepDraft, request_id: str, blocked: dict[str, str]) -> 
             chain[name] = pipeline.link
     # What fails is tried again by itself: its own state says so, and whoever asked for a commit is answered with it.
     reasons = {
-        table.table: reason
-        for table in state.tables.values()
-        if (reason := waiting_reason(state, table)) is not None
-        and (table.blocked is not None or table.failures < state.limits.failed_after)
+        table.table: reason for table in state.tables.values() if (reason := _held_reason(state, table)) is not None
     }
     turn.emit(
         Publish(

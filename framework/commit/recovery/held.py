@@ -36,6 +36,14 @@ def ends_of(progress: PipelineProgress) -> dict[PartitionKey, int]:
     return {(topic, int(p)): end for topic, ends in progress.offsets.items() for p, end in ends.items()}
 
 
+def offsets_of(ends: Ends) -> dict[str, dict[str, int]]:
+    """The inverse of `ends_of`."""
+    offsets: dict[str, dict[str, int]] = {}
+    for (topic, partition), end in sorted(ends.items()):
+        offsets.setdefault(topic, {})[str(partition)] = end
+    return offsets
+
+
 def held_by(table: str, property_text: str | None, pipeline: str) -> HeldBy:
     """What a table's property `floe.progress` says of the pipeline, under whatever control topic."""
     found: dict[str, PipelineProgress] = {}

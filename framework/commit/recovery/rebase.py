@@ -3,19 +3,19 @@
 In: what group, log, tables and broker say, as values. Out: a `RebasePlan`, or a refusal with both values; and how far a
 run may read so that no batch lies half in what a table holds already. Keeps invariants 5 and 11: what a table records
 is filed under the present ids, everything behind the table that holds least is read again, and no table takes what it
-holds.
+holds. What `floe offsets set` let the pipeline read again counts as not held.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from framework.commit.events.event_types import Accounting, OffsetsSet, SourceRange
 from framework.commit.machine.effects import PipelineProgress
-from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset
-from framework.commit.recovery.held import Ends, HeldBy
+from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset, current_offsets
+from framework.commit.recovery.held import Ends, HeldBy, ends_of, offsets_of
 from framework.diagnose.shown import argument
 from framework.errors import DataLossError, StateDisagreement
 
@@ -147,7 +147,8 @@ def plan_rebase(facts: RebaseFacts, choice: RebaseChoice) -> RebasePlan:
     """
     _check_announced(facts)
     _check_topics(facts, choice)
-    after, lost = _positions(facts, choice)
+    counting = facts if choice.begin is not None else replace(facts, tables=_held_still(facts, choice))
+    after, lost = _positions(counting, choice)
     everywhere = (*facts.tables, *facts.replays)
     former = sorted({i for t in everywhere for i in t.control_topic_ids if i != facts.control_topic_id})
     batch = facts.batch + 1
@@ -159,7 +160,7 @@ def plan_rebase(facts: RebaseFacts, choice: RebaseChoice) -> RebasePlan:
             t.newest.batch if t.newest is not None else None,
             _progress(t, after, batch, ids, choice.begin is not None),
         )
-        for t in facts.tables
+        for t in counting.tables
         if t.newest is not None or t.table in facts.waiting
     )
     most = {k: max(t.ends.get(k, 0) for t in facts.tables) for k in facts.partitions} if facts.tables else {}
@@ -198,10 +199,10 @@ def read_next(facts: RebaseFacts, plan: RebasePlan) -> dict[str, tuple[SourceRan
     """By table, what it takes of what the pipeline reads next, since its record ends before that. A replay that a person
     named may have brought rows of it, and no record of the pipeline shows them."""
     found = {}
+    records = {t.table: ends_of(t.after) for t in plan.tables}
     for table in facts.tables:
-        starts = {
-            (p.topic, p.partition): max(p.after, table.ends.get((p.topic, p.partition), 0)) for p in plan.partitions
-        }
+        ends = records.get(table.table, {})
+        starts = {(p.topic, p.partition): max(p.after, ends.get((p.topic, p.partition), 0)) for p in plan.partitions}
         found[table.table] = tuple(
             SourceRange(p.topic, p.topic_id, p.partition, start, p.log_end)
             for p in plan.partitions
@@ -270,6 +271,45 @@ def _check_topics(facts: RebaseFacts, choice: RebaseChoice) -> None:
             place=facts.pipeline,
             remedy="leave --begin-at out; to move offsets deliberately, use `floe offsets set`",
         )
+
+
+def _held_still(facts: RebaseFacts, choice: RebaseChoice) -> tuple[HeldBy, ...]:
+    """The tables, without what `floe offsets set` let the pipeline read again: of a record from before that counts what lies
+    before the offsets that were set. The group shows these until the next batch.
+
+    Raises:
+        StateDisagreement: FLOE-R351, the pipeline has read on since, and a table shows nothing of that.
+    """
+    group = {
+        k: s for k, s in facts.group.items() if k in facts.partitions and s.topic_id == facts.partitions[k].topic_id
+    }
+    base = max((safe.base_batch for safe in group.values()), default=0)
+    set_by_hand = current_offsets(group, base)
+    older = {t.table for t in facts.tables if t.newest is not None and t.newest.batch < base}
+    if not older:
+        return facts.tables
+    if any(safe.batch > base for safe in set_by_hand.values()) and not choice.from_log_start:
+        unknown = sorted(older - set(choice.complete))
+        if unknown:
+            raise StateDisagreement(
+                f"table{'s' if len(unknown) > 1 else ''} {', '.join(unknown)} hold{'' if len(unknown) > 1 else 's'} nothing of "
+                f"pipeline {facts.pipeline} since its offsets were set by hand: what was announced since may be lost, and it is "
+                "not known from where on",
+                code="FLOE-R351",
+                place=unknown[0],
+                remedy=f"{' '.join(f'--complete {argument(t)}' for t in unknown)} if nothing was routed there since; "
+                "--from-log-start reads all that the topics hold, and adds to each table what lies behind its record",
+            )
+        return facts.tables
+    at = {key: safe.offset for key, safe in set_by_hand.items() if safe.batch == base}
+    return tuple(_up_to(t, at) if t.table in older else t for t in facts.tables)
+
+
+def _up_to(table: HeldBy, offsets: Ends) -> HeldBy:
+    if table.newest is None:
+        return table
+    ends = {(topic, n): min(end, offsets.get((topic, n), end)) for (topic, n), end in table.ends.items()}
+    return replace(table, newest=replace(table.newest, offsets=offsets_of(ends)))
 
 
 def _positions(facts: RebaseFacts, choice: RebaseChoice) -> tuple[dict[PartitionKey, int], int]:
@@ -360,10 +400,8 @@ def _check_order(pipeline: str, holders: list[HeldBy]) -> None:
 def _progress(table: HeldBy, after: Ends, batch: int, ids: Mapping[str, str], other_records: bool) -> PipelineProgress:
     """What the table will record: under the new batch number, so that what was announced before counts no more."""
     keys = set(after) if other_records else {*table.ends, *after}
-    offsets: dict[str, dict[str, int]] = {}
-    for topic, partition in sorted(keys):
-        held = 0 if other_records else table.ends.get((topic, partition), 0)
-        offsets.setdefault(topic, {})[str(partition)] = max(held, after.get((topic, partition), 0))
+    ends = {key: max(0 if other_records else table.ends.get(key, 0), after.get(key, 0)) for key in keys}
+    offsets = offsets_of(ends)
     return PipelineProgress(batch, offsets, {topic: ids[topic] for topic in offsets if topic in ids})
 
 

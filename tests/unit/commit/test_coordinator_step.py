@@ -829,6 +829,32 @@ def test_a_tables_trouble_is_reported_when_it_begins_changes_and_ends() -> None:
     assert reported(coordinator.tick(1_000_000)) == []
 
 
+def test_a_table_whose_commits_fail_is_not_named_as_blocked() -> None:
+    """What is tried again by itself needs nobody: the end of a cycle names it only once a person pauses it, and whoever asks
+    for a commit is answered with the failure."""
+    limits = Limits(retry_first_ms=1, retry_most_ms=1, failed_after=2, report_ms=1 << 40)
+    coordinator = SteppedCoordinator(limits)
+    coordinator.read(written("a", 1), complete("a", 1))
+    effects = coordinator.load() + coordinator.tick()
+    for _ in range(3):
+        (commit,) = commits(effects)
+        coordinator.feed(CommitFailed("db.t", commit.commit_id, "503"))
+        coordinator.tick(1)
+        effects = coordinator.load()
+    (commit,) = commits(effects)
+    coordinator.feed(CommitFailed("db.t", commit.commit_id, "503"))
+    (answer,) = published(coordinator.read(CommitRequested("q", "", coordinator.now + 10_000)), CommitComplete)
+    assert isinstance(answer, CommitComplete)
+    assert "4 commits failed" in answer.blocked["db.t"]
+    (answer,) = published(coordinator.read(CommitRequested("q2", "b", coordinator.now + 10_000)), CommitComplete)
+    assert isinstance(answer, CommitComplete)
+    assert answer.blocked == {}
+    coordinator.read(pause())
+    (answer,) = published(coordinator.read(CommitRequested("q3", "b", coordinator.now + 10_000)), CommitComplete)
+    assert isinstance(answer, CommitComplete)
+    assert list(answer.blocked) == ["db.t"]
+
+
 def test_another_cause_of_a_blocked_table_is_reported_within_seconds() -> None:
     """Who puts a table back that was missing, and not as it was, reads in ten seconds what is wrong now, and not five minutes
     later; the same cause with other figures is told as seldom as before."""

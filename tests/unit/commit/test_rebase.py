@@ -18,7 +18,7 @@ from framework.commit.machine.progress.chain import Fit, check_recorded, record
 from framework.commit.machine.progress.recorded import elsewhere, merge, parse
 from framework.commit.offsets import PartitionFacts, SafeOffset, plan_ends
 from framework.commit.recovery.held import ends_of, held_by, held_ends, next_cut, taken_over, without_elsewhere
-from framework.commit.recovery.rebase import RebaseChoice, RebaseFacts, plan_rebase
+from framework.commit.recovery.rebase import RebaseChoice, RebaseFacts, plan_rebase, read_next
 from framework.errors import DataLossError, StateDisagreement
 
 OLD, NEW, SRC = "old-control", "new-control", "src-id"
@@ -292,3 +292,38 @@ def _written(batch: int, start: dict[tuple[str, int], int], end: dict[tuple[str,
 
 def _offsets(event: DataWritten) -> list[tuple[str, int, int]]:
     return [(r.topic, r.partition, offset) for r in event.ranges for offset in range(r.start, r.end)]
+
+
+def _set_by_hand(offset: int, batch: int = 6) -> dict[tuple[str, int], SafeOffset]:
+    return dict.fromkeys(KEYS, SafeOffset(offset, SRC, batch, Accounting(offsets=120), "r", 6))
+
+
+def test_what_a_person_let_be_read_again_is_read_again() -> None:
+    """`floe offsets set` moved back behind what tables record, and nothing was read since: the pipeline goes on there, and
+    each table takes it. Moved forward, what some table lacks is read."""
+    known = facts(held("db.t", progress(5, 50, 40)), held("db.u", progress(3, 30, 40)))
+    back = plan_rebase(replace(known, group=_set_by_hand(10)), RebaseChoice())
+    assert {(p.partition, p.after) for p in back.partitions} == {(0, 10), (1, 10)}
+    assert [ends_of(t.after) for t in back.tables] == [dict.fromkeys(KEYS, 10)] * 2
+    assert back.read_again == 70
+    assert {t: {(r.partition, r.start) for r in ranges} for t, ranges in read_next(known, back).items()} == {
+        "db.t": {(0, 10), (1, 10)},
+        "db.u": {(0, 10), (1, 10)},
+    }
+    forward = plan_rebase(replace(known, group=_set_by_hand(60)), RebaseChoice())
+    assert {(p.partition, p.after) for p in forward.partitions} == {(0, 30), (1, 40)}
+
+
+def test_a_table_without_a_batch_since_offsets_were_set_asks_a_person() -> None:
+    """Once the pipeline has read on, no place says from where it was let read again. A table that shows nothing of it lacks
+    nothing (`--complete`), or all is read (`--from-log-start`); one with a batch since then counts by its record."""
+    quiet, busy = held("db.quiet", progress(5, 50, 40)), held("db.t", progress(7, 20, 20))
+    known = replace(facts(quiet, busy), group=_set_by_hand(20, batch=7))
+    with pytest.raises(StateDisagreement) as refused:
+        plan_rebase(known, RebaseChoice())
+    assert refused.value.code == "FLOE-R351"
+    assert "--complete db.quiet" in refused.value.remedy
+    plan = plan_rebase(known, RebaseChoice(complete=("db.quiet",)))
+    assert {(p.partition, p.after) for p in plan.partitions} == {(0, 20), (1, 20)}
+    plan = plan_rebase(known, RebaseChoice(from_log_start=True))
+    assert {(p.partition, p.after) for p in plan.partitions} == {(0, 0), (1, 0)}

@@ -53,7 +53,7 @@ ENTRIES = (
     Code(
         "FLOE-R351",
         "A table holds nothing of the pipeline",
-        "When announcements are lost, a table without records of the pipeline may lack some that were announced for it, and nothing says since when. You must say whether it lacks anything.",
+        "When announcements are lost, a table without records of the pipeline may lack some that were announced for it, and nothing says since when. The same holds for a table that shows no batch since the pipeline's offsets were set by hand. You must say whether it lacks anything.",
         transcript=Transcript(
             "rebase orders.yaml -t prod",
             "table shop.refunds holds nothing of pipeline orders: what was announced for it may be lost, and it is not known since when",
