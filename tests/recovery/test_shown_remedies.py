@@ -266,6 +266,8 @@ def test_a_table_that_was_put_back_reads_again(shown: Shown, hand: HandRun) -> N
     hand.announce(30, 30)
     shown.blocked()
     remedy = shown.of("table", hand.names[0])["remedy"]
+    looked = shown.table()
+    assert (looked["state"], looked["remedy"]) == ("BLOCKED", remedy), "a look at the table says the same"
     shown.type(remedy, "floe stop")
     shown.type(remedy, "floe rebase")
     shown.type(remedy, "floe rebase", changed=(" --dry-run", ""))

@@ -29,6 +29,7 @@ from framework.commit.machine.progress.recorded import (
     MISSING_PROPERTY,
     PROGRESS_PROPERTY,
     filled_from,
+    made_at,
     made_in,
     merge,
     summary,
@@ -127,6 +128,7 @@ class Lake:
             not line or _parent_of(line[-1]) is None,
             loaded.uuid,
             is_moved(loaded, control_topic_id),
+            made_at=made_at(loaded.properties.get(PROGRESS_PROPERTY), control_topic_id),
         )
 
     def list_tables(self, catalogs: Collection[str] = ()) -> list[str]:
@@ -373,6 +375,7 @@ def _facts(snapshot: Snapshot, headed: tuple[int, int] | None) -> SnapshotFacts:
         said.get("floe.recovery") or said.get("floe.maintenance"),
         None if headed is None else headed[1],
         -1 if headed is None else headed[0],
+        snapshot.sequence,
     )
 
 

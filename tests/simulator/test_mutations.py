@@ -328,7 +328,19 @@ def replays_on_the_list_alone(patch: Patch) -> None:
         found = whole(*of)
         return found if of[3].noted else replace(found, waiting=())
 
+    waiting_off_the_list(patch)
     patch.setattr(rollback, "_announced", announced)
+
+
+def waiting_off_the_list(patch: Patch) -> None:
+    """A rollback takes a gap off the table's list as soon as its replay has announced it."""
+    patch.setattr(rollback, "with_waiting", lambda gaps, noted, waiting: tuple(gaps))
+
+
+def from_where_the_branch_was_last(patch: Patch) -> None:
+    """What a rollback gives up is judged by where others moved the branch in between, not by where its list was true."""
+    whole = rollback.plan_rollback
+    patch.setattr(rollback, "plan_rollback", lambda facts, *of: whole(replace(facts, made_at=None), *of))
 
 
 def rows_that_came_since_the_look(patch: Patch) -> None:
@@ -396,6 +408,7 @@ def a_discarded_replay_that_is_on_no_list(patch: Patch) -> None:
         kept = {name: ranges for name, ranges in plan.ranges.items() if name in on_list}
         return listed_again(replace(plan, ranges=kept), noted, read, snapshot_id) if kept else plan
 
+    waiting_off_the_list(patch)
     patch.setattr(discard, "listed_again", listed)
 
 
@@ -669,6 +682,50 @@ SHORT: dict[Mutation, tuple[int, tuple[Act, ...]]] = {
             Act("coordinate", 50475450311936455633539737300),
             Act("retention", 63108306718226738624807972196),
             Act("rebase", 13271900185733799644758605847),
+        ),
+    ),
+    waiting_off_the_list: (
+        79_043_892,
+        (
+            Act("batch", 76639308934860411549038769167),
+            Act("batch", 60460710001211266864770946253),
+            Act("batch", 74281427656263521210901626657),
+            Act("coordinate_all", 48627336033163134572698719989),
+            Act("batch", 5987475137274569893398531269),
+            Act("batch", 66667364704675614342409501425),
+            Act("coordinate_all", 30453029643331186657821905557),
+            Act("keeper_round", 38442410010824155790240740374),
+            Act("delete_rows", 22816729885148088362858013575),
+            Act("time_passes", 71257297630367930947617262123),
+            Act("batch", 10101956757982523489420711801),
+            Act("batch", 28705086651394632875407951808),
+            Act("coordinate_all", 51758410948969562799804044723),
+            Act("replay_named", 47262045531562694013992543252),
+            Act("roll_back", 11047338326963486795350798313),
+            Act("roll_back", 39202846705198254688603166757),
+        ),
+    ),
+    from_where_the_branch_was_last: (
+        79_024_848,
+        (
+            Act("batch", 19754340021975839846624701023),
+            Act("coordinate_all", 19994017286325342760320854382),
+            Act("time_passes", 33349033617810081019455100785),
+            Act("batch", 47526894603479573632417931860),
+            Act("batch", 1346865418468499364149736942),
+            Act("coordinate_all", 69243963126237410838555631626),
+            Act("move_branch", 53428884535700190129403540608),
+            Act("time_passes", 66046373831799943585230031659),
+            Act("coordinate", 69433000102911585499390146516),
+            Act("roll_back", 78408711575064581476657025832),
+            Act("move_branch", 9043099689475023072694793176),
+            Act(
+                "maintain",
+                45304479852430577819661685825,
+                (("announcements read", Act("batch", 68019363132686133285696714175)),),
+            ),
+            Act("move_branch", 35305223552199369490178477648),
+            Act("move_branch", 27995025361854456555752725406),
         ),
     ),
     replays_by_this_topic_alone: (

@@ -22,6 +22,7 @@ from framework.commit.machine.progress.recorded import (
     SUMMARY_KEY,
     SUMMARY_MAINTENANCE,
     SUMMARY_RECOVERY,
+    made_at,
     parse,
 )
 from framework.commit.recovery.rollback import RollbackFacts, SnapshotFacts
@@ -47,6 +48,7 @@ def facts_of(name: str, table: Table, branch: str, control_topic_id: str) -> Rol
         whole=not line or _parent_of(line[-1]) is None,
         table_uuid=str(metadata.table_uuid),
         off_line=is_main_off_line(metadata, control_topic_id),
+        made_at=made_at(metadata.properties.get(PROGRESS_PROPERTY), control_topic_id),
         is_upserted=_is_upserted(metadata),
     )
 
@@ -91,6 +93,7 @@ def _facts(snapshot: Snapshot, headed: Mapping[int, tuple[int, int]]) -> Snapsho
         recovery=said.get(SUMMARY_RECOVERY) or said.get(SUMMARY_MAINTENANCE),
         headed_ms=headed[info.snapshot_id][1] if info.snapshot_id in headed else None,
         headed_at=headed[info.snapshot_id][0] if info.snapshot_id in headed else -1,
+        sequence_number=snapshot.sequence_number or 0,
     )
 
 

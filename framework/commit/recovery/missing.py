@@ -76,6 +76,22 @@ def lacking_after(
     return (*kept, *gaps_from(lacking, gap_id))
 
 
+def with_waiting(gaps: Sequence[Gap], noted: Sequence[Gap], waiting: Mapping[str, OffsetRanges]) -> tuple[Gap, ...]:
+    """The list, with what replays have announced and is not in the table yet: whoever knows only other control topics sees
+    by the list alone that rows will come. Such a gap keeps its id, by which its replay ends it.
+
+    Args:
+        noted: what the table lacked until now. waiting: what waits of the replay of each, by the gap's id.
+    """
+    listed = {gap.gap_id for gap in gaps}
+    back = [
+        Gap(gap.gap_id, gap.pipeline, next((OffsetRanges.of(gap.ranges) & waits).layers()))
+        for gap in noted
+        if gap.gap_id not in listed and (waits := waiting.get(gap.gap_id, NO_OFFSETS)) & OffsetRanges.of(gap.ranges)
+    ]
+    return (*back, *gaps)
+
+
 def gaps_of(property_text: str | None) -> tuple[Gap, ...]:
     """Raises StateDisagreement when the text is not floe's."""
     if property_text is None:

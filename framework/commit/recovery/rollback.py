@@ -39,13 +39,15 @@ class SnapshotFacts:
     recovery: str | None = None
     headed_ms: int | None = None
     headed_at: int = -1
+    sequence_number: int = 0
 
 
 @dataclass(frozen=True)
 class RollbackFacts:
     """`table_uuid`: what announcements know the table by, under whatever name. `ancestry`: the branch's head and what
     it was built on, newest first; `beside`: snapshots on no such line, as an earlier rollback leaves them. `whole`: no
-    ancestor has expired. `off_line`: the head is not built on the snapshot in which the record was made. `is_upserted`: its
+    ancestor has expired. `off_line`: the head is not built on the snapshot in which the record was made, whose
+    sequence number `made_at` is, if it is noted. `is_upserted`: its
     rows are replaced by their key, as the table or a snapshot that is left says."""
 
     table: str
@@ -56,6 +58,7 @@ class RollbackFacts:
     whole: bool
     table_uuid: str = ""
     off_line: bool = False
+    made_at: int | None = None
     is_upserted: bool = False
 
 
@@ -127,9 +130,9 @@ def plan_rollback(facts: RollbackFacts, target: SnapshotFacts, replay: bool) -> 
     at = next(n for n, each in enumerate(facts.ancestry) if each.snapshot_id == target.snapshot_id)
     kept = facts.ancestry[at:]
     here = facts.control_topic_id
-    reached = next(
-        (s.control_offset for s in kept if s.control_topic_id == here and s.control_offset is not None), None
-    )
+    marks = [s for s in kept if s.control_topic_id == here and s.control_offset is not None]
+    # A rollback of floe's has the offset of what it gave up.
+    reached = next((s.control_offset for s in marks if s.recovery != "rollback"), 0 if marks else None)
     if reached is None and facts.whole:
         reached = 0
     recorded = facts.progress.control_offset if facts.progress is not None else 0
@@ -171,14 +174,15 @@ def plan_rollback(facts: RollbackFacts, target: SnapshotFacts, replay: bool) -> 
 
 
 def _former_line(facts: RollbackFacts, recorded: int) -> tuple[tuple[SnapshotFacts, ...], bool]:
-    """The line that the branch was on when its newest commit was made, down to where it meets the present one; and
-    whether all of it is still there."""
+    """The line that the branch was on when its record was made, down to where it meets the present one; and whether all of
+    it is still there. The list of what the table lacks was true there, wherever others have moved the branch since."""
     ids = {s.snapshot_id for s in facts.ancestry}
     by_id = {s.snapshot_id: s for s in facts.beside}
-    here = (s for s in facts.beside if s.control_topic_id == facts.control_topic_id and s.control_offset == recorded)
-    # A rollback of floe's has the progress of the commit that it gave up, and others may go back and forth: where the
-    # branch was last is where it came from.
-    at = max(here, key=lambda s: (s.headed_at, s.headed_ms or s.timestamp_ms), default=None)
+    here = [s for s in facts.beside if s.control_topic_id == facts.control_topic_id and s.control_offset == recorded]
+    # A rollback of floe's has the progress of the commit that it gave up, and others may go back and forth. Where no record
+    # says which one it was, the one where the branch was last.
+    last = max(here, key=lambda s: (s.headed_at, s.headed_ms or s.timestamp_ms), default=None)
+    at = next((s for s in here if s.sequence_number and s.sequence_number == facts.made_at), last)
     line: list[SnapshotFacts] = []
     while at is not None:
         line.append(at)
@@ -240,6 +244,10 @@ class Announcements:
     def read_by(self, pipeline: str) -> OffsetRanges:
         """What a pipeline has announced for the table."""
         return OffsetRanges.of(r for event in self.events if event.pipeline == pipeline for r in event.ranges)
+
+    def waits_of(self, pipeline: str) -> OffsetRanges:
+        """What a pipeline has announced for the table and is not in it yet."""
+        return OffsetRanges.of(r for event in self.waiting if event.pipeline == pipeline for r in event.ranges)
 
 
 def given_up_ranges(plan: RollbackPlan, announced: Announcements, paths: Collection[str]) -> dict[str, OffsetRanges]:

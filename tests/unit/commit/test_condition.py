@@ -85,6 +85,14 @@ def test_the_state_of_a_table(facts: TableFacts, state: Health, said: str) -> No
     assert bool(found.remedy) == (state not in (Health.RUNNING, Health.IDLE))
 
 
+def test_a_stopped_pipeline_that_is_paused_says_how_it_reads_again() -> None:
+    """Who starts it would else see it read nothing, and look a second time."""
+    for reports in ((), (report(Health.FAILED),), (report(Health.RUNNING),)):
+        stopped = replace(LIVE, live=(), reports=reports)
+        assert "`floe resume --reading orders`" in pipeline_condition(replace(stopped, pause=PAUSE)).remedy
+        assert "floe resume" not in pipeline_condition(stopped).remedy
+
+
 def test_since_when_is_said() -> None:
     """A state that was told says when it began; a pause, when it was said; a calm table, when it was last committed."""
     assert pipeline_condition(replace(LIVE, reports=(report(Health.DEGRADED),))).since_ms == 6_000

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from framework.commit.events.event_types import SourceRange
 from framework.commit.machine.effects import PipelineProgress, TableProgress
 from framework.commit.offset_ranges import OffsetRanges
 from framework.commit.offsets import PartitionFacts
-from framework.commit.recovery.missing import Gap, gaps_from, gaps_of, gaps_text
+from framework.commit.recovery.missing import Gap, gaps_from, gaps_of, gaps_text, with_waiting
 from framework.commit.recovery.rollback import (
     Announcements,
     RollbackFacts,
@@ -222,3 +224,34 @@ def test_a_filled_gap_leaves_no_trace_in_the_progress() -> None:
     # Where the pipeline itself has no record in the table, the run's says whose records are there.
     alone = TableProgress(TOPIC_ID, 9, {gap.replay_pipeline: PipelineProgress(1)})
     assert without_replay(alone, gap) == alone
+
+
+def test_what_a_table_lacks_counts_from_where_its_list_was_made() -> None:
+    """Others move the branch to what floe had rolled back to long ago, and then on: its list was made on another line, and
+    what that held is given up. Without a noted number it is where the branch was last."""
+    filled = replace(snapshot(2, 1, 9), sequence_number=2, headed_at=1)
+    former = replace(snapshot(3, 1, 9, recovery="rollback"), sequence_number=3, headed_at=4)
+    again = replace(snapshot(4, 2, 9, recovery="rollback"), sequence_number=4, headed_at=3)
+    facts = table(snapshot(1, None, 3), beside=(filled, former, again))
+    plan = plan_rollback(replace(facts, made_at=4), facts.ancestry[0], replay=True)
+    assert [each.snapshot_id for each in plan.given_up] == [2]
+    assert plan_rollback(facts, facts.ancestry[0], replay=True).given_up == ()
+
+
+def test_a_rollback_says_nothing_of_what_its_line_holds() -> None:
+    """Its snapshot has the offset of what it gave up: what is announced has to be read from the commit before."""
+    facts = table(snapshot(3, 1, 9, recovery="rollback"), snapshot(1, None, 3), beside=(snapshot(2, 1, 9),))
+    assert plan_rollback(facts, facts.ancestry[0], replay=True).reached == 3
+    alone = table(snapshot(3, -1, 9, recovery="rollback"), whole=False)
+    assert plan_rollback(alone, alone.ancestry[0], replay=True).reached == 0
+
+
+def test_what_a_replay_has_announced_stays_on_the_list_until_it_is_in_the_table() -> None:
+    """By its id, under which its replay ends it; what is on the list already stands there once."""
+    of = (SourceRange("src", "src-id", 0, 10, 20), SourceRange("src", "src-id", 1, 0, 5))
+    noted, other = Gap("1", "a", of), Gap("2", "a", (SourceRange("src", "src-id", 0, 30, 40),))
+    waits = OffsetRanges.of((SourceRange("src", "src-id", 0, 15, 25),))
+    back = Gap("1", "a", (SourceRange("src", "src-id", 0, 15, 20),))
+    assert with_waiting((other,), (noted, other), {"1": waits, "2": OffsetRanges()}) == (back, other)
+    assert with_waiting((noted,), (noted,), {"1": waits}) == (noted,)
+    assert with_waiting((), (noted,), {}) == ()

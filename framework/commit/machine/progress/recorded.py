@@ -104,6 +104,16 @@ def made_in(property_text: str, control_topic_id: str, sequence_number: int) -> 
     return json.dumps(entries, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
+def made_at(property_text: str | None, control_topic_id: str) -> int | None:
+    """The sequence number of the snapshot in which this control topic's record was made; None where none is noted. Raises
+    StateDisagreement."""
+    made = _entries(property_text).get(control_topic_id, {}).get("sequence_number")
+    try:
+        return None if made is None else _natural(made)
+    except ValueError as error:
+        raise _unreadable(str(error)) from error
+
+
 def is_off_line(property_text: str | None, control_topic_id: str, line: Iterable[int | None]) -> bool:
     """Whether a branch is not built on the snapshot in which this control topic's record was made: somebody moved it back,
     or onto another line. It shows by the sequence numbers that are left, also where all that floe ever made has expired;
@@ -114,13 +124,9 @@ def is_off_line(property_text: str | None, control_topic_id: str, line: Iterable
 
     Raises StateDisagreement.
     """
-    made = _entries(property_text).get(control_topic_id, {}).get("sequence_number")
-    if made is None:
+    wanted = made_at(property_text, control_topic_id)
+    if wanted is None:
         return False  # an older version of floe made it
-    try:
-        wanted = _natural(made)
-    except ValueError as error:
-        raise _unreadable(str(error)) from error
     reached = next((number for number in (each or 0 for each in line) if number <= wanted), wanted)
     return reached != wanted
 

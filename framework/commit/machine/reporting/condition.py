@@ -94,6 +94,8 @@ def pipeline_condition(facts: PipelineFacts) -> Condition:
     is_ended = reported is not None and reported.state in (Health.FAILED, Health.STOPPED)
     found_ms = since_ms if is_ended else later(since_ms, facts.last_batch_ms)
     goes_on = GOES_ON_DEPLOYED if facts.is_deployed else GOES_ON_ALONE
+    if facts.pause is not None:  # what starts reads nothing
+        goes_on += f", and `{resume_command(facts.pause)}` lets it read"
     then = "" if facts.live else f"; then {goes_on}"  # what repairs the cause starts nothing
     if facts.broken:
         remedy = f"`floe stop {name}`, then `floe offsets set {name} --from-log` goes on where its good chain ends"
