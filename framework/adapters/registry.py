@@ -39,7 +39,7 @@ _HEADERS = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"
 
 
 def addresses_of(settings: Mapping[str, str]) -> list[str]:
-    """The addresses of a registry's nodes, each of which answers for all."""
+    """The addresses of a registry's nodes: what one does not answer, or has not, is asked of the next."""
     return [url.strip().rstrip("/") for url in settings.get("url", "").split(",") if url.strip()]
 
 
@@ -195,6 +195,7 @@ class Registry:
             if attempt:
                 time.sleep(pause_s)
                 pause_s = min(_LONGEST_PAUSE_S, pause_s * 2)
+            unknown: UnknownSchema | None = None
             for url in self._urls:
                 try:
                     response = session.get(url + path, timeout=self._timeout_s)
@@ -207,7 +208,11 @@ class Registry:
                 if isinstance(answer, str):
                     last = f"{url}: {answer}"
                     continue
-                return answer
+                if not isinstance(answer, UnknownSchema):
+                    return answer
+                unknown = answer  # this node may lag behind the others
+            if unknown is not None:
+                return unknown
         raise RetriableError(
             f"the schema registry does not answer: {last}",
             code="FLOE-R141",

@@ -56,6 +56,26 @@ def test_schemas_by_id(server: Server) -> None:
     assert as_value(found[other]) == ("JSON", kind, [])
 
 
+@pytest.mark.failure("F89")
+def test_a_node_that_lags_behind_hides_no_schema(server: Server) -> None:
+    """Nodes of a registry follow one log, each on its own: what one has not is asked of the others before it is unknown, and
+    what references name too. A node that does not answer makes nothing known or unknown."""
+    server.register("money-behind", json.dumps(MONEY))
+    needs = [{"name": "shop.Money", "subject": "money-behind", "version": 1}]
+    ref, _ = server.register(
+        "behind-value", json.dumps(record_of({"name": "of", "type": "shop.Money"})), references=needs
+    )
+    behind, ended = RegistryServer(), RegistryServer()
+    ended.stop()
+    try:
+        for urls in ([behind.url, server.url], [behind.url, ended.url, server.url]):
+            found = client(server, url=",".join(urls)).schemas([ref, 987_654])
+            assert isinstance(found[ref], WriterSchema), urls
+            assert isinstance(found[987_654], UnknownSchema), urls
+    finally:
+        behind.stop()
+
+
 def test_references_come_with_what_needs_them(server: Server) -> None:
     """A schema that refers to another one is decoded with it."""
     server.register("money", json.dumps(MONEY))
