@@ -16,7 +16,8 @@ class LossyCatalog(FlatSqlCatalog):
     """Fails as the class attributes say; tests set them for the length of one call.
 
     `fault`: "applied, 409" (a proxy repeats a request that was applied, and the repetition is refused), "applied, 500",
-    "refused, 500" (nothing was applied), "deaf" (applied, and afterwards the catalog answers nothing at all).
+    "refused, 500" (nothing was applied), "refused, 200" (neither, and the answer is the table as it was), "deaf" (applied,
+    and afterwards the catalog answers nothing at all).
     """
 
     fault: str | None = None
@@ -28,6 +29,11 @@ class LossyCatalog(FlatSqlCatalog):
         fault = type(self).fault
         if fault == "refused, 500":
             raise ConnectionError("500")
+        if fault == "refused, 200":
+            now = self.load_table(table.name())
+            return CommitTableResponse.model_validate(
+                {"metadata": now.metadata.model_dump(), "metadata-location": now.metadata_location}
+            )
         response = super().commit_table(table, requirements, updates)
         if fault == "applied, 409":
             raise CommitFailedException("409: branch main has changed")

@@ -66,6 +66,22 @@ def test_a_commit_that_was_not_applied_is_reported_so_and_its_files_stay(lake: L
     assert lake.rows(name) == [1]
 
 
+@pytest.mark.failure("F90")
+def test_a_success_whose_answer_lacks_the_commit_is_none(lake: Lake, lossy: IcebergTables) -> None:
+    """A catalog that swallows an error of its own answers 200 with the table as it was (apache/amoro#4290): the commit failed,
+    its files stay, and the next try commits. Nothing is reported as committed, for a table would then seem put back."""
+    name = lake.create()
+    effect = lake.effect(name, lake.files(name, [{"id": 1}]), 1)
+    for fault in ("refused, 200", "refused, 200"):
+        LossyCatalog.fault = fault
+        answer = lossy.commit(effect)
+        assert isinstance(answer, CommitFailed)
+        assert "answered that it did, without the snapshot" in answer.reason
+    LossyCatalog.fault = None
+    assert isinstance(lossy.commit(effect), Committed)
+    assert lake.rows(name) == [1]
+
+
 def test_a_catalog_that_falls_silent_leaves_everything_in_place(lake: Lake, lossy: IcebergTables) -> None:
     """When not even the reading back works, nothing is deleted, and the commit is found once the catalog answers."""
     name = lake.create()

@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyiceberg.catalog import Catalog, MetastoreCatalog
-from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import (
+    AddSnapshotUpdate,
     AssertCurrentSchemaId,
     AssertRefSnapshotId,
     AssertTableUUID,
@@ -198,12 +199,17 @@ class TableCommits:
 
         Raises:
             CommitFailedException: the catalog was not asked, since some of these files may be gone by now.
+            CommitStateUnknownException: the catalog answers that it committed, with a table that lacks the snapshot.
             Exception: whatever the catalog raises; the outcome is then unknown to the caller (invariant 7).
         """
         # Invariant 12: nobody refers to these files yet, so a process that slept for days finds them removed as orphans.
         if began is not None and stood_still(began, moment()):
             raise CommitFailedException("this process stood still until its files may have gone as orphans")
         response = self._catalog.commit_table(table, tuple(requirements), tuple(updates))
+        added = {each.snapshot.snapshot_id for each in updates if isinstance(each, AddSnapshotUpdate)}
+        if not added <= {each.snapshot_id for each in response.metadata.snapshots}:
+            # Some servers swallow an error of their own, and answer with the table as it was.
+            raise CommitStateUnknownException("it answered that it did, without the snapshot")
         if isinstance(self._catalog, MetastoreCatalog):
             # A direct commit keeps all old files. Only entries that have left the metadata log go, and only after a
             # commit that is certain. A REST server does this by itself.
