@@ -18,12 +18,12 @@ from collections.abc import Callable
 from typing import Any
 
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import NoSuchTableError, RESTError
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, RESTError
 from pyiceberg.table import Table
 
 MOST_REFERENCES = 40
 # Asked of the catalog's own refusals: another committer was first, or the snapshot went before the tag came.
-REFUSED = (RESTError, ValueError)
+REFUSED = (CommitFailedException, RESTError, ValueError)
 
 
 def say(**what: object) -> None:
