@@ -434,7 +434,6 @@ RARE: dict[Mutation, int] = {
     a_branch_off_its_line: 9_600_284,
     held_by_the_announcement: 20_008_930,
     back_under_a_waiting_replay: 63_002_137,
-    a_replay_hides_a_rollback: 2_477,
 }
 
 
@@ -682,6 +681,24 @@ SHORT: dict[Mutation, tuple[int, tuple[Act, ...]]] = {
             Act("coordinate", 50475450311936455633539737300),
             Act("retention", 63108306718226738624807972196),
             Act("rebase", 13271900185733799644758605847),
+        ),
+    ),
+    a_replay_hides_a_rollback: (
+        5_544,
+        (
+            Act("batch", 65332780500399976622049261965),
+            Act("batch", 2761004681662874821092619433),
+            Act("batch", 3310499291568627275022293135),
+            Act("coordinate_all", 36190430078559550458055774670),
+            Act("time_passes", 8631498868555753578525840692),
+            Act("batch", 77903035369584130504918846160),
+            Act("coordinate_all", 56538917717485506817582243292),
+            Act("move_branch", 13950757653059224853040341741),
+            Act("expire_by_others", 24913516609098170426053689517),
+            Act("batch", 78258983971259813160666903317),
+            Act("batch", 35699755102338540262137033989),
+            Act("replay_named", 6372353649750229084630978652),
+            Act("move_branch", 77577957247840754902936126851),
         ),
     ),
     waiting_off_the_list: (
