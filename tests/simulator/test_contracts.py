@@ -212,12 +212,13 @@ class Both:
         history, read = self.lake.load_history(NAME, MAIN, TOPIC), self.real.tables.load_history(NAME, MAIN, TOPIC)
         assert history is not None
         assert read is not None
-        assert [
-            (ids[each.snapshot_id], each.control_offset, each.recovery, each.headed_at) for each in history.ancestry
-        ] == [(each.snapshot_id, each.control_offset, each.recovery, each.headed_at) for each in read.ancestry], (
-            happened
-        )
-        assert (history.whole, history.off_line) == (read.whole, read.off_line)
+        mine_of = [replace(each, snapshot_id=ids[each.snapshot_id]) for each in (*history.ancestry, *history.beside)]
+        parts = ("snapshot_id", "control_offset", "recovery", "headed_at", "sequence_number")
+        assert {tuple(getattr(each, part) for part in parts) for each in mine_of} == {
+            tuple(getattr(each, part) for part in parts) for each in (*read.ancestry, *read.beside)
+        }, happened
+        assert [ids[each.snapshot_id] for each in history.ancestry] == [each.snapshot_id for each in read.ancestry]
+        assert (history.whole, history.off_line, history.made_at) == (read.whole, read.off_line, read.made_at), happened
 
     def live(self, number: int) -> tuple[set[str], set[str]]:
         """The data files of a snapshot, by the simulator and by the real table."""
