@@ -20,6 +20,7 @@ from typing import Any
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, RESTError
 from pyiceberg.table import Table
+from sqlalchemy.exc import OperationalError
 
 MOST_REFERENCES = 40
 # Asked of the catalog's own refusals: another committer was first, or the snapshot went before the tag came.
@@ -187,7 +188,7 @@ def main(role: str, request: dict[str, Any]) -> None:
         time.sleep(pause_s)
         try:
             act()
-        except NoSuchTableError as error:
+        except (NoSuchTableError, OperationalError) as error:  # the latter: too many wait for one SQLite file
             say(refused=str(error)[:200])
         except Exception:
             say(error="a stranger failed", trace=traceback.format_exc()[-2500:])
