@@ -21,7 +21,7 @@ from framework.commit.events.event_types import Acted, DataWritten, SourceRange
 from framework.commit.machine.effects import RecordedTable, RecoverTable
 from framework.commit.machine.progress.recorded import MISSING_PROPERTY, SUMMARY_RECOVERY
 from framework.commit.offset_ranges import NO_OFFSETS, OffsetRanges
-from framework.commit.recovery.missing import REPLAY, Gap, gaps_of, gaps_text, lacking_after, with_waiting
+from framework.commit.recovery.missing import REPLAY, Gap, gaps_of, gaps_text, lacking_after
 from framework.commit.recovery.rollback import (
     Announcements,
     RollbackPlan,
@@ -90,7 +90,6 @@ def decide_rollback(at: ControlPlace, table: str, to: int, is_time: bool, replay
     # Each rollback makes a snapshot, so no two have the same one as the newest; they may well start at the same head.
     newest = max((*facts.beside, *facts.ancestry), key=lambda each: (each.timestamp_ms, each.headed_at))
     gaps = lacking_after(noted, given_up, read, held, format(newest.snapshot_id, "x")[-8:])
-    gaps = with_waiting(gaps, noted, {gap.gap_id: announced.waits_of(gap.replay_pipeline) for gap in noted})
     # Where somebody moved the table to what it lacked, its list is wrong, and nothing else has to be done.
     plan = replace(plan, gaps=gaps, settled=plan.settled and gaps == noted)
     # What another control topic announced is brought in line by the verb with that topic.

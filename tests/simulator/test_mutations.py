@@ -55,14 +55,14 @@ _lacking_after = missing.lacking_after
 def one_range_around(patch: Patch) -> None:
     """One range of each partition stands for all that is given up."""
 
-    def around(noted: Any, given_up: dict[str, OffsetRanges], read: Any, held: Any, gap_id: str) -> tuple[Gap, ...]:
+    def around(noted: Any, given_up: dict[str, OffsetRanges], *others: Any) -> tuple[Gap, ...]:
         hulls = {}
         for name, ranges in given_up.items():
             spans: dict[tuple[str, str, int], list[int]] = {}
             for r in ranges.ranges:
                 spans.setdefault((r.topic, r.topic_id, r.partition), []).extend((r.start, r.end))
             hulls[name] = OffsetRanges.of(SourceRange(*key, min(ends), max(ends)) for key, ends in spans.items())
-        return _lacking_after(noted, hulls, read, held, gap_id)
+        return _lacking_after(noted, hulls, *others)
 
     patch.setattr(rollback, "lacking_after", around)
 
@@ -333,8 +333,18 @@ def replays_on_the_list_alone(patch: Patch) -> None:
 
 
 def waiting_off_the_list(patch: Patch) -> None:
-    """A rollback takes a gap off the table's list as soon as its replay has announced it."""
-    patch.setattr(rollback, "with_waiting", lambda gaps, noted, waiting: tuple(gaps))
+    """A rollback takes a gap off the table's list as soon as its replay has read it."""
+
+    def after(noted: Any, given_up: Any, read: Any, held: Any, gap_id: str) -> tuple[Gap, ...]:
+        left = [gap for gap in noted if not OffsetRanges.of(gap.ranges) & read.get(gap.gap_id, OffsetRanges())]
+        unread: dict[str, OffsetRanges] = dict(given_up)
+        for gap in noted:
+            if gap not in left:
+                own = OffsetRanges.of(gap.ranges) - read[gap.gap_id]
+                unread[gap.pipeline] = unread.get(gap.pipeline, OffsetRanges()) | own
+        return _lacking_after(left, unread, read, held, gap_id)
+
+    patch.setattr(rollback, "lacking_after", after)
 
 
 def from_where_the_branch_was_last(patch: Patch) -> None:

@@ -56,7 +56,8 @@ def lacking_after(
     """What a table lacks once it has gone back: what it lacked before, and what is given up and wanted again.
 
     Args:
-        noted: what it lacked until now. A gap that nothing has changed of stays as it is, with its id.
+        noted: what it lacked until now. A gap stays as it is, with its id, unless the table holds some of it or some is
+            given up again.
         given_up: what goes with the snapshots, by pipeline, and is to be read again; nothing, where it is not.
         read: what runs of the noted gaps have announced until now, by the gap's id: it is in the table, or will be,
             or goes with the snapshots.
@@ -67,29 +68,15 @@ def lacking_after(
     for gap in noted:
         own, done = OffsetRanges.of(gap.ranges), read.get(gap.gap_id, NO_OFFSETS)
         here, wanted = held.get(gap.pipeline, NO_OFFSETS), given_up.get(gap.pipeline, NO_OFFSETS)
-        if own & (done | here | wanted):
+        # What its replay has read is no reason to change a gap: by its id nothing of that is read again, and verbs by other
+        # control topics see by the list alone what is announced and will come.
+        if own & (here | wanted):
             lacking[gap.pipeline] = lacking.get(gap.pipeline, NO_OFFSETS) | (own - done)
         else:
             kept.append(gap)
     for pipeline in lacking:
         lacking[pipeline] -= held.get(pipeline, NO_OFFSETS)
     return (*kept, *gaps_from(lacking, gap_id))
-
-
-def with_waiting(gaps: Sequence[Gap], noted: Sequence[Gap], waiting: Mapping[str, OffsetRanges]) -> tuple[Gap, ...]:
-    """The list, with what replays have announced and is not in the table yet: whoever knows only other control topics sees
-    by the list alone that rows will come. Such a gap keeps its id, by which its replay ends it.
-
-    Args:
-        noted: what the table lacked until now. waiting: what waits of the replay of each, by the gap's id.
-    """
-    listed = {gap.gap_id for gap in gaps}
-    back = [
-        Gap(gap.gap_id, gap.pipeline, next((OffsetRanges.of(gap.ranges) & waits).layers()))
-        for gap in noted
-        if gap.gap_id not in listed and (waits := waiting.get(gap.gap_id, NO_OFFSETS)) & OffsetRanges.of(gap.ranges)
-    ]
-    return (*back, *gaps)
 
 
 def gaps_of(property_text: str | None) -> tuple[Gap, ...]:

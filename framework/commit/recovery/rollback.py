@@ -245,10 +245,6 @@ class Announcements:
         """What a pipeline has announced for the table."""
         return OffsetRanges.of(r for event in self.events if event.pipeline == pipeline for r in event.ranges)
 
-    def waits_of(self, pipeline: str) -> OffsetRanges:
-        """What a pipeline has announced for the table and is not in it yet."""
-        return OffsetRanges.of(r for event in self.waiting if event.pipeline == pipeline for r in event.ranges)
-
 
 def given_up_ranges(plan: RollbackPlan, announced: Announcements, paths: Collection[str]) -> dict[str, OffsetRanges]:
     """The source ranges of the announcements whose files are in the snapshots given up, by pipeline.

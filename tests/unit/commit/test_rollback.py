@@ -10,7 +10,7 @@ from framework.commit.events.event_types import SourceRange
 from framework.commit.machine.effects import PipelineProgress, TableProgress
 from framework.commit.offset_ranges import OffsetRanges
 from framework.commit.offsets import PartitionFacts
-from framework.commit.recovery.missing import Gap, gaps_from, gaps_of, gaps_text, with_waiting
+from framework.commit.recovery.missing import Gap, gaps_from, gaps_of, gaps_text, lacking_after
 from framework.commit.recovery.rollback import (
     Announcements,
     RollbackFacts,
@@ -246,12 +246,12 @@ def test_a_rollback_says_nothing_of_what_its_line_holds() -> None:
     assert plan_rollback(alone, alone.ancestry[0], replay=True).reached == 0
 
 
-def test_what_a_replay_has_announced_stays_on_the_list_until_it_is_in_the_table() -> None:
-    """By its id, under which its replay ends it; what is on the list already stands there once."""
-    of = (SourceRange("src", "src-id", 0, 10, 20), SourceRange("src", "src-id", 1, 0, 5))
-    noted, other = Gap("1", "a", of), Gap("2", "a", (SourceRange("src", "src-id", 0, 30, 40),))
-    waits = OffsetRanges.of((SourceRange("src", "src-id", 0, 15, 25),))
-    back = Gap("1", "a", (SourceRange("src", "src-id", 0, 15, 20),))
-    assert with_waiting((other,), (noted, other), {"1": waits, "2": OffsetRanges()}) == (back, other)
-    assert with_waiting((noted,), (noted,), {"1": waits}) == (noted,)
-    assert with_waiting((), (noted,), {}) == ()
+def test_a_gap_stays_on_the_list_while_its_replay_reads() -> None:
+    """By its id nothing is read again, and whoever does not know its control topic sees that its rows will come. Once the
+    table holds some of it, or lost it again, what is left gets a new id."""
+    noted = Gap("1", "a", (SourceRange("src", "src-id", 0, 10, 20),))
+    read = OffsetRanges.of((SourceRange("src", "src-id", 0, 10, 15),))
+    rest = Gap("2", "a", (SourceRange("src", "src-id", 0, 15, 20),))
+    assert lacking_after((noted,), {}, {"1": read}, {}, "2") == (noted,)
+    assert lacking_after((noted,), {}, {"1": read}, {"a": read}, "2") == (rest,)
+    assert lacking_after((noted,), {"a": read}, {"1": read}, {}, "2") == (Gap("2", "a", noted.ranges),)
