@@ -89,7 +89,7 @@ trigger: {every: 2m}
 """
     )
 
-    assert spec.owner == "team-orders"
+    assert spec.owners.pipeline == OwningTeam("team-orders")
     assert spec.source.kafka.topic_pattern == "^orders"
     assert spec.source.hints == (
         FieldHint("at", "timestamptz", format="%Y-%m-%d", zone="UTC", required=True),
@@ -158,7 +158,7 @@ def test_a_value_cannot_change_the_structure() -> None:
     result = load('variables: {a: x}\nmetadata: {name: orders, owner: "${var.a}"}', variables={"a": text})
 
     assert result.pipeline is not None
-    assert result.pipeline.spec.owner == text
+    assert result.pipeline.spec.owners == text
 
 
 def test_environment_values_fit_where_numbers_are_wanted() -> None:
