@@ -35,6 +35,7 @@ from framework.config.units import (
     sort_text,
     unquoted,
 )
+from framework.config.values.owners import OwningTeam
 from tests.unit.config.in_memory import TARGET, codes, load, over, world
 
 
@@ -155,10 +156,10 @@ def test_a_value_cannot_change_the_structure() -> None:
     """Whatever a variable holds, it stays the one value that it is."""
     text = 'a"]}\nroutes: {rules: []} #'
 
-    result = load('variables: {a: x}\nmetadata: {name: orders, owner: "${var.a}"}', variables={"a": text})
+    result = load('variables: {a: x}\nmetadata: {name: orders, description: "${var.a}"}', variables={"a": text})
 
     assert result.pipeline is not None
-    assert result.pipeline.spec.owners == text
+    assert result.pipeline.spec.description == text
 
 
 def test_environment_values_fit_where_numbers_are_wanted() -> None:
