@@ -16,7 +16,7 @@ from pathlib import Path
 from framework.config.document import read_source
 from framework.config.load import DEFAULT_TARGET, load_pipelines
 from framework.config.names.file_kinds import kind_in
-from framework.config.project.code_owners import asks_the_owner
+from framework.config.review.code_owners import asks_the_owner
 from framework.config.target import load_target, read_target
 from framework.config.templates.uses import load_uses
 from framework.config.world import World

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from framework.config.project.code_owners import reviewers
+from framework.config.review.code_owners import reviewers
 from framework.config.values.owners import Duty, Owners, OwningTeam, changes_columns, duties, owners_in
 from framework.plan.canonical import canonical, plan_hash
 from tests.unit.config.in_memory import TARGET, load, over
