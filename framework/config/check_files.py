@@ -1,7 +1,8 @@
 """Checks files of every kind: pipelines together, targets alone, templates through their own tests.
 
 In: paths, and the environment as values. Out: all findings, file by file in the order of the paths. This is what
-`floe validate` prints; it decides nothing that `framework.config.load` does not decide for a run.
+`floe validate` prints; it decides nothing that `framework.config.load` does not decide for a run, but for CODEOWNERS: who
+reviews a file is no question of a run.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from framework.config.document import read_source
 from framework.config.load import DEFAULT_TARGET, load_pipelines
 from framework.config.names.file_kinds import kind_in
+from framework.config.review.code_owners import asks_the_owner
 from framework.config.target import load_target, read_target
 from framework.config.templates.uses import load_uses
 from framework.config.world import World
@@ -41,7 +43,11 @@ def check_files(
     findings: list[Diagnostic] = []
     for path in paths:
         if kinds[path] == "Pipeline":
-            findings += next(loaded).diagnostics
+            result = next(loaded)
+            findings += result.diagnostics
+            if result.spec is not None and result.tree is not None and result.spec.owners.schema is not None:
+                more = asks_the_owner(path, result.tree, result.spec.owners.schema, world)
+                findings += result.files.finish(more)
         elif kinds[path] == "Target":
             findings += _check_target(path, world)
         else:

@@ -15,6 +15,7 @@ from typing import Any
 
 from framework.config.document import Files, Head, read_head, read_source, read_tree
 from framework.config.filled.build import build_pipeline
+from framework.config.filled.former_owner import with_owners
 from framework.config.filled.overlay import apply_set, lay_over, without, without_additions
 from framework.config.filled.reference import Scope, resolve
 from framework.config.filled.variables import Declared, declarations, values_of
@@ -174,6 +175,7 @@ class Loading:
 
     def _overlaid(self, tree: Mapping, scope: Scope) -> Node:
         """The tree over its shared template and below the target's overrides and `--set`."""
+        tree = with_owners(tree)
         whole: Node = tree
         use = tree.entry("template")
         body = None
@@ -190,7 +192,7 @@ class Loading:
             whole, option, found = apply_set(whole, set_path, set_value)
             self.files.add(option)
             self.findings += found
-        whole, found = without_additions(whole)
+        whole, found = without_additions(with_owners(whole, former_wins=True) if isinstance(whole, Mapping) else whole)
         # What should lie below is not there without the template, and that is reported already.
         self.findings += found if use is None or body else []
         return whole

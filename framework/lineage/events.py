@@ -41,6 +41,7 @@ _FACETS = {
     "errorMessage": f"{_SPEC}/facets/1-0-1/ErrorMessageRunFacet.json#/$defs/ErrorMessageRunFacet",
     "processing_engine": f"{_SPEC}/facets/1-1-1/ProcessingEngineRunFacet.json#/$defs/ProcessingEngineRunFacet",
     "jobType": f"{_SPEC}/facets/2-0-4/JobTypeJobFacet.json#/$defs/JobTypeJobFacet",
+    "ownership": f"{_SPEC}/facets/1-0-0/OwnershipJobFacet.json#/$defs/OwnershipJobFacet",
     "floe_offsets": f"{_OWN}/FloeOffsets",
     "floe_commit": f"{_OWN}/FloeCommit",
     "floe_run": f"{_OWN}/FloeRun",
@@ -49,8 +50,11 @@ Event = dict[str, Any]
 
 
 def run_began(began: RunBegan, names: Names) -> Event:
-    """START, with the topics and the tables that the routes name."""
+    """START, with the topics, the tables that the routes name, and who owns the pipeline."""
     event = _event("START", began.at_ms, began.pipeline, began.run, names)
+    if began.owners.named:
+        owners = [{"name": f"team:{team.team}", "type": duty.value} for duty, team in began.owners.named]
+        event["job"]["facets"]["ownership"] = _facet("ownership", owners=owners)
     event["inputs"] = [{"namespace": names.kafka, "name": topic} for topic in began.topics]
     event["outputs"] = [_table(table, names) for table in began.tables]
     return event

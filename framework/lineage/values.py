@@ -16,6 +16,7 @@ from framework.commit.events.event_types import Accounting
 from framework.commit.machine.effects import CommitTable, Committed, PipelineProgress
 from framework.config.names.metadata import kept_column
 from framework.config.spec import SettingValue
+from framework.config.values.owners import NOBODY, Owners
 
 _KAFKA_PORT = 9092
 
@@ -92,6 +93,7 @@ class RunBegan:
     at_ms: int
     topics: tuple[str, ...]
     tables: tuple[str, ...]
+    owners: Owners = NOBODY
 
 
 @dataclass(frozen=True)

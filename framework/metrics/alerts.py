@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from framework.commit.risks import TAKEOVERS_MIN, TAKEOVERS_MOST, USED_MOST
+from framework.config.values.owners import Duty
 from framework.metrics import definitions as d
 
 RUNBOOK = "docs/operations.md"
@@ -44,6 +45,13 @@ class Alert:
     example: tuple[Series, ...]
     fires_at_min: int
     labels: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def duty(self) -> Duty | None:
+        """Whose owner it is for; None where it is about no pipeline."""
+        if "pipeline" not in dict(self.labels):
+            return None
+        return Duty.DEAD_LETTERS if d.DEAD_LETTERS.name in self.metrics else Duty.PIPELINE
 
     @property
     def anchor(self) -> str:

@@ -96,6 +96,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 ),
                 "ops",
             ),
+            Panel("Owners", ((d.PIPELINE_OWNER.name, "{{pipeline}} {{duty}} {{team}}"),), kind="table"),
             Panel("Newest batch", (_by_pipeline(d.BATCH),)),
             Panel("Batches that wait for their tables", (_by_pipeline(d.WAITING_BATCHES),)),
             Panel("Bytes that wait for their tables", (_by_pipeline(d.WAITING_BYTES),), "bytes"),

@@ -13,7 +13,7 @@ from enum import Enum
 from framework.commit.maintenance.health import MANY_FILES, MANY_MANIFESTS, MANY_SNAPSHOTS, MUCH_DELETED
 from framework.commit.risks import TAKEOVERS_MIN
 
-CONTRACT_VERSION = 4
+CONTRACT_VERSION = 5
 # Beyond so many tables, partitions or reasons the rest is summed under this label.
 OTHERS = "(others)"
 
@@ -30,6 +30,7 @@ class Label(str, Enum):
     CATALOG = "catalog"
     CODE = "code"
     CONTROL_TOPIC = "control_topic"
+    DUTY = "duty"
     KIND = "kind"
     OUTCOME = "outcome"
     PARTITION = "partition"
@@ -43,6 +44,7 @@ class Label(str, Enum):
     STATE = "state"
     TABLE = "table"
     TARGET = "target"
+    TEAM = "team"
     TOPIC = "topic"
     VERSION = "version"
 
@@ -51,6 +53,7 @@ LABELS: dict[Label, str] = {
     Label.CATALOG: "a catalog's name in the target",
     Label.CODE: "a code of [codes.md](codes.md); `none` without one",
     Label.CONTROL_TOPIC: "the control topic's name",
+    Label.DUTY: "`pipeline`, `schema`, `catalog`, `topics`, `dead_letters` or `cut_over`, as under `owners:`",
     Label.KIND: "`table`, `partition` or `reason`",
     Label.OUTCOME: "how a record, a batch or a commit ended; the metric names the values",
     Label.PARTITION: "a partition's number",
@@ -64,6 +67,7 @@ LABELS: dict[Label, str] = {
     Label.STAGE: "`fetch`, `decode`, `transform`, `route`, `convert` or `write`",
     Label.STATE: "a state as `floe status` shows it",
     Label.TABLE: "a table's name as commands show it",
+    Label.TEAM: "a team, as under `owners:`",
     Label.TARGET: "the target's name",
     Label.TOPIC: "a source topic's name",
     Label.VERSION: "the version of floe",
@@ -115,6 +119,15 @@ SERVICE_UP = _gauge(
 
 PIPELINE_STATE = _gauge(
     "floe_pipeline_state", "1 for the state in which the pipeline is, 0 for the others.", Label.PIPELINE, Label.STATE
+)
+PIPELINE_OWNER = _gauge(
+    "floe_pipeline_owner",
+    "Always 1. The team that owns a duty of the pipeline; no series where the file names nobody. Alerts take their label `team` "
+    "from it.",
+    Label.PIPELINE,
+    Label.DUTY,
+    Label.TEAM,
+    since=5,
 )
 PIPELINE_SINCE = _gauge(
     "floe_pipeline_state_since_timestamp_seconds",
@@ -354,7 +367,7 @@ NEEDS = _gauge(
 
 METRICS: tuple[Metric, ...] = (
     INFO, CONTRACT, SUMMED, MEMORY, SERVICE_UP,
-    PIPELINE_STATE, PIPELINE_SINCE, LAG_RECORDS, LAG_SECONDS, RETENTION_USED, SAFE_OFFSET, LOG_END,
+    PIPELINE_STATE, PIPELINE_SINCE, PIPELINE_OWNER, LAG_RECORDS, LAG_SECONDS, RETENTION_USED, SAFE_OFFSET, LOG_END,
     RECORDS, DEAD_LETTERS, DROPPED, BATCH, BATCHES, BATCH_SECONDS, PHASE_SECONDS, PHASE, PROGRESS, STALLED, SILENT,
     WAITING_BATCHES, WAITING_BYTES, RETRIES, LINEAGE_DROPPED,
     OWNER, OWNER_SINCE, TAKEOVERS, RECENT_TAKEOVERS, LEADER_EPOCH, LOW_WATER, POSITION,

@@ -13,6 +13,7 @@ from enum import Enum
 
 from framework.commit.events.event_types import Accounting, Health
 from framework.commit.maintenance.health import Need, TableHealth
+from framework.config.values.owners import NOBODY, Owners
 
 
 class RunPhase(str, Enum):
@@ -102,6 +103,7 @@ class PipelineFigures:
     dead_letters: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by stage and code
     dropped: Mapping[str, int] = field(default_factory=dict)  # by reason
     is_silent: bool = False  # for longer than its file says
+    owners: Owners = NOBODY
 
 
 @dataclass(frozen=True)

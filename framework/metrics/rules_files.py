@@ -9,9 +9,12 @@ from typing import Any
 
 import yaml
 
+from framework.config.values.owners import Duty
+from framework.metrics import definitions as d
 from framework.metrics.alerts import ALERTS, RUNBOOK, Alert
 
 RULES_FILE, RULE_TESTS_FILE = "alerts.yaml", "alerts_test.yaml"
+_TEAM = "team-orders"
 _HEAD = "# Made from framework/metrics/alerts.py by `floe docs`; change that file.\n"
 
 
@@ -30,7 +33,7 @@ def _rule(alert: Alert) -> dict[str, Any]:
         "alert": alert.name,
         "expr": alert.expression,
         **({"for": f"{alert.for_min}m"} if alert.for_min else {}),
-        "labels": {"severity": alert.severity.value},
+        "labels": {"severity": alert.severity.value, **({"team": _team(alert.duty)} if alert.duty is not None else {})},
         "annotations": {
             "summary": alert.summary,
             "description": alert.description,
@@ -39,10 +42,22 @@ def _rule(alert: Alert) -> dict[str, Any]:
     }
 
 
+def _team(duty: Duty) -> str:
+    """The team that owns the duty, or else the pipeline: asked for when the alert fires, which it does with or without one."""
+    wanted = f'=~\\"{duty.value}|pipeline\\"' if duty is not Duty.PIPELINE else f'=\\"{duty.value}\\"'
+    order = "duty" if duty is not Duty.PIPELINE else "team"  # `pipeline` comes last
+    owner = f'query (printf "{d.PIPELINE_OWNER.name}{{duty{wanted},pipeline=%q}}" $labels.pipeline)'
+    return f'{{{{ with {owner} }}}}{{{{ . | sortByLabel "{order}" | first | label "team" }}}}{{{{ end }}}}'
+
+
 def _test(alert: Alert) -> dict[str, Any]:
     series = [{"series": each.name, "values": each.values} for each in alert.example]
+    if alert.duty is not None:
+        owner = f'{d.PIPELINE_OWNER.name}{{duty="{alert.duty.value}",pipeline="{dict(alert.labels)["pipeline"]}",team="{_TEAM}"}}'
+        series.append({"series": owner, "values": "1x60"})
     # Which alerts fire is asked of the series that counts them: texts hold values that need not be repeated here.
-    labels = "".join(f',{key}="{value}"' for key, value in alert.labels)
+    expected = (*alert.labels, *((("team", _TEAM),) if alert.duty is not None else ()))
+    labels = "".join(f',{key}="{value}"' for key, value in expected)
     firing = f'count(ALERTS{{alertname="{alert.name}",alertstate="firing"{labels}}})'
     return {
         "name": f"{alert.name} fires for its example, and not before",

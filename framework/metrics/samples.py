@@ -96,6 +96,8 @@ def _of_pipeline(pipeline: PipelineFigures, at_ms: int) -> Iterator[MetricSample
         yield MetricSample(d.PIPELINE_STATE, (name, state.value), int(state is pipeline.state))
     if pipeline.since_ms is not None:
         yield MetricSample(d.PIPELINE_SINCE, (name,), pipeline.since_ms / 1000)
+    for duty, owner in pipeline.owners.named:
+        yield MetricSample(d.PIPELINE_OWNER, (name, duty.value, owner.team), 1)
     yield MetricSample(d.LAG_RECORDS, (name,), sum(each.lag for each in pipeline.partitions))
     yield MetricSample(d.LAG_SECONDS, (name,), lag_seconds(pipeline.partitions, at_ms))
     yield MetricSample(d.RETENTION_USED, (name,), retention_used(pipeline.partitions))

@@ -172,6 +172,7 @@ def pipeline_view(
         risks=risks,
         waits_since_ms=facts.waits_since_ms,
         lag_trend=found.trend.word(now_ms, facts.waits_since_ms),
+        owners=found.owners,
     )
 
 

@@ -34,6 +34,7 @@ from framework.commit.machine.pauses import Pauses, with_pause, with_repeated
 from framework.commit.machine.progress.chain import settled_link
 from framework.commit.machine.reporting.blocked_words import BlockedTables
 from framework.commit.risks import LeadershipHistory, leadership_claim, silent_after_ms
+from framework.config.values.owners import NOBODY, Owners, owners_in
 from framework.diagnose.whole_commands import StartedFrom
 from framework.overview.values import ActView, AnnouncementOutcome, Minute, SchemaChange, TimelineEntry
 
@@ -109,6 +110,7 @@ class PipelineFold:
     dead_letters: DeadLetterHistory = field(default_factory=DeadLetterHistory)
     trend: LagTrend = field(default_factory=LagTrend)
     silent_after_ms: int | None = None
+    owners: Owners = NOBODY
     run: StartedFrom = field(default_factory=StartedFrom)
 
 
@@ -266,6 +268,7 @@ class LogFold:
         found = self._pipeline(event.pipeline)
         found.run = StartedFrom(event.file, event.deployment, event.pipeline)
         found.silent_after_ms = silent_after_ms(event)
+        found.owners = owners_in(event.plan.get("owners"))
         self.touched |= found.tables
 
     def _cycle(self, offset: int, event: CommitComplete) -> None:

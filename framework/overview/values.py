@@ -16,6 +16,7 @@ from framework.commit.machine.reporting.condition import Condition
 from framework.commit.maintenance.health import Need, TableHealth
 from framework.commit.offsets import Gaps
 from framework.commit.risks import OpenTransaction
+from framework.config.values.owners import NOBODY, Owners
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,7 @@ class PipelineView:
     risks: tuple[Condition, ...] = ()
     waits_since_ms: int | None = None
     lag_trend: str = ""
+    owners: Owners = NOBODY
 
     def records_a_minute(self, minute: int) -> int:
         """Of the newest minute that is over: the present one says how far it has got, which is no rate."""

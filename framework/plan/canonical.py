@@ -26,6 +26,7 @@ from framework.config.spec import (
     WritePolicy,
 )
 from framework.config.values.maintenance import MaintenancePolicy
+from framework.config.values.owners import NOBODY
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan, Step
 
@@ -46,12 +47,15 @@ _NOT_SETTINGS = (
     "lineage",
 )
 _DIGEST_LENGTH = 16
+_NOT_HASHED = ("template", "owners")
 
 
 def canonical(pipeline: LoadedPipeline) -> Canonical:
-    """One pipeline under one target: its plan, digests of the target's settings, and the template that it is made
-    with, which says where changes come from and is no part of the hash: the plan holds all that it does."""
-    value = {"plan": plan_value(compile_plan(pipeline)), "settings": settings_digests(pipeline.target)}
+    """One pipeline under one target: its plan, digests of the target's settings, its owners, and the template that it
+    is made with. Owners and template are no part of the hash: the plan holds all that it does."""
+    value: Canonical = {"plan": plan_value(compile_plan(pipeline)), "settings": settings_digests(pipeline.target)}
+    if pipeline.spec.owners != NOBODY:
+        value["owners"] = pipeline.spec.owners.to_json()
     return value if pipeline.template is None else {**value, "template": asdict(pipeline.template)}
 
 
@@ -102,7 +106,7 @@ def plan_hash(pipelines: Sequence[LoadedPipeline]) -> str:
 
 def hash_of(value: Sequence[Mapping[str, object]]) -> str:
     """The hash of canonical values that were made before."""
-    values = [{key: item for key, item in each.items() if key != "template"} for each in value]
+    values = [{key: item for key, item in each.items() if key not in _NOT_HASHED} for each in value]
     return f"sha256:{hashlib.sha256(_compact(values).encode()).hexdigest()}"
 
 
@@ -119,7 +123,7 @@ def plain(value: object) -> object:
 
 _USED = object()
 # What `write` says of the dead-letter table, as routing needs it, and what is known while running alone.
-_SAID_ELSEWHERE = ("not_for_records", "owned_by_others")
+_SAID_ELSEWHERE = ("not_for_records", "owned_by_others", "owners")
 _UNUSED: dict[str, object] = {
     "write": plain(asdict(WritePolicy())),
     "append_only": [],

@@ -137,4 +137,5 @@ def compile_plan(loaded: LoadedPipeline) -> Plan:
             silent_after_ms=spec.source.silent_after_ms,
         ),
         coordinator_group=coordinator_group(target.prefix, spec.control_topic),
+        owners=spec.owners,
     )

@@ -21,6 +21,7 @@ from framework.config.spec import (
     RouteRule,
     TablesSpec,
 )
+from framework.config.values.owners import NOBODY, Owners
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,7 @@ class Plan:
     write: WriteFiles
     announce: Announce
     coordinator_group: str
+    owners: Owners = NOBODY  # shown to people, and a label of alerts
 
     @property
     def commit(self) -> CommitTables:

@@ -40,7 +40,8 @@ class JobLineage:
         named = [tables.full_name(rule.table) for rule in worker.plan.route.rules if "{" not in rule.table]
         named += [worker.plan.write.dead_letter_table] if worker.plan.write.dead_letter_table else []
         topics = tuple(sorted(worker.source.ids))
-        publisher.run(RunBegan(worker.plan.pipeline, worker.run_id, now_ms(), topics, tuple(dict.fromkeys(named))))
+        outputs, owners = tuple(dict.fromkeys(named)), worker.plan.owners
+        publisher.run(RunBegan(worker.plan.pipeline, worker.run_id, now_ms(), topics, outputs, owners))
 
     def ended(self, worker: PipelineWorker, end: RunEnd, code: str = "") -> None:
         """A run has ended; `code` is that of the error that ended it."""

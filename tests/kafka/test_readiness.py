@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,6 +32,7 @@ PIPELINE = """
       metadata_columns: [topic, partition, offset]
     routes: {{rules: [{{table: shop.orders}}], unrouted: fail}}
     errors: {{policy: fail}}
+    owners: {{pipeline: shop, schema: data, catalog: platform, topics: platform, cut_over: shop}}
 """
 Floe = Callable[..., tuple[int, dict[str, Any]]]
 
@@ -136,3 +138,25 @@ def test_a_table_that_refuses_the_file_is_no_go(project: Project, broker: Broker
     [schema] = seen(document, "schema")
     assert "shop.orders" in schema["text"]
     assert code in (0, 10)
+
+
+def test_a_duty_that_nobody_owns_is_no_go(project: Project, broker: Broker, readiness: Floe) -> None:
+    """Without its owner a duty's line fails alone, with the key to write; who keeps dead letters needs one more."""
+    topic = broker.new_topic("ready")
+    broker.produce(topic, [{"id": 1}])
+    text = PIPELINE.format(topic=topic)
+    owned = ("pipeline", "schema", "catalog", "topics", "cut_over")
+    for duty in owned:
+        file = project.pipeline("shop", re.sub(rf"\b{duty}: \w+(, )?", "", text))
+        code, document = readiness(file)
+        (failed,) = (each for each in seen(document, "owners") if each["verdict"] == "fail")
+        assert (code, [name for name, verdict in verdicts(document).items() if verdict == "fail"]) == (10, ["owners"])
+        assert failed["text"].startswith(f"{duty}: nobody owns ")
+        assert failed["remedy"].startswith(f"write `owners: {{{duty}: TEAM}}` in {file}")
+        assert len(list(seen(document, "owners"))) == len(owned)
+    kept = text.replace("policy: fail", "dead_letter_table: shop.dead")
+    code, document = readiness(project.pipeline("shop", kept))
+    assert [each["text"] for each in seen(document, "owners") if each["verdict"] == "fail"] == [
+        "dead_letters: nobody owns dead letters"
+    ]
+    assert readiness(project.pipeline("shop", text))[0] == 0

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
-from framework.commit.events.event_types import CommitComplete, Health, StateChanged, Subject
+from framework.commit.events.event_types import CommitComplete, Deployed, Health, StateChanged, Subject
 from framework.observe.status.read import Status, filtered, read_status
 from tests.conftest import Broker
 from tests.kafka.wide_log import COORDINATOR, ROWS, RUN, WideLog, now_ms
@@ -267,3 +267,29 @@ def test_watch_goes_on_until_it_is_ended(project: Project, broker: Broker) -> No
     finally:
         process.terminate()
         process.communicate(timeout=30)
+
+
+def test_who_owns_a_pipeline_is_shown_as_its_newest_run_said(project: Project, broker: Broker) -> None:
+    """`floe status` names each team once, with its duties, contact and runbook; in JSON each duty has its team. A run of a
+    version that says nothing of owners names nobody."""
+    log = wide(project, broker, 1)
+    log.commit(log.announce())
+    project.write_target()
+
+    def owned_by(owners: object) -> None:
+        plan: dict[str, object] = {"plan": {}, **({"owners": owners} if owners is not None else {})}
+        log.tell(Deployed("wide", RUN, "sha256:1", plan, "0.1.0", now_ms()))
+
+    owned_by(None)
+    assert project.status()["pipelines"][0]["owners"] == {}
+    shop = {"team": "team-shop\x1b[2J", "contact": "#shop", "runbook": "https://wiki.example.com/shop"}
+    said = {"pipeline": shop, "dead_letters": shop, "schema": {"team": "data"}, "unheard_of": {"team": "x"}}
+    owned_by(said)
+
+    assert project.status()["pipelines"][0]["owners"] == {duty: said[duty] for duty in list(said)[:3]}
+    shown = project.run("status")
+    [line] = [each for each in shown.splitlines() if "#shop" in each]
+    assert line.startswith("  wide: pipeline, dead_letters owned by team-shop")
+    assert line.endswith(", #shop, https://wiki.example.com/shop")
+    assert "\x1b" not in line
+    assert "  wide: schema owned by data" in shown.splitlines()

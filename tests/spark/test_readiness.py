@@ -22,6 +22,7 @@ PIPELINE = """
       rules: [{{when: {{field: type, equals: refund}}, table: shop.refunds}}, {{table: shop.orders}}]
     tables: {{defaults: {{commit: {{interval: 1s}}}}}}
     errors: {{dead_letter_table: shop.dead_letters}}
+    owners: {{pipeline: shop, schema: shop, catalog: shop, topics: shop, dead_letters: shop, cut_over: shop}}
 """
 
 

@@ -78,6 +78,7 @@ def _lines(found: Status, colour: bool) -> Iterator[str]:
         yield from _explain([(p.pipeline, p) for p in found.pipelines], now_ms)
         yield from _lags(found.pipelines, now_ms)
         yield from _gaps(found.pipelines)
+        yield from _owners(found.pipelines)
     if found.tables:
         yield ""
         yield from tables_table(found.tables, now_ms, found.verified, colour)
@@ -118,6 +119,16 @@ def _gaps(pipelines: Sequence[PipelineStatus]) -> Iterator[str]:
                     f"  {line.pipeline}: records {start:,} to {end - 1:,} of {partition.topic}-{partition.partition} "
                     "were removed by retention before they were read"
                 )
+
+
+def _owners(pipelines: Sequence[PipelineStatus]) -> Iterator[str]:
+    """Who answers for each pipeline, and whom else to ask."""
+    for line in pipelines:
+        by_team: dict[str, list[str]] = {}
+        for duty, team in line.owners.named:
+            by_team.setdefault(str(team), []).append(duty.value)
+        for owner, duties in by_team.items():
+            yield f"  {line.pipeline}: {', '.join(duties)} owned by {owner}"
 
 
 def health_line(table: str, health: TableHealth, target: str) -> str:

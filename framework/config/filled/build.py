@@ -69,6 +69,7 @@ from framework.config.values.maintenance import (
     ManifestsPolicy,
     OrphansPolicy,
 )
+from framework.config.values.owners import owners_in
 from framework.config.values.type_text import structure, text_of
 
 _POLICIES: dict[str, TablePolicy] = {}  # by what is written
@@ -87,7 +88,7 @@ def build_pipeline(document: Values) -> PipelineSpec:
     routes = _routes(document["routes"])
     return PipelineSpec(
         name=metadata["name"],
-        owner=metadata.get("owner"),
+        owners=owners_in(document.get("owners")),
         description=metadata.get("description"),
         source=_source(document["source"]),
         transform_sql=document.get("transform", {}).get("sql"),

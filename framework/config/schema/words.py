@@ -145,11 +145,12 @@ def _otherwise(entry: Entry, path: Path, present: list[str], known: Any) -> tupl
 
 def _homes_of(key: str, path: Path, root: Any) -> tuple[str, ...]:
     """Where a key belongs that is not known in its place."""
-    # What tests say of records are common words; they help only those who write tests.
+    # What tests say of records, and owners of duties, are common words; they help only those who write tests or owners.
     homes = _homes_in(root).get(key, ())
-    return tuple(home for home in homes if path[:1] == ("tests",) or not home.startswith("tests"))
+    return tuple(home for home in homes if all(path[:1] in at or not home.startswith(part) for part, at in _APART))
 
 
+_APART = (("tests", (("tests",),)), ("owners", (("owners",), ("metadata",))))
 # By the schema's identity, which is kept with it: schemas are read once.
 _HOMES: dict[int, tuple[Any, dict[str, list[str]]]] = {}
 

@@ -375,6 +375,22 @@ def _envelope(value: ScalarValue) -> RefusedValue:
     )
 
 
+def _line(value: ScalarValue) -> RefusedValue:
+    return RefusedValue(
+        "FLOE-C203",
+        f"{show(value)} is not one line of at most 200 characters",
+        "write a short text, such as `team-orders`, in quotes where YAML reads it as a number",
+    )
+
+
+def _link(value: ScalarValue) -> RefusedValue:
+    return RefusedValue(
+        "FLOE-C209",
+        f"{show(value)} is not the address of a page",
+        "write it whole, such as `https://wiki.example.com/orders`",
+    )
+
+
 def _array_path(value: ScalarValue) -> RefusedValue:
     meant = re.sub(r"^\$\.|\[\*?\]\Z", "", str(value))
     hint = f"did you mean `{meant}`?" if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]*", meant) else None
@@ -442,4 +458,6 @@ EXPLAINERS: dict[str, Callable[[ScalarValue], RefusedValue]] = {
     "envelope-field": _envelope_field,
     "array-path": _array_path,
     "envelope": _envelope,
+    "line": _line,
+    "link": _link,
 }

@@ -42,6 +42,7 @@ from framework.commit.risks import (
     silent_after_ms,
 )
 from framework.config.spec import TemplateUse
+from framework.config.values.owners import NOBODY, Owners, owners_in
 from framework.diagnose.counted import counted
 from framework.diagnose.whole_commands import ReaderPlace, StartedFrom, whole_commands
 from framework.observe.status.control_log import ControlLog
@@ -194,6 +195,11 @@ def template_of(reported: Deployed | None) -> TemplateUse | None:
     return TemplateUse(*(value[key] for key in keys))
 
 
+def owners_of(reported: Deployed | None) -> Owners:
+    """The owners that a run reported."""
+    return owners_in(reported.plan.get("owners")) if reported else NOBODY
+
+
 def newest_link(log: ControlLog, name: str) -> DataComplete | Heartbeat | None:
     """The newest batch or heartbeat of a pipeline."""
     folded = log.state.pipelines.get(name)
@@ -256,6 +262,7 @@ def _pipeline(name: str, log: ControlLog, seen: PipelineSeen, now_ms: int) -> Pi
         log.words.get(name),
         seen.waits_since_ms,
         log.trends[name].word(now_ms, seen.waits_since_ms) if name in log.trends else "",
+        owners_of(log.deployed.get(name)),
     )
 
 

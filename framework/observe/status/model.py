@@ -15,6 +15,7 @@ from framework.commit.events.event_types import Accounting, Health, Holds
 from framework.commit.offsets import Gaps
 from framework.commit.risks import Risk
 from framework.config.names.table_names import name_matches
+from framework.config.values.owners import NOBODY, Owners
 
 if TYPE_CHECKING:
     from framework.commit.maintenance.health import TableHealth
@@ -70,6 +71,7 @@ class PipelineStatus:
     word: LatestEvent | None = None
     waits_since_ms: int | None = None
     lag_trend: str = ""
+    owners: Owners = NOBODY
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,8 @@ class Status:
         for table in value["tables"]:
             if table["health"] is None:
                 del table["health"]
-        for pipeline in value["pipelines"]:
+        for pipeline, found in zip(value["pipelines"], self.pipelines, strict=True):
+            pipeline["owners"] = found.owners.to_json()
             if pipeline["template"] is None:
                 del pipeline["template"]
         return {"command": "status", "ok": True, "exit_code": self.exit_code, **value}

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 
 from framework.config.spec import TemplateUse
+from framework.config.values.owners import OwningTeam, changes_columns
 from framework.errors import FloeError
 from framework.plan.canonical import plain
 from framework.plan.diff.diff import PlanChange
@@ -116,8 +117,16 @@ class PipelinePreview:
     problems: tuple[Problem, ...] = ()
     template: TemplateUse | None = None
 
+    @property
+    def must_agree(self) -> OwningTeam | None:
+        """The owner of the schema where columns change, by the file or in a table that is there; None where none do, or
+        nobody is named."""
+        altered = any(table.action is Action.ALTER and table.columns for table in self.tables or ())
+        changed = changes_columns(change.subject for change in self.changes or ())
+        return self.plan.owners.schema if altered or changed else None
+
     def to_json(self) -> dict[str, object]:
-        value = {
+        value: dict[str, object] = {
             **plan_to_json(self.plan),
             "hash": self.hash,
             "action": self.action.value,
@@ -127,6 +136,8 @@ class PipelinePreview:
             "tables": None if self.tables is None else [_table_json(table) for table in self.tables],
             "problems": [asdict(problem) for problem in self.problems],
         }
+        if (team := self.must_agree) is not None:
+            value["must_agree"] = team.team
         return value if self.template is None else {**value, "template": asdict(self.template)}
 
 

@@ -93,6 +93,8 @@ def pipeline_lines(preview: PipelinePreview, allowed: Collection[str], with_step
         if problem.remedy:
             yield PreviewLine(" ", 3, f"remedy: {problem.remedy}")
     yield from changes_lines(preview.changes or (), allowed)
+    if (team := preview.must_agree) is not None:
+        yield PreviewLine(" ", 2, f"columns change: {team} must agree (owner of schema)")
     if preview.start is not None:
         yield from _start_lines(preview.start, plan.read.group_id)
     if preview.tables is not None:

@@ -20,6 +20,7 @@ from framework.adapters.secrets import resolve
 from framework.commit.events.event_types import CommitToTable, DataWritten, Health, StateChanged, Subject
 from framework.commit.file_ages import DEFAULT_AGE_MS
 from framework.commit.offsets import PartitionFacts, PartitionKey
+from framework.config.values.owners import MEANING, duties
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument
 from framework.errors import FloeError
@@ -62,6 +63,18 @@ def plans(review: Review) -> Iterator[Evidence]:
         yield warned(f"{change_text(change)}: {change.why} [{change.breaking}]", f"floe plan {review.named}")
     if found.changes is None:
         yield warned("the pipeline has run before, and what was deployed is not known", f"floe plan {review.named}")
+
+
+def owners(review: Review) -> Iterator[Evidence]:
+    """Each duty and its team; one that nobody owns is found out when nobody answers."""
+    plan = review.plan
+    for duty in duties(bool(plan.write.dead_letter_table or plan.write.dead_letter_topic)):
+        team = plan.owners.of(duty)
+        if team is None:
+            line = f"write `owners: {{{duty.value}: TEAM}}` in {argument(review.pipeline.file)}, its template or its target"
+            yield failed(f"{duty.value}: nobody owns {MEANING[duty]}", line)
+        else:
+            yield passed(f"{duty.value}: {team}")
 
 
 def schemas(review: Review) -> Iterator[Evidence]:

@@ -33,6 +33,7 @@ from framework.commit.maintenance.health import needs_of
 from framework.commit.offsets import PartitionKey
 from framework.commit.risks import recent
 from framework.commit.watch import PipelineBacklog
+from framework.config.values.owners import NOBODY, Owners
 from framework.metrics.figures import CoordinatorFigures, PartitionFigures, PipelineFigures, Stall, TableFigures
 from framework.metrics.lag import EndsSeen
 from framework.runtime.batches.measures import RunMeasures
@@ -54,6 +55,7 @@ class RunFacts:
     waiting: PipelineBacklog
     broken: str = ""
     silent_after_ms: int | None = None
+    owners: Owners = NOBODY
 
 
 def pipeline_figures(
@@ -106,6 +108,7 @@ def pipeline_figures(
         is_silent=facts.silent_after_ms is not None
         and not has_ended
         and steady_ms - measures.announced_ms >= facts.silent_after_ms,
+        owners=facts.owners,
     )
 
 

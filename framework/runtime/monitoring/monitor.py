@@ -203,6 +203,7 @@ class Monitor:
             worker.run_status.waiting(),
             (chain.broken or "") if chain is not None else "",
             worker.plan.announce.silent_after_ms,
+            worker.plan.owners,
         )
         return pipeline_figures(facts, worker.measures, now_ms, steady, self._spec.stalled_after_ms)
 

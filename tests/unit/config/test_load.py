@@ -35,6 +35,7 @@ from framework.config.units import (
     sort_text,
     unquoted,
 )
+from framework.config.values.owners import OwningTeam
 from tests.unit.config.in_memory import TARGET, codes, load, over, world
 
 
@@ -89,7 +90,7 @@ trigger: {every: 2m}
 """
     )
 
-    assert spec.owner == "team-orders"
+    assert spec.owners.pipeline == OwningTeam("team-orders")
     assert spec.source.kafka.topic_pattern == "^orders"
     assert spec.source.hints == (
         FieldHint("at", "timestamptz", format="%Y-%m-%d", zone="UTC", required=True),
@@ -155,10 +156,10 @@ def test_a_value_cannot_change_the_structure() -> None:
     """Whatever a variable holds, it stays the one value that it is."""
     text = 'a"]}\nroutes: {rules: []} #'
 
-    result = load('variables: {a: x}\nmetadata: {name: orders, owner: "${var.a}"}', variables={"a": text})
+    result = load('variables: {a: x}\nmetadata: {name: orders, description: "${var.a}"}', variables={"a": text})
 
     assert result.pipeline is not None
-    assert result.pipeline.spec.owner == text
+    assert result.pipeline.spec.description == text
 
 
 def test_environment_values_fit_where_numbers_are_wanted() -> None:

@@ -13,7 +13,17 @@ from referencing.jsonschema import DRAFT202012
 VENDORED = Path(__file__).with_name("openlineage")
 OWN = Path(__file__).parents[3] / "schemas" / "lineage-facets.v1.schema.json"
 FILES = [VENDORED / "OpenLineage.json", *sorted((VENDORED / "facets").glob("*.json")), OWN]
-_CONTENTS = [json.loads(path.read_text(encoding="utf-8")) for path in FILES]
+# What the specification says of this facet, in the words of this test.
+_OWNERSHIP = {
+    "$id": "https://openlineage.io/spec/facets/1-0-0/OwnershipJobFacet.json",
+    "$defs": {
+        "OwnershipJobFacet": {
+            "required": ["_producer", "_schemaURL", "owners"],
+            "properties": {"owners": {"type": "array", "items": {"type": "object", "required": ["name"]}}},
+        }
+    },
+}
+_CONTENTS = [_OWNERSHIP, *(json.loads(path.read_text(encoding="utf-8")) for path in FILES)]
 REGISTRY: Registry[Any] = Registry().with_resources(
     [(each["$id"], Resource(contents=each, specification=DRAFT202012)) for each in _CONTENTS]
 )

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from framework.commit.events.event_types import Accounting, DataFile, KeysFile, UpsertChanges
 from framework.commit.machine.effects import CommitTable, Committed, ExaminedTable, PipelineProgress, TableProgress
 from framework.config.spec import SecretRef
+from framework.config.values.owners import Owners, OwningTeam
 from framework.lineage.events import run_began, run_ended, table_committed
 from framework.lineage.values import (
     Names,
@@ -192,6 +193,18 @@ def test_columns_of_envelopes_and_keys_name_the_fields_they_come_from() -> None:
     assert column_sources({"transform": None, "decode": {"format": raw, "key": None, "hints": []}}, ("body",)) == {
         "body": ("value", False)
     }
+
+
+def test_a_run_says_who_owns_its_pipeline() -> None:
+    """Each duty that somebody owns stands in OpenLineage's facet of ownership; where nobody does there is none."""
+    owners = Owners(OwningTeam("team-orders", "#orders"), dead_letters=OwningTeam("team-night"))
+    began = run_began(RunBegan("shop", "run-1", 1_000, (), (), owners), NAMES)
+    check_event(began)
+    assert began["job"]["facets"]["ownership"]["owners"] == [
+        {"name": "team:team-orders", "type": "pipeline"},
+        {"name": "team:team-night", "type": "dead_letters"},
+    ]
+    assert "ownership" not in run_began(RunBegan("shop", "run-1", 1_000, (), ()), NAMES)["job"]["facets"]
 
 
 @pytest.mark.parametrize("end", list(RunEnd))

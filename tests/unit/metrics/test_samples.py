@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from framework.adapters.telemetry.metrics_registry import registry_of_samples
 from framework.commit.events.event_types import Health
 from framework.commit.maintenance.health import Need, TableHealth
+from framework.config.values.owners import Owners, OwningTeam
 from framework.metrics import definitions as d
 from framework.metrics.definitions import LABELS, METRICS, OTHERS, Label, Metric, MetricKind
 from framework.metrics.figures import CoordinatorFigures, Figures, Histogram, PartitionFigures, TableFigures
@@ -43,6 +44,7 @@ VERSION_2 = VERSION_1 | {
 }  # fmt: skip
 VERSION_3 = VERSION_2 | {"floe_coordinator_recent_takeovers"}
 VERSION_4 = VERSION_3 | {"floe_pipeline_silent"}
+VERSION_5 = VERSION_4 | {"floe_pipeline_owner"}
 
 
 HEALTH = TableHealth(
@@ -59,7 +61,12 @@ def full(minute: int = 20) -> Figures:
         durations={"default": Histogram(d.COMMIT_BOUNDS_S).with_one(0.3)},
         oldest_request_ms={"default": 1},
     )
-    pipeline = replace(figures.pipelines[0], dead_letters={("decode", "FLOE-D101"): 2}, dropped={"rule": 3})
+    pipeline = replace(
+        figures.pipelines[0],
+        dead_letters={("decode", "FLOE-D101"): 2},
+        dropped={"rule": 3},
+        owners=Owners(OwningTeam("team-orders")),
+    )
     return replace(figures, pipelines=(pipeline,), coordinators=(owner,))
 
 
@@ -68,13 +75,14 @@ def of(found: tuple[MetricSample, ...], metric: Metric) -> dict[tuple[str, ...],
 
 
 def test_every_metric_of_the_contract_is_shown_and_no_other() -> None:
-    """The list, what a process shows, and version 4 of the contract name the same metrics; those of the versions before are
+    """The list, what a process shows, and version 5 of the contract name the same metrics; those of the versions before are
     as they were."""
-    assert {sample.metric.name for sample in samples(full())} == {metric.name for metric in METRICS} == VERSION_4
+    assert {sample.metric.name for sample in samples(full())} == {metric.name for metric in METRICS} == VERSION_5
     assert {metric.name for metric in METRICS if metric.since == 1} == VERSION_1
     assert {metric.name for metric in METRICS if metric.since <= 2} == VERSION_2
     assert {metric.name for metric in METRICS if metric.since <= 3} == VERSION_3
-    assert d.CONTRACT_VERSION == max(metric.since for metric in METRICS) == 4
+    assert {metric.name for metric in METRICS if metric.since <= 4} == VERSION_4
+    assert d.CONTRACT_VERSION == max(metric.since for metric in METRICS) == 5
 
 
 def test_names_and_labels_keep_the_conventions() -> None:

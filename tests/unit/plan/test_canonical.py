@@ -19,6 +19,7 @@ from framework.config.spec import (
     WriteMode,
     WritePolicy,
 )
+from framework.config.values.owners import Owners, OwningTeam
 from framework.plan.canonical import canonical, first_difference, plan_hash
 from framework.plan.compile import compile_plan
 from framework.plan.explain import explain_plan
@@ -29,7 +30,7 @@ def test_the_hash_is_of_what_runs() -> None:
     """Moving files changes no hash, nor do owner and tests; changing what runs or against what does."""
     reviewed = plan_hash([loaded()])
     moved = replace(loaded(), file="elsewhere/a.yaml", target=replace(loaded().target, state_dir="/var/floe"))
-    owned = replace(loaded(), spec=replace(loaded().spec, owner="team-a", description="orders"))
+    owned = replace(loaded(), spec=replace(loaded().spec, owners=Owners(OwningTeam("team-a")), description="orders"))
     assert plan_hash([moved]) == plan_hash([owned]) == reviewed
     assert plan_hash([loaded(name="other")]) != reviewed
     assert plan_hash([loaded(conf={"spark.cores.max": "9"})]) != reviewed

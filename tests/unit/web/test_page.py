@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import requests
 
-from framework.commit.events.event_types import Acted, Health, Holds, PauseChanged, Subject
+from framework.commit.events.event_types import Acted, Deployed, Health, Holds, PauseChanged, Subject
 from framework.overview.values import Overview
 from framework.web.page.html import PageView, looked_at, parts
 from tests.unit.web.backend import (
@@ -115,6 +115,19 @@ def test_what_is_in_trouble_comes_first_with_since_and_command() -> None:
     assert "floe doctor -t prod" in found
     assert "floe resume --reading orders -t prod" in found
     assert re.search(r'<time datetime="[0-9T:Z-]+" data-lasts title="[^"]+">since 20', found)
+
+
+def test_a_pipelines_page_shows_who_owns_what() -> None:
+    """Each duty with its team and contact, and a link where the runbook has an address: what comes over the control topic is no
+    script, whoever wrote it there."""
+    owners = {"pipeline": {"team": "team-<b>", "contact": "#orders", "runbook": "https://wiki/x"},
+              "schema": {"team": "data", "runbook": "javascript:alert(1)"}}  # fmt: skip
+    deployed = Deployed("orders", "run-1", "sha256:1", {"owners": owners}, "0.1.0", NOW_MS)
+    text = html(seen(at_now(deployed, complete(1))), PageView("pipeline", "orders"))
+
+    assert '<dt>pipeline</dt><dd>team-&lt;b&gt;, #orders, <a href="https://wiki/x"' in text
+    assert "<dt>schema</dt><dd>data</dd>" in text
+    assert "javascript" not in text
 
 
 def test_nothing_in_trouble_is_said() -> None:

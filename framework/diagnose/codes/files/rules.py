@@ -104,6 +104,21 @@ ENTRIES = (
         _RULES % '    - {when: {topic: "^(?P<db>[^.]+)"}, table: "shop.{topic.db}"}' + "\n  allow_tables: ['shop.*']",
     ),
     Code(
+        "FLOE-C475",
+        "CODEOWNERS does not ask the owner of the schema",
+        "Where a project has a CODEOWNERS file, the team of `owners.schema` must review changes of the pipeline file: the last line of each section that matches counts. A team is found with its organization or without, or by its contact. Only `floe validate` asks.",
+        transcript=Transcript(
+            "validate pipelines/orders.yaml",
+            ".github/CODEOWNERS names @acme/data for this file, and not `team-orders`, which owns its schema",
+            "pipelines/orders.yaml:4:18",
+            "write `/pipelines/orders.yaml @team-orders` as the last line of .github/CODEOWNERS, or the team that it names under `owners.schema`",
+            (
+                "echo '/pipelines/orders.yaml @acme/team-orders' >> .github/CODEOWNERS",
+                "floe validate pipelines/orders.yaml",
+            ),
+        ),
+    ),
+    Code(
         "FLOE-C411",
         "An override is never used",
         "The first override that matches a table wins.",
