@@ -30,7 +30,13 @@ JSON = {
     "value.converter.schemas.enable": "false",
 }
 FUZZER = shutil.which("st", path=str(Path(sys.executable).parent))
-NAMES = {"connector": ["orders", "nobody"], "pipeline": ["orders"], "table": ["shop.items"], "plugin": ["floe", *SINKS]}
+NAMES = {
+    "connector": ["orders", "nobody"],
+    "pipeline": ["orders"],
+    "table": ["shop.items"],
+    "plugin": ["floe", *SINKS],
+    "task": ["0", "7"],
+}
 
 
 @pytest.fixture(scope="module")
