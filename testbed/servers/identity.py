@@ -31,6 +31,7 @@ class IdentityProvider(TokenServer):
         modulus = _openssl("rsa", "-in", self._key, "-noout", "-modulus").decode().strip().partition("=")[2]
         public = {"n": _text(bytes.fromhex(modulus)), "e": _text((65537).to_bytes(3, "big"))}
         self._keys = {"keys": [{"kty": "RSA", "use": "sig", "alg": "RS256", "kid": _KEY_ID, **public}]}
+        self.audience = AUDIENCE
         super().__init__(clients, lifetime_s)
 
     @property
@@ -44,7 +45,7 @@ class IdentityProvider(TokenServer):
         now = time.time()
         claims = {
             "sub": client,
-            "aud": AUDIENCE,
+            "aud": self.audience,
             "iat": int(now),
             "exp": int(now + self.lifetime_s),
             "jti": uuid.uuid4().hex,

@@ -110,7 +110,7 @@ def token_of(settings: Mapping[str, str]) -> Token:
             if old is None or time.time() >= old.ends_at_s:
                 raise
             logger.warning("%s", error.message)
-            _made[key] = replace(old, renew_at_s=time.time() + _TRIED_AGAIN_AFTER_S)
+            _made[key] = replace(old, renew_at_s=min(old.ends_at_s, time.time() + _TRIED_AGAIN_AFTER_S))
         return _made[key]
 
 
