@@ -52,7 +52,9 @@ class TokenBroker:
         self.msk = MskTokens({ACCESS_KEY: SECRET_KEY})
         if msk:
             name = "listener.name.oauth.oauthbearer.sasl"
-            options = f'asks="{self.msk.uri}" unsecuredLoginStringClaim_sub="broker"'  # a module with options logs in itself
+            options = (
+                f'asks="{self.msk.uri}" unsecuredLoginStringClaim_sub="broker"'  # a module with options logs in itself
+            )
             config[f"{name}.jaas.config"] = f"{_CLASSES}.OAuthBearerLoginModule required {options};"
             config[f"{name}.server.callback.handler.class"] = CLASS
         allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.identity.keys_uri}"

@@ -175,6 +175,7 @@ def test_settings_of_msk_are_those_of_tls() -> None:
     assert plain_settings(settings) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader_type", READERS)
 def test_everything_that_talks_to_msk_renews(
     msk: TokenBroker,
@@ -190,7 +191,7 @@ def test_everything_that_talks_to_msk_renews(
     producer = PipelineProducer(settings, control, control, control)
     producer.start()
     admin, reader = KafkaAdmin(settings), reader_type(settings)
-    longest, number, end = 0.0, 0, time.monotonic() + 40
+    longest, number, end = 0.0, 0, time.monotonic() + 30
     while time.monotonic() < end:
         begun, number = time.monotonic(), number + 1
         assert read(reader, task_range) == RECORDS
@@ -200,7 +201,7 @@ def test_everything_that_talks_to_msk_renews(
         time.sleep(1)
     producer.close()
     assert longest < 3
-    assert len(msk.msk.seen) - before >= 4
+    assert len(msk.msk.seen) - before >= 3
     assert msk.msk.refused == 0
 
 
