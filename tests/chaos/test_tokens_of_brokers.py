@@ -27,9 +27,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg, pytest.
 # The long form: `FLOE_TOKEN_ROUNDS=300` takes ten minutes with tokens of half a minute.
 ROUNDS = int(os.environ.get("FLOE_TOKEN_ROUNDS", "25"))
 LIFETIME_S = 30.0 if ROUNDS > 100 else 15.0
+# Clients of a process share one, and may get it at half of its life.
+SIGNED_LIFETIME_S = 30.0
 ROUND_S = 1.0
-# The commits' interval, a batch and the harness's own looking.
-LONGEST_PAUSE_S = 5.0
+# The commits' interval, a batch, the harness's own looking and a busy machine; a client that lost its broker takes 12 s.
+LONGEST_PAUSE_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -63,14 +65,14 @@ def _provider(broker: TokenBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def _aws(broker: TokenBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Giver:
-    """Keys in AWS's own file, which each token is signed from; the signer's fifteen minutes are this test's lifetime."""
+    """Keys in AWS's own file, which each token is signed from; the signer's fifteen minutes are half of one."""
     packages, keys = tmp_path / "packages", tmp_path / "aws" / "credentials"
     keys.parent.mkdir()
     keys.write_text(f"[default]\naws_access_key_id = {ACCESS_KEY}\naws_secret_access_key = {SECRET_KEY}\n")
     shutil.copytree(client_packages() / SIGNER, packages / SIGNER)
     module = packages / SIGNER / "MSKAuthTokenProvider.py"
     assert "SECONDS = 900" in module.read_text()
-    module.write_text(module.read_text().replace("SECONDS = 900", f"SECONDS = {LIFETIME_S:.0f}"))
+    module.write_text(module.read_text().replace("SECONDS = 900", f"SECONDS = {SIGNED_LIFETIME_S:.0f}"))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(packages), str(client_packages())]))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(keys))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -80,7 +82,7 @@ def _aws(broker: TokenBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         connection="".join(f"      {line}\n" for line in lines),
         away=lambda: (keys.rename(keys.with_name("hidden")), None)[1],
         back=lambda: (keys.with_name("hidden").rename(keys), None)[1],
-        says="there are no credentials",
+        says="no credentials were found",
         tokens=lambda: broker.msk.seen,
         secrets=(SECRET_KEY,),
     )
@@ -122,10 +124,11 @@ def _run_while_tokens_end(broker: TokenBroker, giver: Giver, project: Project) -
             if number == ROUNDS // 2:
                 shown += [project.run("status", code=None), project.run("offsets", "show", "tokens", code=None)]
             time.sleep(ROUND_S)
+        assert "WARNING" not in run.output, run.output
         giver.away()
         run.wait_for_output(giver.says)
         shown.append(project.run("status", code=None))
-        time.sleep(LIFETIME_S + 5)
+        time.sleep(SIGNED_LIFETIME_S)
         assert run.running, run.output
         giver.back()
         broker.plain.produce(topic, records(50, start=50 * ROUNDS))
@@ -135,10 +138,9 @@ def _run_while_tokens_end(broker: TokenBroker, giver: Giver, project: Project) -
         shown.append(run.output)
     assert_exact(project.catalog(), broker.plain.bootstrap_servers, [topic])
     assert_sum_holds(project.status(), "tokens", 50 * (ROUNDS + 1))
-    print("pauses", sorted(round(each, 2) for each in pauses))
     assert max(pauses[1:]) < LONGEST_PAUSE_S, pauses
     tokens = tuple(giver.tokens())
-    assert len(tokens) > ROUNDS * ROUND_S / LIFETIME_S * 3
+    assert len(tokens) > ROUNDS * ROUND_S / LIFETIME_S
     assert "Traceback" not in run.output
     needles = [each.encode() for each in (*giver.secrets, *tokens)]
     said = {"what was printed": "\n".join(shown).encode(), "command lines": "\n".join(commands).encode()}

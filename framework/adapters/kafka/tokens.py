@@ -22,8 +22,9 @@ _AUTH, _MSK = "auth.", "auth.msk_iam."
 _ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 _KEYS = ("region", "profile", "role_arn", "session_name")
 _PACKAGE = "aws-msk-iam-sasl-signer-python"
-# As librdkafka does: a new token is made when this share of the old one's life is over.
-_RENEWED_AFTER = 0.8
+# A token is handed out in the first half of its life: librdkafka renews it at 80 % of what is left, and brings it to the
+# broker again at 90 %. Between the two must be more than the second in which it looks once.
+_RENEWED_AFTER = 0.5
 _TRIED_AGAIN_AFTER_S = 5.0
 logger = logging.getLogger(__name__)
 
@@ -115,7 +116,7 @@ def token_of(settings: Mapping[str, str]) -> Token:
 
 
 def _of_msk(settings: Mapping[str, str]) -> Token:
-    doing = "signing with AWS's credentials"
+    doing = "asking AWS's signer"
     try:
         from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as signer
     except ImportError as error:
@@ -126,7 +127,7 @@ def _of_msk(settings: Mapping[str, str]) -> Token:
         value, ends_at_ms = _signed(signer, {name: settings.get(f"{_MSK}{name}", "") for name in _KEYS})
     except Exception as error:  # of botocore, which has no common root, or of whatever a profile starts
         # The signer meets missing credentials as an attribute of None.
-        said = "there are no credentials" if isinstance(error, AttributeError) else type(error).__name__
+        said = "no credentials were found" if isinstance(error, AttributeError) else type(error).__name__
         raise no_token(settings, doing, said) from None
     now, ends_at_s = time.time(), ends_at_ms / 1000
     return Token(value, now + (ends_at_s - now) * _RENEWED_AFTER, ends_at_s)
