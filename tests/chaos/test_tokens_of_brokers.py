@@ -88,6 +88,7 @@ def _aws(broker: TokenBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     )
 
 
+@pytest.mark.failure("F35")
 @pytest.mark.parametrize("kind", ["provider", "provider-read-in-python", "aws"])
 def test_tokens_end_beside_a_run(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection whose token ends is closed by the broker. Driver, coordinator, executors and the commands that look at a run

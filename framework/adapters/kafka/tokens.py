@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Token:
+class BrokerToken:
     """Both times are seconds since 1970."""
 
     value: str
@@ -90,11 +90,11 @@ def token_refused(settings: Mapping[str, str], address: str, doing: str, why: st
     )
 
 
-_made: dict[tuple[int, frozenset[tuple[str, str]]], Token] = {}
+_made: dict[tuple[int, frozenset[tuple[str, str]]], BrokerToken] = {}
 _making = threading.Lock()
 
 
-def token_of(settings: Mapping[str, str]) -> Token:
+def token_of(settings: Mapping[str, str]) -> BrokerToken:
     """The token of this process for the connection, made anew ahead of its end. Safe for threads.
 
     Raises:
@@ -115,7 +115,7 @@ def token_of(settings: Mapping[str, str]) -> Token:
         return _made[key]
 
 
-def _of_msk(settings: Mapping[str, str]) -> Token:
+def _of_msk(settings: Mapping[str, str]) -> BrokerToken:
     doing = "asking AWS's signer"
     try:
         from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as signer
@@ -130,7 +130,7 @@ def _of_msk(settings: Mapping[str, str]) -> Token:
         said = "no credentials were found" if isinstance(error, AttributeError) else type(error).__name__
         raise no_token(settings, doing, said) from None
     now, ends_at_s = time.time(), ends_at_ms / 1000
-    return Token(value, now + (ends_at_s - now) * _RENEWED_AFTER, ends_at_s)
+    return BrokerToken(value, now + (ends_at_s - now) * _RENEWED_AFTER, ends_at_s)
 
 
 def _signed(signer: Any, given: Mapping[str, str]) -> tuple[str, int]:
