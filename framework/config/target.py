@@ -25,6 +25,7 @@ from framework.config.rules.target.connections import (
     swapped_kinds,
     without_secrets,
 )
+from framework.config.rules.target.kafka_auth import token_rules
 from framework.config.rules.target.known_settings import known_settings
 from framework.config.rules.target.lineage import lineage_rules
 from framework.config.rules.target.monitoring import monitoring_rules
@@ -111,6 +112,7 @@ def read_target(source: SourceText, world: World) -> TargetResult:
         lets_through = not any(finding.path.startswith("allow") for finding in findings)
         findings += [one for one in known_settings(resolved, unresolved) if lets_through and one.span not in spoken]
         findings += address_rules(resolved, unresolved)
+        findings += token_rules(resolved, unresolved)
         findings += _named_otherwise(resolved, source.file)
     overrides = resolved.get("overrides") if isinstance(resolved, Mapping) else None
     items = overrides.items if isinstance(overrides, Sequence) else ()
@@ -184,7 +186,9 @@ def _build(document: dict[str, dict[str, dict[str, dict[str, object]]]]) -> Targ
     conf = spark.get("conf", {})
     return TargetSpec(
         name=str(document["metadata"]["name"]),
-        kafka={name: _settings(found) for name, found in connections["kafka"].items() if not name.startswith("x-")},
+        kafka={
+            name: _settings(_flat(found)) for name, found in connections["kafka"].items() if not name.startswith("x-")
+        },
         catalogs={
             name: _settings(_flat(found)) for name, found in connections["catalog"].items() if not name.startswith("x-")
         },
@@ -262,7 +266,7 @@ def _said_once(findings: list[Diagnostic], refused: list[Diagnostic]) -> list[Di
 
 
 def _flat(found: dict[str, object]) -> dict[str, object]:
-    """A catalog's settings with what is inside of `auth` beside the others: a secret is one value of one setting."""
+    """Settings of a connection with what is inside of `auth` beside the others: a secret is one value of one setting."""
     settings = {key: value for key, value in found.items() if not isinstance(value, dict)}
     for key, inner in found.items():
         if isinstance(inner, dict):

@@ -12,7 +12,8 @@ from framework.metrics.figures import Service
 
 _BY_CODE = {
     **dict.fromkeys(
-        ("FLOE-E101", "FLOE-E102", "FLOE-E103", "FLOE-R120", "FLOE-R121", "FLOE-R122", "FLOE-R123"), Service.BROKER
+        ("FLOE-E101", "FLOE-E102", "FLOE-E103", "FLOE-E115", "FLOE-R120", "FLOE-R121", "FLOE-R122", "FLOE-R123"),
+        Service.BROKER,
     ),
     **dict.fromkeys(
         ("FLOE-E201", "FLOE-R132", "FLOE-R134", "FLOE-R135", "FLOE-R136", "FLOE-R140", "FLOE-R144", "FLOE-R146"),

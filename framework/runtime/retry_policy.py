@@ -19,12 +19,13 @@ SERVICE_RETRY_S = 3_600.0
 SHORTEST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 10.0
 
-# Nobody answers: the broker (E101, R120, R123) or the catalog (E201, R132 creating, R134 altering, R135 loading), or
-# the schema registry (R141). A catalog that refuses a change (R140) may do so for credentials that are just being
-# replaced.
+# Nobody answers: the broker (E101, R120, R123), who gives tokens for it (E115), the catalog (E201, R132 creating, R134
+# altering, R135 loading) or the schema registry (R141). A catalog that refuses a change (R140) may do so for credentials
+# that are just being replaced.
 _OUTAGE_CODES = frozenset(
     {
         "FLOE-E101",
+        "FLOE-E115",
         "FLOE-E201",
         "FLOE-R120",
         "FLOE-R123",

@@ -33,6 +33,7 @@ _OF_TASKS: dict[str, type[FloeError]] = {
     # What is refused today may be granted again while the batch is tried.
     "FLOE-E102": RetriableError,
     "FLOE-E103": RetriableError,
+    "FLOE-E115": RetriableError,
     "FLOE-E112": SetupError,
     "FLOE-R146": TableBlocked,
 }

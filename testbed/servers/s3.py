@@ -25,6 +25,7 @@ from framework.local.broker import HOST, free_port
 ROOT = Path(__file__).parents[2]
 LOCK = ROOT / ".ci" / "servers.lock"
 BUCKET = "lake"
+SIGNER = "aws_msk_iam_sasl_signer"
 ACCESS_KEY, SECRET_KEY, REGION = "tester", "not-in-any-log", "us-east-1"
 
 
@@ -43,12 +44,14 @@ def moto_server() -> Path:
 
 
 def client_packages() -> Path:
-    """A folder for `PYTHONPATH`, with what PyIceberg needs beside itself to ask Glue or Hive, of the server's environment."""
+    """A folder for `PYTHONPATH`, with what PyIceberg needs beside itself to ask Glue or Hive, and the signer of tokens
+    for MSK, of the server's environment."""
     program = moto_server()
     (packages,) = program.parents[1].glob("lib/python3*/site-packages")
     folder = program.parents[1] / "clients"
     folder.mkdir(exist_ok=True)
-    for name in ("boto3", "botocore", "dateutil", "jmespath", "s3transfer", "thrift"):
+    names = ("boto3", "botocore", "dateutil", "jmespath", "s3transfer", "thrift", SIGNER)
+    for name in (*names, *(path.name for path in packages.glob(f"{SIGNER}*.dist-info"))):
         with suppress(FileExistsError):
             (folder / name).symlink_to(packages / name)
     return folder

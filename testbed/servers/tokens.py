@@ -71,10 +71,18 @@ class TokenServer(ThreadingHTTPServer):
             return 401, json.dumps(
                 {"error": "invalid_client", "error_description": "unknown client or secret"}
             ).encode()
-        token = f"issued-{uuid.uuid4().hex}"
+        token = self.token_for(client)
         self.issued[token] = time.monotonic() + self.lifetime_s
         said = {"access_token": token, "token_type": "bearer"}
         return 200, json.dumps(said | ({"expires_in": int(self.lifetime_s)} if self.says_lifetime else {})).encode()
+
+    def token_for(self, client: str) -> str:
+        """A token that was never given before."""
+        return f"issued-{uuid.uuid4().hex}"
+
+    def page(self, path: str) -> bytes | None:
+        """What is published there; None: nothing is."""
+        return None
 
     def close(self) -> None:
         self.shutdown()
@@ -99,7 +107,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         form = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
-        status, body = self.server.answer(self.headers.get("Authorization"), form)
+        self._send(*self.server.answer(self.headers.get("Authorization"), form))
+
+    def do_GET(self) -> None:
+        page = self.server.page(self.path)
+        self._send(404 if page is None else 200, page or b"{}")
+
+    def _send(self, status: int, body: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 from tests.chaos.checker import assert_exact, assert_sum_holds
 from tests.chaos.conftest import ProxiedCatalog
 from tests.chaos.harness import Running, fan_out, lands, processes, records
+from tests.chaos.written_bytes import files_of, values_of
 from tests.conftest import Broker
 from tests.iceberg.catalog_door import SECRET, Door
 from tests.project import Project
@@ -71,31 +69,10 @@ def test_tokens_end_beside_a_run(
         basic = base64.b64encode(f"floe:{SECRET}".encode()).decode()
         needles = [each.encode() for each in (SECRET, basic, *door.tokens.issued)]
         said = {"what was printed": "\n".join(shown).encode(), "command lines": "\n".join(commands).encode()}
-        said |= {"the control topic": b"\n".join(_bytes_of(broker, project.control_topic))}
+        said |= {"the control topic": b"\n".join(values_of(broker, project.control_topic))}
         assert len(said["the control topic"]) > 1000
-        said |= {str(path): path.read_bytes() for path in _files(project.root)}
+        said |= {str(path): path.read_bytes() for path in files_of(project.root)}
         assert len(said) > 20
         assert {place for place, text in said.items() for needle in needles if needle in text} == set()
     finally:
         door.close()
-
-
-def _files(root: Path) -> Iterator[Path]:
-    return (path for path in root.rglob("*") if path.is_file())
-
-
-def _bytes_of(broker: Broker, topic: str) -> Iterator[bytes]:
-    """Keys, values and headers of all that a topic holds."""
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "reads-bytes"})
-    for partition in consumer.list_topics(topic, timeout=30).topics[topic].partitions:
-        at = TopicPartition(topic, partition, 0)
-        _, end = consumer.get_watermark_offsets(at, timeout=30)
-        consumer.assign([at])
-        while consumer.position([at])[0].offset < end:
-            message = consumer.poll(5)
-            if message is None:
-                break
-            assert message.error() is None, message.error()
-            headers = [value or b"" for _, value in message.headers() or ()]
-            yield b"\n".join([message.key() or b"", message.value() or b"", *map(bytes, headers)])
-    consumer.close()

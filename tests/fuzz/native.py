@@ -211,7 +211,7 @@ def _fetched(seed: int, counts: dict[str, int]) -> None:
     hostile = ctypes.CDLL(str(BUILD / "hostile.so"))
     hostile.hostile_seed(ctypes.c_uint64(seed))
     chance = random.Random(seed)
-    reader = fetch.Reader({"bootstrap.servers": "nowhere"})
+    reader = fetch.Reader({"bootstrap.servers": "nowhere"}, False)
     most = chance.choice((0, 10, 1000, (1 << 63) - 1))
     reader.assign("t", 0, 0, most)
     for _ in range(12):

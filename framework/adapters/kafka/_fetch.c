@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 /* Raised with every change of what the functions take or give: a build of an older checkout is not used. */
-#define INTERFACE 5
+#define INTERFACE 6
 
 /* ---- the part of librdkafka that is used ------------------------------------------------------------------------ */
 
@@ -78,6 +78,8 @@ static struct {
     void (*conf_set_opaque)(conf_t *, void *);
     void (*conf_set_error_cb)(conf_t *, void (*)(rk_t *, int, const char *, void *));
     void (*conf_set_log_cb)(conf_t *, void (*)(const rk_t *, int, const char *, const char *));
+    void (*conf_set_refresh_cb)(conf_t *, void (*)(rk_t *, const char *, void *));
+    int (*set_token)(rk_t *, const char *, int64_t, const char *, const char **, size_t, char *, size_t);
     rk_t *(*create)(int, conf_t *, char *, size_t);
     void (*destroy_flags)(rk_t *, int);
     void *(*opaque)(const rk_t *);
@@ -115,6 +117,8 @@ static const struct {
     SYMBOL("conf_set_opaque", conf_set_opaque),
     SYMBOL("conf_set_error_cb", conf_set_error_cb),
     SYMBOL("conf_set_log_cb", conf_set_log_cb),
+    SYMBOL("conf_set_oauthbearer_token_refresh_cb", conf_set_refresh_cb),
+    SYMBOL("oauthbearer_set_token", set_token),
     SYMBOL("new", create),
     SYMBOL("destroy_flags", destroy_flags),
     SYMBOL("opaque", opaque),
@@ -375,6 +379,15 @@ static void on_log(const rk_t *rk, int level, const char *facility, const char *
         take_note(api.opaque(rk), level, 0, text);
 }
 
+/* Whoever uses the reader sets tokens ahead of their end: nothing is left to do. Without this librdkafka would make tokens that
+ * nobody has signed. */
+static void on_refresh(rk_t *rk, const char *config, void *opaque)
+{
+    (void)rk;
+    (void)config;
+    (void)opaque;
+}
+
 static int enter(Reader *own)
 {
     if (own->rk == NULL) {
@@ -556,12 +569,13 @@ static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *named)
 {
     PyObject *config, *name, *value;
     Py_ssize_t at = 0;
+    int own_tokens;
     char text[ERROR_TEXT] = "";
     if (named != NULL && PyDict_Size(named) > 0) {
         PyErr_SetString(PyExc_TypeError, "Reader takes no named arguments");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "O!", &PyDict_Type, &config))
+    if (!PyArg_ParseTuple(args, "O!p", &PyDict_Type, &config, &own_tokens))
         return NULL;
     if (!api.loaded) {
         PyErr_SetString(PyExc_RuntimeError, "load comes first");
@@ -589,6 +603,8 @@ static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *named)
     api.conf_set_opaque(conf, own);
     api.conf_set_error_cb(conf, on_error);
     api.conf_set_log_cb(conf, on_log);
+    if (own_tokens)
+        api.conf_set_refresh_cb(conf, on_refresh);
     own->rk = api.create(CONSUMER, conf, text, sizeof(text));
     if (own->rk == NULL) {
         PyErr_SetString(PyExc_ValueError, text);
@@ -668,6 +684,22 @@ static PyObject *reader_unassign(PyObject *self, PyObject *none)
     forget(own);
     Py_BEGIN_ALLOW_THREADS
     err = api.assign(own->rk, NULL);
+    Py_END_ALLOW_THREADS
+    own->busy = 0;
+    return PyLong_FromLong(err);
+}
+
+static PyObject *reader_set_token(PyObject *self, PyObject *args)
+{
+    Reader *own = (Reader *)self;
+    const char *value;
+    char text[ERROR_TEXT] = "";
+    long long ends_at;
+    int err;
+    if (!PyArg_ParseTuple(args, "sL", &value, &ends_at) || enter(own) != 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    err = api.set_token(own->rk, value, ends_at, "", NULL, 0, text, sizeof(text));
     Py_END_ALLOW_THREADS
     own->busy = 0;
     return PyLong_FromLong(err);
@@ -907,6 +939,7 @@ static PyMethodDef READER_METHODS[] = {
     {"describe", reader_describe, METH_VARARGS, "describe(topic, timeout_ms) -> error code; asks for its leaders."},
     {"consume", reader_consume, METH_VARARGS, consume_doc},
     {"take", reader_take, METH_NOARGS, take_doc},
+    {"set_token", reader_set_token, METH_VARARGS, "set_token(value, ends_at_ms) -> error code; for a reader with `own_tokens`."},
     {"notes", reader_notes, METH_NOARGS, "notes() -> new log lines and errors: (level or -1, error code, text)."},
     {NULL, NULL, 0, NULL},
 };
@@ -915,7 +948,7 @@ static PyType_Slot READER_SLOTS[] = {
     {Py_tp_new, reader_new},
     {Py_tp_dealloc, reader_dealloc},
     {Py_tp_methods, READER_METHODS},
-    {Py_tp_doc, "Reader(config): a consumer without a group's duties, for one thread at a time."},
+    {Py_tp_doc, "Reader(config, own_tokens): a consumer without a group's duties, for one thread at a time."},
     {0, NULL},
 };
 

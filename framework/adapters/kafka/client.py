@@ -8,11 +8,23 @@ alone: a connection that sets one is refused by name, never overridden in silenc
 from __future__ import annotations
 
 import logging
+import math
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
+from framework.adapters.kafka.tokens import (
+    ACQUIRING,
+    giver_of,
+    makes_tokens,
+    no_token,
+    plain_settings,
+    takes_tokens,
+    token_of,
+    token_refused,
+)
 from framework.errors import FloeError, RetriableError, SetupError
 
 CONNECT_TIMEOUT_S = 8.0
@@ -48,6 +60,8 @@ OWNED = frozenset(
     }
 )
 
+# Librdkafka asks again after ten seconds.
+_TOKEN_LATELY_S = 25.0
 _LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 SILENT = frozenset(
@@ -134,6 +148,8 @@ class ClientLog:
         self.newest = ""
         self.refused = False
         """Whether a broker answered but did not take the credentials or the kind of connection."""
+        self._why_no_token = ""
+        self._no_token_at_s = -math.inf
 
     def on_error(self, error: KafkaError) -> None:
         # "All brokers are down" follows the error that says why; keep the one that explains.
@@ -141,14 +157,37 @@ class ClientLog:
             self.newest = error.str()
             # A TLS handshake with a plain listener is a mere disconnection by its code.
             self.refused = error.code() in _CREDENTIALS or "SSL" in error.str()
+            if error.str().startswith(ACQUIRING):
+                self._why_no_token, self._no_token_at_s = self._why_no_token or error.str(), time.monotonic()
+
+    @property
+    def no_token(self) -> str:
+        """Why there is no token, where the client has said so of late: a broker's refusal of the old one follows from it."""
+        return self._why_no_token if time.monotonic() - self._no_token_at_s < _TOKEN_LATELY_S else ""
+
+    def gives_token_of(self, settings: Mapping[str, str]) -> Callable[[str], tuple[str, float]]:
+        """What librdkafka calls for each token of a connection whose tokens floe makes."""
+
+        def give(_: str) -> tuple[str, float]:
+            try:
+                token = token_of(settings)
+            except SetupError as error:
+                self._why_no_token = error.message
+                raise
+            self._why_no_token = ""
+            return token.value, token.ends_at_s
+
+        return give
 
 
 def build(kind: Callable[[dict[str, Any]], Client], settings: Mapping[str, str], config: dict[str, Any]) -> Client:
     """Make a client.
 
     Raises:
-        SetupError: librdkafka does not know a setting or its value.
+        SetupError: librdkafka does not know a setting or its value; or FLOE-E115, there is no token for the broker.
     """
+    if makes_tokens(settings):
+        token_of(settings)  # an error that says why, before librdkafka waits for a token
     try:
         return kind(config)
     except KafkaException as raised:
@@ -188,7 +227,9 @@ def client_config(settings: Mapping[str, str], log: ClientLog, **role: str | int
             remedy="set bootstrap.servers in the connection of the target file",
         )
     config: dict[str, Any] = {"client.id": "floe", "reconnect.backoff.max.ms": 1000}
-    config.update(settings)
+    config.update(plain_settings(settings))
+    if makes_tokens(settings):
+        config["oauth_cb"] = log.gives_token_of(settings)
     config.update({key.replace("_", "."): value for key, value in role.items()})
     config["error_cb"] = log.on_error
     config["logger"] = logger
@@ -231,13 +272,18 @@ def setup_error(error: KafkaError, settings: Mapping[str, str], log: ClientLog, 
     """What a failed request means to a person.
 
     Returns:
-        SetupError FLOE-E101 (unreachable), FLOE-E102 (credentials), FLOE-E103 (not permitted); RetriableError FLOE-R120
-        for what passes by itself; FloeError FLOE-R121 for the rest.
+        SetupError FLOE-E101 (unreachable), FLOE-E102 (credentials), FLOE-E115 (tokens), FLOE-E103 (not permitted); RetriableError
+        FLOE-R120 for what passes by itself; FloeError FLOE-R121 for the rest.
     """
     address, code = address_of(settings), error.code()
-    if code in _CREDENTIALS or (code in SILENT and log.refused):
+    if code in _CREDENTIALS or (code in SILENT and (log.refused or log.no_token)):
+        why = log.newest or error.str()
+        if log.no_token or why.startswith(ACQUIRING):
+            return no_token(settings, doing, log.no_token or why)
+        if takes_tokens(settings) and "SSL" not in why:
+            return token_refused(settings, address, doing, why)
         return SetupError(
-            f"the broker refused the connection while {doing}: {log.newest or error.str()}",
+            f"the broker refused the connection while {doing}: {why}",
             code="FLOE-E102",
             place=address,
             remedy="check security.protocol, sasl.* and ssl.* of the connection in the target file",
@@ -269,6 +315,9 @@ def setup_error(error: KafkaError, settings: Mapping[str, str], log: ClientLog, 
 
 
 def unreachable_remedy(settings: Mapping[str, str]) -> str:
+    giver = giver_of(settings)
+    if giver:
+        return f"check that {giver} gives tokens, bootstrap.servers, and that this machine can reach both"
     hosts = {server.rsplit(":", 1)[0].strip() for server in address_of(settings).split(",")}
     if hosts <= _LOCAL:
         return "`floe local up` starts the local broker; otherwise check bootstrap.servers of the target file"

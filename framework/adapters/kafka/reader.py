@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import gc
 import logging
+import math
 import os
+import time
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +26,7 @@ import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from framework.adapters.kafka.client import ClientLog, build, consumer_config, error_of
+from framework.adapters.kafka.tokens import token_of
 from framework.config.units import setting_text
 from framework.record.compiled import load_compiled
 from framework.record.model import RecordBlock, TaskRange, UnreadRecord
@@ -33,7 +36,7 @@ from framework.record.value_buffer import JoinedValues
 FETCH_GROUP_ID = "floe-fetch"
 # `python` makes every process read without the compiled extension.
 FETCH_VARIABLE = "FLOE_FETCH"
-FETCH_INTERFACE = 5
+FETCH_INTERFACE = 6
 
 T = TypeVar("T")
 Headers = list[tuple[str, bytes | None]] | None
@@ -162,17 +165,31 @@ class CompiledReader:
         config = _config(settings, self.log)
         self._logger = config.pop("logger")
         self._on_error = config.pop("error_cb")
+        # Tokens that floe makes: this client calls nothing of Python, so it gets them ahead of their end.
+        self._token_settings = dict(settings) if config.pop("oauth_cb", None) else None
+        self._renew_at_s = math.inf
 
         def make(config: dict[str, Any]) -> Any:
             try:
-                return extension.Reader({name: setting_text(value) for name, value in config.items()})
+                texts = {name: setting_text(value) for name, value in config.items()}
+                return extension.Reader(texts, self._token_settings is not None)
             except ValueError as error:
                 raise KafkaException(KafkaError(KafkaError._INVALID_ARG, str(error))) from error
 
         self._reader = build(make, settings, config)
         self._most_bytes = 0
+        self._give_token()
+
+    def _give_token(self) -> None:
+        """Raises SetupError FLOE-E115: there is none, and the old one has ended."""
+        if self._token_settings is not None:
+            token = token_of(self._token_settings)
+            self._renew_at_s = token.renew_at_s
+            _checked(self._reader.set_token(token.value, round(token.ends_at_s * 1000)))
 
     def assign(self, task_range: TaskRange, most_bytes: int) -> None:
+        if time.time() >= self._renew_at_s:
+            self._give_token()
         self._most_bytes = most_bytes
         _checked(self._reader.assign(task_range.topic, task_range.partition, task_range.start, most_bytes))
 
@@ -180,6 +197,8 @@ class CompiledReader:
         _checked(self._reader.unassign())
 
     def poll(self, records: int, nbytes: int, end: int, timeout_s: float) -> Polled:
+        if time.time() >= self._renew_at_s:
+            self._give_token()
         held, held_bytes, position, events, seen = self._reader.consume(records, nbytes, end, round(timeout_s * 1000))
         for level, code, text in self._reader.notes():
             if level < 0:

@@ -26,8 +26,9 @@ from confluent_kafka.admin import (
 )
 
 from framework.adapters.kafka.admin import KafkaAdmin
-from framework.adapters.kafka.client import ClientLog, client_config, error_of
+from framework.adapters.kafka.client import ClientLog, build, client_config, error_of
 from framework.adapters.kafka.control.topic import check_control_topic
+from framework.adapters.kafka.tokens import plain_settings
 from framework.diagnose.counted import counted
 from framework.errors import SetupError
 from framework.ops.doctor.model import DoctorFinding, ask, error, ok, warning
@@ -66,7 +67,7 @@ def reachable(connection: Connection) -> Iterator[DoctorFinding]:
 
 
 def _encryption(connection: Connection) -> DoctorFinding:
-    protocol = connection.settings.get("security.protocol", "plaintext").lower()
+    protocol = plain_settings(connection.settings).get("security.protocol", "plaintext").lower()
     hosts = {server.rpartition(":")[0].strip() for server in connection.settings["bootstrap.servers"].split(",")}
     if "ssl" not in protocol and not hosts <= set(_LOOPBACK):
         return warning(
@@ -256,7 +257,7 @@ def judge_skew(check: str, skew_ms: int) -> DoctorFinding:
 def _skew_ms(settings: Mapping[str, str], topic: str) -> int:
     """Broker's time minus ours, in the middle of the request. The first record only opens the connection."""
     log = ClientLog()
-    producer = Producer(client_config(settings, log, linger_ms=0))
+    producer = build(Producer, settings, client_config(settings, log, linger_ms=0))
     skew = 0
     for _ in range(2):
         stamps: list[Any] = []

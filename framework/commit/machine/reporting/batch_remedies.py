@@ -20,6 +20,7 @@ BATCH_REMEDY = (
 _BY_CODE = {
     "FLOE-R141": "check that the registry runs and that executors reach it (`floe doctor FILE`); floe tries again by itself",
     "FLOE-E102": "check security.protocol, sasl.* and ssl.* of the connection (`floe doctor FILE`); floe tries again by itself",
+    "FLOE-E115": "check who gives tokens for Kafka, and what the broker wants (`floe doctor FILE`); floe tries again by itself",
     "FLOE-E103": "allow this operation for this principal: `floe doctor FILE` lists what it needs; floe tries again by itself",
 }
 

@@ -40,6 +40,8 @@ def _form(path: Path, types: ReadOnly[Path, object]) -> tuple[Callable[[str], bo
     place, key = path[:2], path[-1]
     if place == ("connections", "kafka") and key in ("bootstrap.servers", "metadata.broker.list"):
         return _are_brokers, "`host:port`, and commas between several"
+    if place == ("connections", "kafka") and key == "sasl.oauthbearer.token.endpoint.url":
+        return _are_urls("http", "https"), "an address such as `https://login.example/token`"
     if place == ("connections", "registry") and key == "url":
         return _are_urls("http", "https"), "an address such as `http://registry:8081`"
     if place == ("connections", "catalog") and key == "uri":

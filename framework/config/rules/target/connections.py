@@ -115,7 +115,7 @@ def secrets_from_outside(written: Mapping, resolved: Mapping) -> Iterator[Diagno
 def connection_rules(written: Mapping) -> Iterator[Diagnostic]:
     """Secrets by reference only; settings that floe owns; settings of other clients."""
     for path, leaf in leaves(written):
-        in_auth = len(path) >= 5 and path[:2] == ("connections", "catalog") and path[3] == "auth"
+        in_auth = len(path) >= 5 and path[1] in ("catalog", "kafka") and path[3] == "auth"
         in_connection = (len(path) == 4 or in_auth) and path[0] == "connections"
         in_spark = len(path) == 3 and path[:2] == ("spark", "conf")
         in_monitoring = len(path) == 2 and path[0] in ("monitoring", "lineage")
@@ -123,7 +123,7 @@ def connection_rules(written: Mapping) -> Iterator[Diagnostic]:
             continue
         key, text = str(path[-1]), str(leaf.value)
         where = dotted(path)
-        if in_connection and path[1] == "kafka" and key in OWN_KAFKA:
+        if in_connection and path[1] == "kafka" and not in_auth and key in OWN_KAFKA:
             yield Diagnostic(
                 "FLOE-C702", f"floe sets `{key}` itself ({OWN_KAFKA[key]})", leaf.span, path=where, remedy="remove it"
             )
@@ -131,7 +131,7 @@ def connection_rules(written: Mapping) -> Iterator[Diagnostic]:
             yield Diagnostic(
                 "FLOE-C702", f"floe sets `{key}` itself ({OWN_SPARK[key]})", leaf.span, path=where, remedy="remove it"
             )
-        elif in_connection and path[1] == "kafka" and key in JAVA_KAFKA:
+        elif in_connection and path[1] == "kafka" and not in_auth and key in JAVA_KAFKA:
             instead = f"use {JAVA_KAFKA[key]}" if JAVA_KAFKA[key] else "remove it"
             yield Diagnostic(
                 "FLOE-C703",

@@ -48,7 +48,7 @@ def _settings(
 ) -> Iterator[Diagnostic]:
     for entry in _entries(target, place):
         path = (*place, entry.key)
-        if known.name == "PyIceberg" and entry.key.partition(".")[0] == AUTH:
+        if entry.key == AUTH or (known.name == "PyIceberg" and entry.key.startswith(f"{AUTH}.")):
             continue  # a mapping, with rules of its own
         if is_let_through(entry.key, allowed) or (known.name == "PyIceberg" and entry.key in OWN_CATALOG):
             continue

@@ -218,6 +218,21 @@ ENTRIES = (
         ),
     ),
     Code(
+        "FLOE-E115",
+        "There is no good token for Kafka",
+        "The connection asks an identity provider or AWS for tokens. Either it got none, since the provider is down, does not know the client, or there are no credentials; or the broker does not take the token. A running job waits and tries again.",
+        transcript=Transcript(
+            "run orders.yaml -t prod",
+            'no token for Kafka was given while reading the topics: {"error": "invalid_client"}',
+            "https://login.example/token",
+            "check that this machine reaches it, and sasl.oauthbearer.client.id, client.secret and scope of the connection",
+            (
+                "# Correct the connection in the target file, then:",
+                "floe doctor orders.yaml -t prod",
+            ),
+        ),
+    ),
+    Code(
         "FLOE-R120",
         "A temporary error of Kafka",
         "Kafka reports an error that passes. floe tries again by itself.",
