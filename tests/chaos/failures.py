@@ -716,4 +716,13 @@ FAILURES: dict[str, Failure] = {
             "tests/iceberg/test_unknown_outcome.py::test_an_applied_commit_is_found_whatever_the_answer_was",
         ),
     ),
+    "F91": Failure(
+        "a client that is idle, or that nobody polls, lets its token end and never comes back "
+        "(confluentinc/confluent-kafka-python#1485, confluentinc/confluent-kafka-dotnet#2329, nasa-gcn/gcn-kafka-python#49)",
+        "tokens are renewed ahead of their end on a thread of their own, also for a reader that is idle",
+        (
+            "tests/kafka/test_tokens.py::test_a_reader_that_rested_goes_on",
+            "tests/chaos/test_tokens_of_brokers.py::test_tokens_end_beside_a_run",
+        ),
+    ),
 }
