@@ -148,9 +148,12 @@ class ControlLog:
 
     def make_all_due(self, catalog: IcebergTables) -> None:
         """What a coordinator would decide if every table were due: shows which announcements cannot be taken, and why.
-        Nothing of it is performed."""
+        Nothing of it is performed. A table that seems put back, or beyond the log, is looked at twice, as a coordinator does."""
         self.state, effects = step(self.state, Tick(True), ALL_DUE_MS)
         self._answer(effects, catalog)
+        if any(table.behind is not None or table.ahead for table in self.state.tables.values()):
+            self.state, effects = step(self.state, Tick(True), ALL_DUE_MS)
+            self._answer(effects, catalog)
 
     def _answer(self, effects: tuple[Effect, ...], catalog: IcebergTables | None) -> None:
         for effect in effects:

@@ -20,9 +20,9 @@ SOURCES = sorted(Path(framework.__file__).parent.rglob("*.py"))
 EXAMPLES = [entry for entry in CODES.values() if entry.wrong and entry.about != "command"]
 COMMANDS = [entry for entry in CODES.values() if entry.wrong and entry.about == "command"]
 # What no file alone can show: bytes that are no text, an empty file or folder, an environment, a stack that is down, a live
-# Spark, a library of templates and its lock.
+# Spark, a library of templates and its lock, a project's CODEOWNERS.
 WITHOUT_EXAMPLE = {
-    "FLOE-C001", "FLOE-C102", "FLOE-C110", "FLOE-C113", "FLOE-C305", "FLOE-C306", "FLOE-C613",
+    "FLOE-C001", "FLOE-C102", "FLOE-C110", "FLOE-C113", "FLOE-C305", "FLOE-C306", "FLOE-C475", "FLOE-C613",
     "FLOE-C614", "FLOE-C615", "FLOE-C616", "FLOE-C801",
 }  # fmt: skip
 
