@@ -25,7 +25,7 @@ from framework.commit.machine.effects import RecordedTable, RecoverTable
 from framework.commit.machine.model import TableState
 from framework.commit.machine.progress.recorded import MISSING_PROPERTY, SUMMARY_RECOVERY
 from framework.commit.offset_ranges import OffsetRanges
-from framework.commit.recovery.discard import DiscardPlan, listed_again, plan_discard, replays_given_up
+from framework.commit.recovery.discard import DiscardPlan, listed_again, plan_discard
 from framework.commit.recovery.missing import REPLAY, Gap, gaps_of, gaps_text
 from framework.config.names.table_names import identifier_of
 from framework.diagnose.suggest import listed
@@ -83,9 +83,8 @@ def decide_discard(at: ControlPlace, table: str) -> DiscardPlan:
     noted = gaps_of(found.missing_text) if found is not None else ()
     if not any(REPLAY in name for name in plan.ranges):
         return plan
-    again = replays_given_up(plan, noted)
-    announced = _announced(at, view.table_uuid, again)
-    read = {gap.gap_id: announced[gap.replay_pipeline] | committed_by(at, gap) for gap in again}
+    announced = _announced(at, view.table_uuid, noted)
+    read = {gap.gap_id: announced[gap.replay_pipeline] | committed_by(at, gap) for gap in noted}
     return listed_again(plan, noted, read, view.snapshot_id or 0)
 
 

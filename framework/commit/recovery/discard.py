@@ -118,11 +118,6 @@ def plan_discard(
     )
 
 
-def replays_given_up(plan: DiscardPlan, noted: Iterable[Gap]) -> tuple[Gap, ...]:
-    """The gaps on the table's list whose replays the plan gives up, at least in part."""
-    return tuple(gap for gap in noted if gap.replay_pipeline in plan.ranges)
-
-
 def listed_again(
     plan: DiscardPlan, noted: tuple[Gap, ...], read: Mapping[str, OffsetRanges], snapshot_id: int
 ) -> DiscardPlan:
@@ -131,7 +126,7 @@ def listed_again(
     because its replay was announced.
 
     Args:
-        read: by the id of each gap of `replays_given_up`, what its replay has announced until now.
+        read: by the id of each gap, what its replay has announced until now: of two that overlap, one may be given up alone.
         snapshot_id: the table's head. With the place in the control log it makes an id that no gap had before.
     """
     again: dict[str, OffsetRanges] = {}
