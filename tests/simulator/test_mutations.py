@@ -332,6 +332,16 @@ def replays_on_the_list_alone(patch: Patch) -> None:
     patch.setattr(rollback, "_announced", announced)
 
 
+def a_discard_looks_at_its_own_replays(patch: Patch) -> None:
+    """Of two gaps that overlap, one replay is given up, and what the other one has announced is listed again."""
+
+    def listed(plan: DiscardPlan, noted: tuple[Gap, ...], read: dict[str, Any], snapshot_id: int) -> DiscardPlan:
+        own = {gap.gap_id for gap in noted if gap.replay_pipeline in plan.ranges}
+        return listed_again(plan, noted, {gap_id: of for gap_id, of in read.items() if gap_id in own}, snapshot_id)
+
+    patch.setattr(discard, "listed_again", listed)
+
+
 def waiting_off_the_list(patch: Patch) -> None:
     """A rollback takes a gap off the table's list as soon as its replay has read it."""
 
@@ -709,6 +719,28 @@ SHORT: dict[Mutation, tuple[int, tuple[Act, ...]]] = {
             Act("batch", 35699755102338540262137033989),
             Act("replay_named", 6372353649750229084630978652),
             Act("move_branch", 77577957247840754902936126851),
+        ),
+    ),
+    a_discard_looks_at_its_own_replays: (
+        81_094_550,
+        (
+            Act("batch", 66514103201402707906217446068),
+            Act("batch", 67719533350399103197659653913),
+            Act("coordinate", 3950517937366455983476244732),
+            Act("time_passes", 35867605784055353093794186150),
+            Act("batch", 15474329856727751352498741732),
+            Act("coordinate_all", 57553001715052064916912995281),
+            Act("roll_back", 39261538620790658991721199864),
+            Act("batch", 78143066561290892246977099660),
+            Act("clean", 32614467138338819868821760727),
+            Act("replay_named", 7342035834822329634108620508),
+            Act("batch", 74419767572614083473156660047),
+            Act("time_passes", 76289804253032631851331755855),
+            Act("batch", 10485959827488126373456368504),
+            Act("move_branch", 68867215052231612875220544298),
+            Act("batch", 6131610847481454643094949046),
+            Act("batch", 3210543855031369206432845718),
+            Act("orphans_by_others", 35262261398637139282878505130),
         ),
     ),
     waiting_off_the_list: (
