@@ -60,6 +60,13 @@ int rd_kafka_conf_set(void *conf, const char *name, const char *value, char *tex
 void rd_kafka_conf_set_opaque(client_t *conf, void *opaque) { conf->opaque = opaque; }
 void rd_kafka_conf_set_error_cb(client_t *conf, void (*call)(void *, int, const char *, void *)) { conf->on_error = call; }
 void rd_kafka_conf_set_log_cb(void *conf, void *call) { (void)conf, (void)call; }
+void rd_kafka_conf_set_oauthbearer_token_refresh_cb(void *conf, void *call) { (void)conf, (void)call; }
+int rd_kafka_oauthbearer_set_token(void *client, const char *value, long long ends_at, const char *principal,
+                                   const char **extensions, size_t count, char *text, size_t size)
+{
+    (void)client, (void)value, (void)ends_at, (void)principal, (void)extensions, (void)count, (void)text, (void)size;
+    return 0;
+}
 void *rd_kafka_new(int kind, void *conf, char *text, size_t size) { (void)kind, (void)text, (void)size; return conf; }
 void rd_kafka_destroy_flags(void *client, int flags) { (void)flags; free(client); }
 void *rd_kafka_opaque(client_t *client) { return client->opaque; }
