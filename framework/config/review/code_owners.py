@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from framework.config.document import read_source, upwards
@@ -56,7 +57,7 @@ def reviewers(text: str, path: str) -> tuple[str, ...]:
             sections.append(())
             continue
         pattern, *names = re.split(r"(?<!\\)\s+", words)
-        if _pattern(pattern.replace("\\ ", " ")).fullmatch(path):
+        if _matches(pattern.replace("\\ ", " "), path):
             sections[-1] = tuple(names) or defaults
     return tuple(dict.fromkeys(name for section in sections for name in section))
 
@@ -73,16 +74,30 @@ def _nearest(folder: Path, world: World) -> tuple[Path, Path] | None:
     return None
 
 
-def _pattern(pattern: str) -> re.Pattern[str]:
-    """A pattern as gitignore has it: from the root where it has a slash inside, and all that is below what it names."""
+def _matches(pattern: str, path: str) -> bool:
+    """As gitignore has it: from the root where the pattern has a slash inside, and all that is below what it names. One part
+    after the other, so that no pattern takes long."""
     body = pattern.strip("/")
-    anchored = pattern.startswith("/") or "/" in body
-    text = "".join(_PARTS.get(part, re.escape(part)) for part in re.split(r"(\*\*/|/\*\*|\*\*|\*|\?)", body))
-    below = "/.*" if pattern.endswith("/") else "" if body.endswith("/*") else "(?:/.*)?"
-    return re.compile(("" if anchored else "(?:.*/)?") + text + below)
+    wanted = body.split("/") if pattern.startswith("/") or "/" in body else ["**", body]
+    last = len(wanted) - 1
+    reached = _with_skipped({0}, wanted)
+    parts = path.split("/")
+    for number, part in enumerate(parts, start=1):
+        found = {at + 1 for at in reached if at <= last and wanted[at] != "**" and fnmatchcase(part, wanted[at])}
+        deep = {at for at in reached if at <= last and wanted[at] == "**"}
+        reached = _with_skipped(found | deep | ({last + 1} if last in deep else set()), wanted)
+        is_whole = number == len(parts)
+        if last + 1 in reached and (not pattern.endswith("/") if is_whole else not body.endswith("/*")):
+            return True
+    return False
 
 
-_PARTS = {"**/": "(?:.*/)?", "/**": "/.*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+def _with_skipped(reached: set[int], wanted: list[str]) -> set[int]:
+    """Also behind each `**` that stands for no folder; the last one stands for something."""
+    for at in range(len(wanted) - 1):
+        if at in reached and wanted[at] == "**":
+            reached.add(at + 1)
+    return reached
 
 
 def _is_team(entry: str, owner: OwningTeam) -> bool:

@@ -116,3 +116,10 @@ def test_changes_of_columns_are_told_from_others(subject: str, is_of_columns: bo
 def test_code_owners_are_read_as_their_hosts_read_them(text: str, path: str, asked: tuple[str, ...]) -> None:
     """Of each section the last line that matches counts, with patterns as in .gitignore."""
     assert reviewers(text, path) == asked
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("pattern", ["**/" * 20 + "x", "*a" * 25, "a/**/" * 15 + "z", "[a-z", "\\\\", "^[S][3]"])
+def test_no_pattern_of_code_owners_takes_long(pattern: str) -> None:
+    """Whatever stands in a project's CODEOWNERS, `floe validate` ends."""
+    assert reviewers(f"{pattern} @a", "a/" * 25 + "a" * 40 + ".yaml") == ()
