@@ -36,7 +36,10 @@ from framework.commit.events.event_types import (
     SourceRange,
     TableCommitPolicy,
 )
+from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY
 from framework.commit.offsets import decode_metadata, encode_metadata
+from framework.commit.recovery.held import recorded_of
+from framework.commit.watch import Watch, batch_before
 from framework.plan.compile import compile_plan
 from framework.runtime.coordinator.thread import Coordinator
 from framework.runtime.job import request_commit
@@ -92,8 +95,8 @@ class HandRun:
 
     # ---- what a driver does ------------------------------------------------------------------------------------------
 
-    def announce(self, *ends: int, dead_letters: int = 0) -> None:
-        """One batch up to these offsets, partition by partition, as a run of its own."""
+    def announce(self, *ends: int, dead_letters: int = 0, watch: Watch | None = None) -> None:
+        """One batch up to these offsets, partition by partition, as a run of its own. `watch`: what it had read of the log."""
         self.number += 1
         run = uuid.uuid4().hex[:8]
         topic_id = self.admin.topics([self.topic])[self.topic].topic_id
@@ -101,10 +104,11 @@ class HandRun:
             SourceRange(self.topic, topic_id, p, self.positions[p], end, 1_000) for p, end in enumerate(ends)
         )
         events: list[ControlEvent] = []
+        watch = watch or self.watched()
         for index, name in enumerate(self.names):
             found = [(r.partition, n) for r in ranges for n in range(r.start, r.end) if n % len(self.names) == index]
             if found:
-                events.append(self._written(name, run, found, ranges))
+                events.append(self._written(name, run, found, ranges, watch))
         count = sum(r.end - r.start for r in ranges)
         line = Accounting(offsets=count, written=count - dead_letters, rows=count, dead_lettered=dead_letters)
         self.totals += line
@@ -123,8 +127,28 @@ class HandRun:
             producer.close()
         self.positions = dict(enumerate(ends))
 
+    def watched(self) -> Watch:
+        """What a driver knows of the log before its next batch."""
+        watch = Watch()
+        reader = ControlReader(self.kafka, self.control_topic)
+        try:
+            reader.seek(reader.start_offset())
+            for offset, event in reader.read_until(reader.end_offset()):
+                watch.observe(offset, event)
+        finally:
+            reader.close()
+        return watch
+
+    def _batch_before(self, name: str, table_uuid: str, watch: Watch) -> int | None:
+        try:
+            properties = self.project.catalog().load_table(name).properties
+        except NoSuchTableError:
+            properties = {}
+        recorded = recorded_of(properties.get(PROGRESS_PROPERTY), self.control_topic_id, self.plan.pipeline)
+        return batch_before(watch.newest(self.plan.pipeline).get(table_uuid), recorded)
+
     def _written(
-        self, name: str, run: str, found: list[tuple[int, int]], ranges: tuple[SourceRange, ...]
+        self, name: str, run: str, found: list[tuple[int, int]], ranges: tuple[SourceRange, ...], watch: Watch
     ) -> DataWritten:
         table = self.tables[name]
         rows = [
@@ -143,6 +167,7 @@ class HandRun:
             tuple(announced(file, 0) for file in files),
             ranges,
             TableCommitPolicy(1_000, 1 << 40, 1 << 40),
+            after_batch=self._batch_before(name, str(table.metadata.table_uuid), watch),
         )
 
     def commit(self) -> None:

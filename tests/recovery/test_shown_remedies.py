@@ -255,9 +255,11 @@ def test_a_broken_chain_is_ended_where_it_is_good(shown: Shown, hand: HandRun) -
     hand.positions = {0: 9, 1: 9}
 
 
+@pytest.mark.parametrize("mark", ["stored", "lost"])
 @types("floe rebase FILE --dry-run")
-def test_a_table_that_was_put_back_reads_again(shown: Shown, hand: HandRun) -> None:
-    """Somebody registered an older metadata file: the dry run shows where it would go on, and the act goes on there."""
+def test_a_table_that_was_put_back_reads_again(shown: Shown, hand: HandRun, mark: str) -> None:
+    """Somebody registered an older metadata file: the dry run shows where it would go on, and the act goes on there. Who looks
+    begins at the coordinator's mark, or where there is none, before requests for commits that were answered long ago."""
     older = hand.project.catalog().load_table(hand.names[0]).metadata_location
     hand.announce(20, 20)
     hand.commit()
@@ -265,6 +267,10 @@ def test_a_table_that_was_put_back_reads_again(shown: Shown, hand: HandRun) -> N
     hand.project.catalog().register_table(hand.names[0], older)
     hand.announce(30, 30)
     shown.blocked()
+    if mark == "lost":
+        hand.admin.raw.delete_consumer_groups([hand.plan.commit.coordinator_group])[
+            hand.plan.commit.coordinator_group
+        ].result(20)
     remedy = shown.of("table", hand.names[0])["remedy"]
     looked = shown.table()
     assert (looked["state"], looked["remedy"]) == ("BLOCKED", remedy), "a look at the table says the same"

@@ -121,8 +121,9 @@ def test_what_a_list_cannot_show_is_taken_off(person: Person, hand: HandRun) -> 
 
 def test_a_record_that_is_no_event_is_looked_at_and_skipped(person: Person, hand: HandRun) -> None:
     hand.announce(9, 9)
+    watch = hand.watched()
     hand.broker.produce(hand.control_topic, [{"type": "DataWritten", "version": 1}])
-    hand.announce(20, 20)
+    hand.announce(20, 20, watch=watch)
     with pytest.raises(FloeError) as refused:
         hand.commit()
     remedy = refused.value.remedy

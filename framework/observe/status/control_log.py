@@ -42,6 +42,7 @@ from framework.commit.machine.effects import (
     TableMissing,
     Tick,
 )
+from framework.commit.machine.model import TablePhase
 from framework.commit.machine.progress.chain import settled_link
 from framework.commit.machine.queues import drop_announcements
 from framework.commit.machine.reporting.blocked_words import BlockedTables
@@ -103,6 +104,8 @@ class ControlLog:
             by_run.pop(event.by, None)
             by_run[event.by] = event
         self._hear(record)
+        if isinstance(event, CommitToTable):
+            self._forget_attempt(event.table_uuid)
         self.state, effects = step(self.state, record, 0)
         self._answer(effects, catalog)
         if self.by_word and isinstance(event, CommitToTable):
@@ -135,6 +138,14 @@ class ControlLog:
                 known = self.writers.get(table, frozenset())
                 if event.pipeline not in known:
                     self.writers[table] = known | {event.pipeline}
+
+    def _forget_attempt(self, table_uuid: str) -> None:
+        """A request in the log lets a coordinator begin a commit; nobody performs it here. What the log then says of that
+        commit makes the table be looked at again, as one that is not under way."""
+        table = self.state.tables.get(self.state.queues.get(table_uuid, ""))
+        if table is not None and table.phase is TablePhase.COMMITTING:
+            idle = changed(table, phase=TablePhase.READY, attempt=None)
+            self.state = changed(self.state, tables={**self.state.tables, table.table: idle})
 
     def _is_in(self, name: str, below: int) -> None:
         """A table holds what was announced for it below an offset, as a coordinator has said."""
