@@ -64,16 +64,33 @@ def noticed(found: Overview) -> Notices:
     return result
 
 
-def due(sent: Notices, before: Notices, now: Notices) -> Iterator[Notice]:
-    """What is to be sent: what two looks after each other agree on, and what was sent does not say."""
+def due(sent: Notices, before: Notices, now: Notices, is_blind: bool = False) -> Iterator[Notice]:
+    """What is to be sent: what two looks after each other agree on, and what was sent does not say. A look that `is_blind`,
+    since the broker does not answer, ends nothing."""
     for subject, one in now.items():
         known = sent.get(subject)
         is_steady = subject in before and before[subject].what == one.what
         if is_steady and (known is None or known.what != one.what):
             yield one
-    for subject, one in sent.items():
+    for subject, one in sent.items() if not is_blind else ():
         if subject not in now and subject not in before:
             yield replace(one, is_over=True)
+
+
+def remembered(sent: Notices) -> list[list[str]]:
+    """What was sent, as the next process has to know it."""
+    return [[one.kind, one.name, one.state, one.code] for one in sent.values()]
+
+
+def recalled(found: object) -> dict[Subject, Notice]:
+    """What an earlier process remembered; nothing of what is not so."""
+    lines = found if isinstance(found, list) else []
+    notices = [
+        Notice(*line)
+        for line in lines
+        if isinstance(line, list) and len(line) == 4 and all(isinstance(each, str) for each in line)
+    ]
+    return {one.subject: one for one in notices}
 
 
 def slack_body(notice: Notice, target: str) -> dict[str, object]:

@@ -248,3 +248,40 @@ def test_no_more_rows_are_held_than_asked_for(compared: Compared) -> None:
     text = compared.floe(left, right, "--key", "id", "--most-rows", "1000", code=10)
     assert "at least" in text
     assert "--most-rows looks at more" in text
+
+
+NEGATIVE_NAN = float(pa.array([0xFFF8000000000001], pa.uint64()).view(pa.float64())[0].as_py())
+
+
+def test_numbers_are_equal_as_sql_says(compared: Compared) -> None:
+    """Zero is zero whatever its sign, and no number is no number whatever its bits, as Spark joins and groups them, also
+    inside of lists and structs; a null is neither. The key is such a number, too. (datafold/data-diff#883)"""
+    schema = Schema(
+        NestedField(1, "k", DoubleType()),
+        NestedField(2, "f", FloatType()),
+        NestedField(3, "l", ListType(10, DoubleType(), False)),
+        NestedField(4, "s", StructType(NestedField(20, "x", DoubleType(), required=False)), required=False),
+    )
+    ones: Rows = [{"k": 0.0, "f": 0.0, "l": [0.0, None], "s": {"x": 0.0}}]
+    ones += [{"k": float("nan"), "f": float("nan"), "l": [float("nan")], "s": {"x": float("nan")}}]
+    others: Rows = [{"k": -0.0, "f": -0.0, "l": [-0.0, None], "s": {"x": -0.0}}]
+    others += [{"k": NEGATIVE_NAN, "f": NEGATIVE_NAN, "l": [NEGATIVE_NAN], "s": {"x": NEGATIVE_NAN}}]
+    left, right = compared.table("a", schema, ones), compared.table("b", schema, others)
+    compared.floe(left, right, code=0)
+    compared.floe(left, right, "--key", "k", code=0)
+    nothing = compared.table("c", schema, [ones[0] | {"f": None}, ones[1]])
+    assert compared.document(left, nothing, "--key", "k", code=10)["counts"]["changed"] == 1
+    changed = compared.table("d", schema, [each | {"f": 2.0} for each in others])
+    text = compared.floe(left, changed, "--key", "k", code=10)
+    assert text.count('there: {"f": 2.0}') == 2, text
+
+
+def test_keys_that_are_null_or_stand_twice(compared: Compared) -> None:
+    """Rows of such a key are matched by their values: none is multiplied, and none is left out. (SQLMesh/sqlmesh#2840)"""
+    known = orders(1, 2, 2, 2)
+    nameless: Rows = [{"id": None, "name": "n", "price": 1.0}, {"id": None, "name": "m", "price": 2.0}]
+    left = compared.table("a", ORDERS, known, nameless)
+    compared.floe(left, compared.table("b", ORDERS, nameless[::-1], known), "--key", "id", code=0)
+    fewer = compared.table("c", ORDERS, orders(1, 2, 2), nameless[:1])
+    found = compared.document(left, fewer, "--key", "id", code=10)["counts"]
+    assert (found["missing"], found["extra"], found["changed"]) == (2, 0, 0), found

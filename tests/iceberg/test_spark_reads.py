@@ -233,3 +233,25 @@ def test_names_that_a_file_must_quote(lake: Lake, iceberg_spark: IcebergSpark) -
     )
     assert [each.column(0).to_pylist() for each in found] == [[2]] * len(where)
     assert every.column(0).to_pylist() == [1, 2, 3]
+
+
+# What Spark puts behind a table's name to read its metadata, or a state of it.
+READ_BEHIND_A_NAME = (
+    "all_data_files", "all_delete_files", "all_entries", "all_files", "all_manifests", "changes", "data_files",
+    "delete_files", "entries", "files", "history", "manifests", "metadata_log_entries", "partitions",
+    "position_deletes", "refs", "snapshots", "branch_audit", "tag_june", "snapshot_id_1", "at_timestamp_1",
+)  # fmt: skip
+
+
+def test_tables_that_are_called_like_metadata(lake: Lake, iceberg_spark: IcebergSpark) -> None:
+    """apache/iceberg#10550: a source's table is called `files`, or `history`. Spark reads the table, and its metadata
+    behind it; beside it stands a table whose own metadata has that name."""
+    commit(lake, lake.create("shop.orders", SCHEMA, []), range(1), 1)
+    counts = [("shop.orders.files", "count(*)", 1)]
+    for number, last in enumerate(READ_BEHIND_A_NAME, 2):
+        name = lake.create(f"shop.{last}", SCHEMA, [])
+        commit(lake, name, range(number), 1)
+        counts += [(name, "count(*)", number), (f"{name}.files", "sum(record_count)", number)]
+    query = " UNION ALL ".join(f"SELECT '{name}' AS name, {how} AS n FROM default.{name}" for name, how, _ in counts)
+    [found] = iceberg_spark.ask(lake.settings, [query])
+    assert {row["name"]: row["n"] for row in found.to_pylist()} == {name: count for name, _, count in counts}

@@ -64,7 +64,7 @@ def ops(
     address = host_and_port(listen)
     if address is None:
         raise click.BadParameter(f"`{listen}` is not HOST:PORT, such as {LISTEN}", param_hint="--listen")
-    from framework.observe.live.notifier import LOOK_EVERY_S, Notifier, read_receivers
+    from framework.observe.live.notifier import LOOK_EVERY_S, Notifier, SentFile, read_receivers
     from framework.observe.live.reader import LiveTarget, OverviewReader
     from framework.ops.backend import BrokerBackend
     from framework.ops.shown_dead_letters import ShownDeadLetters
@@ -86,10 +86,12 @@ def ops(
         click.echo(log_line(text), err=True)
 
     reader = OverviewReader(looked, say)
-    notifier = Notifier(receivers, reader.view, say, LOOK_EVERY_S)
+    notifier = None
     try:
         reader.start(waits=True)
-        if receivers:
+        if receivers_file is not None:
+            sent_file = SentFile(receivers_file, looked.target, looked.control_topic, say)
+            notifier = Notifier(receivers, reader.view, say, LOOK_EVERY_S, sent_file)
             notifier.start()
         access = Access(tokens, (address[0], socket.gethostname(), *hosts))
         patterns = control.target.allow_dead_letters_on_page if tokens is not None else ()
@@ -98,5 +100,6 @@ def ops(
         serve(app, bound, lambda url: click.echo(f"the page is at {url}", err=True))
     finally:
         bound.close()
-        notifier.close()
+        if notifier is not None:
+            notifier.close()
         reader.close()

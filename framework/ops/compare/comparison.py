@@ -171,14 +171,27 @@ def _values(rows: pa.Table | None, numbers: Ints, most: int) -> list[dict[str, o
 
 
 def _examples(mine: pa.Table | None, theirs: pa.Table | None, found: Differing, asked: Asked) -> Iterator[Example]:
-    changed = _values(mine, found.changed_left, asked.examples)
-    by_key = {
-        tuple(repr(row[name]) for name in asked.key): row for row in _values(theirs, found.changed_right, asked.most_rows)
-    } if changed else {}  # fmt: skip
-    for row in changed:
-        yield Example(RowDifference.CHANGED, row, by_key.get(tuple(repr(row[name]) for name in asked.key)))
+    yield from _changed(mine, theirs, found, asked)
     yield from (Example(RowDifference.MISSING, row, None) for row in _values(mine, found.missing, asked.examples))
     yield from (Example(RowDifference.EXTRA, None, row) for row in _values(theirs, found.extra, asked.examples))
+
+
+def _changed(mine: pa.Table | None, theirs: pa.Table | None, found: Differing, asked: Asked) -> Iterator[Example]:
+    """Rows of one key on both sides, and the columns in which they differ: by their words, as all rows were compared."""
+    if mine is None or theirs is None or not len(found.changed_left):
+        return
+    left, right = mine.take(pa.array(found.changed_left[: asked.examples])), theirs.take(pa.array(found.changed_right))
+    at = {words: number for number, words in enumerate(_words_of(right, asked.key))}
+    right = right.take(pa.array([at[words] for words in _words_of(left, asked.key)], pa.int64()))
+    columns = [(name, _words_of(left, (name,)), _words_of(right, (name,))) for name in left.column_names]
+    for number, (own, other) in enumerate(zip(left.to_pylist(), right.to_pylist(), strict=True)):
+        differing = tuple(name for name, here, there in columns if here[number] != there[number])
+        yield Example(RowDifference.CHANGED, own, other, differing)
+
+
+def _words_of(rows: pa.Table, columns: Sequence[str]) -> list[tuple[int, int]]:
+    words = row_words([rows.column(name) for name in columns])
+    return list(zip(words.high.tolist(), words.low.tolist(), strict=True))
 
 
 def _gaps(mine: pa.Table | None, theirs: pa.Table | None, found: Differing) -> Iterator[OffsetGap]:

@@ -48,17 +48,13 @@ class ColumnDifference:
 
 @dataclass(frozen=True)
 class Example:
-    """A row that differs, with its values in the first table and in the other one; None where it is not there."""
+    """A row that differs, with its values in the first table and in the other one; None where it is not there. `differing`
+    names the columns in which a changed row differs."""
 
     what: RowDifference
     left: dict[str, Any] | None
     right: dict[str, Any] | None
-
-    @property
-    def differing(self) -> tuple[str, ...]:
-        """The columns in which a changed row differs."""
-        left, right = self.left or {}, self.right or {}
-        return tuple(name for name in left if left[name] != right.get(name)) if self.left and self.right else ()
+    differing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """128 bits for each row: two rows have the same words exactly where all their values are the same.
 
 In: columns of Arrow, of any type. Out: two words for each row. A number has the same words whatever the width of its
-column is, and a decimal whatever its precision; the entries of a map have no order; NaN is NaN. Null is not the empty
-text, and an empty list is not a null one.
+column is, and a decimal whatever its precision; the entries of a map have no order; NaN is NaN and
+-0.0 is 0.0, as where Spark joins and groups. Null is not the empty text, and an empty list is not a null one.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _leaves(column: pa.Array) -> Iterator[pa.Array]:
     elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
         yield _of_list(column)
     elif pa.types.is_floating(kind):
-        wide = column.cast(pa.float64())
+        wide = pc.add(column.cast(pa.float64()), 0.0)  # -0.0 becomes 0.0
         yield pc.if_else(pc.is_nan(wide), pa.scalar(float("nan")), wide).view(pa.int64())
     else:
         yield column
