@@ -18,7 +18,7 @@ from pyiceberg.table import Table, TableProperties
 from pyiceberg.typedef import Identifier
 
 import framework.adapters.file_io  # noqa: F401  # the provider of file names is guarded there
-from framework.adapters.catalog_auth import with_auth
+from framework.adapters.catalog_auth import with_mappings
 from framework.config.names.table_names import full_name
 from framework.config.rules.permitted import is_below, is_location
 from framework.errors import TableBlocked
@@ -34,7 +34,7 @@ _OF_THE_MACHINE = ("impl", ".profile-name", ".role-arn", ".role-session-name", "
 
 def open_catalog(name: str, settings: Mapping[str, str], allowed: Iterable[str] = ()) -> Catalog:
     """PyIceberg's own catalog of these settings, guarded. `allowed`: as `guarded`."""
-    return guarded(load_catalog(name, **with_auth(settings)), settings, allowed)
+    return guarded(load_catalog(name, **with_mappings(settings)), settings, allowed)
 
 
 def guarded(catalog: Catalog, settings: Mapping[str, str], allowed: Iterable[str] = ()) -> Catalog:
@@ -45,7 +45,7 @@ def guarded(catalog: Catalog, settings: Mapping[str, str], allowed: Iterable[str
             of a REST server is often a mere name), the catalog itself is trusted with where its tables lie.
     """
     roots = places(settings, allowed)
-    own = {key: value for key, value in settings.items() if not key.startswith("auth.")}
+    own = {key: value for key, value in settings.items() if not key.startswith(("auth.", "ssl."))}
     if isinstance(catalog, RestCatalog):
         _guard_answers(catalog, own)
     elif hasattr(catalog, "_load_file_io"):

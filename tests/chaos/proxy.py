@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -166,10 +167,10 @@ class HttpProxy:
 
     `before` answers with its status without asking the server; `after` asks the server, drops the answer and answers
     with its status instead. `door` is asked first, and reads headers and body. None lets the request pass. `answered`
-    counts the statuses that were made up.
+    counts the statuses that were made up. With `tls` clients speak TLS to it.
     """
 
-    def __init__(self, target_port: int) -> None:
+    def __init__(self, target_port: int, tls: ssl.SSLContext | None = None) -> None:
         self.before: Fault = lambda method, path: None
         self.after: Fault = lambda method, path: None
         self.door: Door = lambda path, headers, body: None
@@ -239,11 +240,14 @@ class HttpProxy:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.port = int(self._server.server_address[1])
+        self._scheme = "http" if tls is None else "https"
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, True, do_handshake_on_connect=False)
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     @property
     def uri(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{self._scheme}://127.0.0.1:{self.port}"
 
     def close(self) -> None:
         self._server.shutdown()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,9 @@ from framework.commit.machine.effects import CommitConflict, CommitFailed, Commi
 from framework.config.spec import PartitionFieldSpec
 from framework.errors import FloeError
 from framework.table.changes import AlterTable, CreateTable
+from testbed.servers.certificates import Authority
 from testbed.servers.rest_catalog import RestCatalog
+from tests.chaos.proxy import HttpProxy
 from tests.iceberg.conftest import POLICY, SCHEMA, TOPIC, Lake, metadata_files
 from tests.iceberg.rest_server import RestServer
 
@@ -155,3 +158,48 @@ def test_a_server_that_falls_silent_is_given_up_in_time(rest: RestLake) -> None:
 
     assert isinstance(tables.commit(effect), Committed)
     assert rest.rows(name) == [1]
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture
+def behind_tls(rest: RestLake, authority: Authority) -> Iterator[HttpProxy]:
+    """A server that asks each client for a certificate."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(authority.certificate))
+    context.load_cert_chain(*authority.issue("catalog"))
+    context.verify_mode = ssl.CERT_REQUIRED
+    proxy = HttpProxy(rest.server.server_address[1], context)
+    yield proxy
+    proxy.close()
+
+
+def test_a_catalog_behind_mutual_tls(
+    rest: RestLake, behind_tls: HttpProxy, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the certificates of the file, whatever the environment says of authorities; tasks get none of it. Each that is
+    missing, or another's, is an outage with its reason."""
+    certificate, key = authority.issue("floe")
+    full = {"ssl.cabundle": authority.certificate, "ssl.client.cert": certificate, "ssl.client.key": key}
+    settings = {"type": "rest", "uri": behind_tls.uri} | {name: str(path) for name, path in full.items()}
+    other = Authority(tmp_path / "other")
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(other.certificate))
+    tables = IcebergTables(settings)
+    tables.check()
+    tables.create_table(CreateTable("shop.tls", SCHEMA.model_dump_json(), (), ()))
+    behind = RestLake(rest.settings, rest.server)
+    behind.tables = tables
+    answer = tables.commit(behind.effect("shop.tls", behind.files("shop.tls", [{"id": 1}]), 1))
+    assert isinstance(answer, Committed)
+    assert not any("ssl" in name for name in tables.io_properties())
+    for changed in (
+        {"ssl.cabundle": str(other.certificate)},
+        {"ssl.client.cert": "", "ssl.client.key": ""},
+        dict(zip(("ssl.client.cert", "ssl.client.key"), map(str, other.issue("floe")), strict=True)),
+    ):
+        given = {name: value for name, value in (settings | changed).items() if value}
+        with pytest.raises(FloeError) as refused:
+            IcebergTables(given).check()
+        assert refused.value.code == "FLOE-E201"

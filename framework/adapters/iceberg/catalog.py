@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NotInstalledError, OAuthError
 
-from framework.adapters.catalog_auth import EXTRAS, way_of, with_auth
+from framework.adapters.catalog_auth import EXTRAS, way_of, with_mappings
 from framework.adapters.file_io_guard import guarded, open_catalog
 from framework.adapters.iceberg.commits.commit import TableCommits
 from framework.adapters.iceberg.private.hive import connect_each_thread
@@ -140,7 +140,7 @@ class IcebergCatalog:
             if kind == "sql":
                 return with_ordered_times(guarded(self._sql_catalog(), self._settings, self._locations))
             if rest:
-                made = TimeoutRestCatalog(self._name, **with_auth(self._settings))
+                made = TimeoutRestCatalog(self._name, **with_mappings(self._settings))
                 return guarded(made, self._settings, self._locations)
             opened = with_ordered_times(open_catalog(self._name, self._settings, self._locations))
             own = "py-catalog-impl" in self._settings

@@ -1,4 +1,5 @@
-"""Rules about `auth` of a REST catalog: the way in is one that a text can describe, and nothing that is written is passed over.
+"""Rules about `auth` and `ssl` of a REST catalog: the way in is one that a text can describe, and nothing that is written is
+passed over.
 
 In: a target's tree, its references resolved. Out: a diagnostic per violation. Nothing in a file may import code, so a way that
 names a class is refused by name, whatever `allow.settings` says. No value of a secret is part of a message.
@@ -13,10 +14,18 @@ from framework.config.tree import Entry, Mapping, Path, Scalar, dotted, find
 from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.suggest import listed
 
-AUTH = "auth"
+AUTH, SSL = "auth", "ssl"
 _CATALOGS: Path = ("connections", "catalog")
 # Settings that PyIceberg reads only without `auth`.
 _WITHOUT_AUTH = ("credential", "token", "oauth2-server-uri", "scope", "audience", "resource")
+_EXAMPLES = {
+    AUTH: 'auth: {type: oauth2, oauth2: {client_id: ..., client_secret: "${secret:env:NAME}", token_url: ...}}',
+    SSL: "ssl: {cabundle: /path/ca.pem, client: {cert: /path/tls.crt, key: /path/tls.key}}",
+}
+_INSTEAD = {
+    AUTH: "remove it; the settings of this kind name who asks",
+    SSL: "remove it; the address of this kind (`uri`) says how TLS is spoken",
+}
 _REMEDIES = {
     "custom": (
         'write `auth: {type: basic, basic: {username: ..., password: "${secret:env:NAME}"}}`, or `oauth2` with'
@@ -36,30 +45,32 @@ def auth_rules(target: Mapping, unresolved: frozenset[Path]) -> Iterator[Diagnos
 
 def _of_catalog(settings: Mapping, place: Path, unresolved: frozenset[Path]) -> Iterator[Diagnostic]:
     for entry in settings.entries:
-        if entry.key.startswith(f"{AUTH}."):
-            yield _wrong(
-                f"`{entry.key}` is written flat, and PyIceberg reads `auth` as a mapping",
-                entry,
-                (*place, entry.key),
-                'write `auth: {type: oauth2, oauth2: {client_id: ..., client_secret: "${secret:env:NAME}", token_url: ...}}`',
-            )
+        for mapping, example in _EXAMPLES.items():
+            if entry.key.startswith(f"{mapping}."):
+                message = f"`{entry.key}` is written flat, and PyIceberg reads `{mapping}` as a mapping"
+                yield _wrong(message, entry, (*place, entry.key), f"write `{example}`")
+    for mapping in _EXAMPLES:
+        yield from _only_for_rest(settings, mapping, place, unresolved)
     given = settings.entry(AUTH)
-    if given is None or not isinstance(given.value, Mapping):
-        return
-    kind = settings.get("type")
-    if isinstance(kind, Scalar) and kind.value != "rest" and (*place, "type") not in unresolved:
-        message = f"`auth` is for REST catalogs, and this one is `{kind.value}`"
-        yield _wrong(message, given, (*place, AUTH), "remove it; the settings of this kind name who asks")
-        return
-    if settings.get("py-catalog-impl") is not None:
-        message = "`auth` is for PyIceberg's own REST catalog, and `py-catalog-impl` names another class"
-        yield _wrong(message, given, (*place, AUTH), "remove one of the two")
+    if given is None or not isinstance(given.value, Mapping) or any(_only_for_rest(settings, AUTH, place, unresolved)):
         return
     for name in _WITHOUT_AUTH:
         if (other := settings.entry(name)) is not None:
             message = f"`{name}` is not read beside `auth`"
             yield _wrong(message, other, (*place, name), "remove it, or remove `auth`")
     yield from _way(given.value, (*place, AUTH), unresolved)
+
+
+def _only_for_rest(settings: Mapping, name: str, place: Path, unresolved: frozenset[Path]) -> Iterator[Diagnostic]:
+    given, kind = settings.entry(name), settings.get("type")
+    if given is None or not isinstance(given.value, Mapping):
+        return
+    if isinstance(kind, Scalar) and kind.value != "rest" and (*place, "type") not in unresolved:
+        message = f"`{name}` is for REST catalogs, and this one is `{kind.value}`"
+        yield _wrong(message, given, (*place, name), _INSTEAD[name])
+    elif settings.get("py-catalog-impl") is not None:
+        message = f"`{name}` is for PyIceberg's own REST catalog, and `py-catalog-impl` names another class"
+        yield _wrong(message, given, (*place, name), "remove one of the two")
 
 
 def _way(auth: Mapping, place: Path, unresolved: frozenset[Path]) -> Iterator[Diagnostic]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from framework.config.rules.target.catalog_auth import AUTH
+from framework.config.rules.target.catalog_auth import AUTH, SSL
 from framework.config.rules.target.connections import JAVA_KAFKA, OWN_KAFKA
 from framework.config.settings.known import MASTERS, Client, client, is_let_through, is_master
 from framework.config.tree import Entry, Mapping, Node, Path, Scalar, Sequence, dotted, find
@@ -48,8 +48,8 @@ def _settings(
 ) -> Iterator[Diagnostic]:
     for entry in _entries(target, place):
         path = (*place, entry.key)
-        if entry.key == AUTH or (known.name == "PyIceberg" and entry.key.startswith(f"{AUTH}.")):
-            continue  # a mapping, with rules of its own
+        if entry.key == AUTH or (known.name == "PyIceberg" and _is_of_a_mapping(entry.key)):
+            continue  # with rules of its own
         if is_let_through(entry.key, allowed) or (known.name == "PyIceberg" and entry.key in OWN_CATALOG):
             continue
         if not known.knows(entry.key):
@@ -57,6 +57,10 @@ def _settings(
                 yield _unknown(entry, path, known)
         elif isinstance(entry.value, Scalar) and path not in unresolved:
             yield from _value(entry, entry.value, path, known)
+
+
+def _is_of_a_mapping(key: str) -> bool:
+    return key == SSL or key.startswith((f"{AUTH}.", f"{SSL}."))
 
 
 def _unknown(entry: Entry, path: Path, known: Client) -> Diagnostic:

@@ -268,8 +268,8 @@ ENTRIES = (
     ),
     Code(
         "FLOE-C713",
-        "`auth` that is not read as it is written",
-        "`auth` of a REST catalog names one way, and beside it the mapping of that way: `basic`, `oauth2`, `google` or `entra`. PyIceberg passes over what belongs to another way, and reads `credential`, `token` and `scope` only without `auth`. A way that names a Python class is refused, also under `allow.settings`: nothing in a file may import code. `auth` of a Kafka connection makes tokens itself, so that `sasl.*` beside it are not read; without it `sasl.mechanism: OAUTHBEARER` needs `sasl.oauthbearer.method: oidc`.",
+        "`auth` or `ssl` that is not read as it is written",
+        "`auth` and `ssl` of a REST catalog are mappings, and PyIceberg does not read them for other catalogs. `auth` names one way, and beside it the mapping of that way: `basic`, `oauth2`, `google` or `entra`. PyIceberg passes over what belongs to another way, and reads `credential`, `token` and `scope` only without `auth`. A way that names a Python class is refused, also under `allow.settings`: nothing in a file may import code. `auth` of a Kafka connection makes tokens itself, so that `sasl.*` beside it are not read; without it `sasl.mechanism: OAUTHBEARER` needs `sasl.oauthbearer.method: oidc`.",
         _AUTH % "type: custom, impl: acme.Login",
         _AUTH % 'type: basic, basic: {username: floe, password: "${secret:env:CATALOG_PASSWORD}"}',
         "target",

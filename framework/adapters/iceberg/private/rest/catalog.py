@@ -67,7 +67,8 @@ class TimeoutRestCatalog(RestCatalog):
         session: Session = super()._create_session()
         if isinstance(manager := self._auth_manager, OAuth2AuthManager):
             # One for both sessions of a catalog: the one that asks for its configuration, and the one that stays.
-            self._tokens = self._tokens or BoundedTokens(manager.token_provider, self._timeout_s, self._note_refusal)
+            given = manager.token_provider
+            self._tokens = self._tokens or BoundedTokens(given, self._timeout_s, self._note_refusal, session.verify)
             manager.token_provider = self._tokens
         self._bound(session)
         return session
@@ -93,8 +94,10 @@ class TimeoutRestCatalog(RestCatalog):
     def _bound(self, session: Session) -> None:
         if self._hear in session.hooks["response"]:
             return
-        # Every verb of a session ends in `request`, whatever adapter is mounted for signing.
-        session.request = partial(session.request, timeout=self._timeout_s)  # type: ignore[method-assign]
+        # Every verb of a session ends in `request`, whatever adapter is mounted for signing. Authorities that a file names win
+        # over those of the environment (REQUESTS_CA_BUNDLE) only where they come with the request.
+        verify = session.verify if isinstance(session.verify, str) else None
+        session.request = partial(session.request, timeout=self._timeout_s, verify=verify)  # type: ignore[method-assign]
         session.hooks["response"].append(self._hear)
 
     def _note_refusal(self) -> None:

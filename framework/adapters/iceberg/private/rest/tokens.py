@@ -27,11 +27,19 @@ class BoundedTokens(OAuth2TokenProvider):
 
     Args:
         on_failure: called where no token is given, before `NoToken` is raised.
+        authorities: a file with those whose servers are trusted; True: as always.
     """
 
-    def __init__(self, of: OAuth2TokenProvider, timeout_s: tuple[float, float], on_failure: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        of: OAuth2TokenProvider,
+        timeout_s: tuple[float, float],
+        on_failure: Callable[[], None],
+        authorities: str | bool | None = True,
+    ) -> None:
         super().__init__(of.client_id, of.client_secret, of.token_url, of.scope, of.refresh_margin, of.expires_in)
         self._timeout_s = timeout_s
+        self._authorities = authorities
         self._on_failure = on_failure
 
     def forget(self) -> None:
@@ -61,7 +69,9 @@ class BoundedTokens(OAuth2TokenProvider):
     def _asked_for(self) -> TokenResponse:
         form = {"grant_type": "client_credentials"} | ({"scope": self.scope} if self.scope else {})
         headers = {"Authorization": self._client_secret_header}
-        answer = requests.post(self.token_url, data=form, headers=headers, timeout=self._timeout_s)
+        answer = requests.post(
+            self.token_url, data=form, headers=headers, timeout=self._timeout_s, verify=self._authorities
+        )
         answer.raise_for_status()
         return TokenResponse.model_validate_json(answer.text)
 
