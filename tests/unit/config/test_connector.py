@@ -6,6 +6,7 @@ import json
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -18,7 +19,7 @@ from framework.connector.translation.read import read_settings
 from framework.connector.translation.target.keys import NAMES, why_not
 from framework.connector.translation.translate import import_connector
 from framework.errors import ConfigError
-from tests.unit.config.in_memory import TARGET
+from tests.unit.config.in_memory import TARGET, load
 
 CLASS = "org.apache.iceberg.connect.IcebergSinkConnector"
 SINK = {"connector.class": CLASS, "topics": "orders", "iceberg.tables": "shop.orders"}
@@ -225,6 +226,119 @@ def test_secrets_are_not_copied() -> None:
     assert (
         imported.target["connections"]["catalog"]["default"]["credential"] == "${secret:env:ICEBERG_CATALOG_CREDENTIAL}"
     )
+
+
+_KAFKA = "org.apache.kafka.common.security"
+_OIDC = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.login.callback.handler.class": f"{_KAFKA}.oauthbearer.OAuthBearerLoginCallbackHandler",
+    "sasl.oauthbearer.token.endpoint.url": "https://login/token",
+}
+_OIDC_TARGET = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.method": "oidc",
+    "sasl.oauthbearer.token.endpoint.url": "https://login/token",
+    "sasl.oauthbearer.client.id": "me",
+    "sasl.oauthbearer.client.secret": "${secret:env:KAFKA_CLIENT_SECRET}",
+    "sasl.oauthbearer.scope": "kafka",
+}
+_MSK = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "AWS_MSK_IAM",
+    "sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+    "sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
+}
+
+
+@pytest.mark.parametrize("prefix", ["iceberg.kafka.", "consumer.override."])
+@pytest.mark.parametrize(
+    ("client", "connection"),
+    [
+        pytest.param(
+            _MSK | {"bootstrap.servers": "boot-x.c1.kafka-serverless.eu-west-1.amazonaws.com:9098"},
+            {"security.protocol": "SASL_SSL", "auth": {"type": "msk_iam", "msk_iam": {"region": "eu-west-1"}}},
+            id="msk",
+        ),
+        pytest.param(
+            _MSK
+            | {
+                "sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required"
+                ' awsRoleArn="arn:aws:iam::1:role/a" awsProfileName=p;'
+            },
+            {
+                "security.protocol": "SASL_SSL",
+                "auth": {
+                    "type": "msk_iam",
+                    "msk_iam": {
+                        "region": "${env:AWS_REGION}",
+                        "profile": "p",
+                        "role_arn": "arn:aws:iam::1:role/a",
+                    },
+                },
+            },
+            id="msk-role",
+        ),
+        pytest.param(
+            _OIDC
+            | {
+                "sasl.jaas.config": f'{_KAFKA}.oauthbearer.OAuthBearerLoginModule required clientId="me" scope="kafka"\n'
+                ' clientSecret="hunter2" extension_logicalCluster="lkc-1" extension_identityPoolId="pool-1";',
+            },
+            _OIDC_TARGET | {"sasl.oauthbearer.extensions": "logicalCluster=lkc-1,identityPoolId=pool-1"},
+            id="oidc",
+        ),
+        pytest.param(
+            _OIDC
+            | {
+                "sasl.oauthbearer.client.credentials.client.id": "me",
+                "sasl.oauthbearer.client.credentials.client.secret": "hunter2",
+                "sasl.oauthbearer.scope": "kafka",
+            },
+            _OIDC_TARGET,
+            id="oidc-4.1",
+        ),
+        pytest.param(
+            {
+                "sasl.mechanism": "SCRAM-SHA-512",
+                "sasl.jaas.config": f'{_KAFKA}.scram.ScramLoginModule required username="hunter2" password="hunter2";',
+            },
+            {
+                "sasl.mechanism": "SCRAM-SHA-512",
+                "sasl.username": "${secret:env:KAFKA_USERNAME}",
+                "sasl.password": "${secret:env:KAFKA_PASSWORD}",
+            },
+            id="scram",
+        ),
+    ],
+)
+def test_a_login_of_javas_clients_is_the_same_in_the_target(
+    prefix: str, client: dict[str, str], connection: dict[str, Any]
+) -> None:
+    """Tokens of MSK and of an OpenID provider, and a user's name: every key is used, no secret is copied, and the target is
+    valid."""
+    given = {prefix + key: value for key, value in client.items()}
+    imported = import_connector("one", {**SINK, **given})
+    found = imported.target["connections"]["kafka"]["main"]
+    assert {key: value for key, value in found.items() if key != "bootstrap.servers"} == connection
+    assert not [note for note in imported.notes if note.key in given]
+    assert "hunter2" not in yaml.safe_dump(imported.target) + str(imported.notes)
+    files = {"targets/local.yaml": yaml.safe_dump(imported.target | {"metadata": {"name": "local"}})}
+    assert [one.code for one in load(files=files).diagnostics if one.code.startswith("FLOE-C7")] == []
+
+
+def test_a_way_to_log_in_that_floe_has_not_is_listed() -> None:
+    """Kerberos, and tokens that a class of somebody's makes: nothing half is written."""
+    for mechanism in ("GSSAPI", "OAUTHBEARER"):
+        given = {
+            "iceberg.kafka.sasl.mechanism": mechanism,
+            "iceberg.kafka.sasl.jaas.config": "com.example.Own required;",
+        }
+        imported = import_connector("one", {**SINK, **given})
+        found = imported.target["connections"]["kafka"]["main"]
+        assert not any(key.startswith("sasl.") for key in found), mechanism
+        assert {note.key for note in imported.notes if note.lost} >= set(given), mechanism
 
 
 @pytest.mark.parametrize("kind", [{"type": "jdbc"}, {"catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog"}])

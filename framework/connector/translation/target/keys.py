@@ -127,6 +127,4 @@ def client_setting(key: str) -> str | None:
 
 def passes_to_client(setting: str) -> bool:
     """Whether a setting means the same in librdkafka and is one that a target may give."""
-    return bool(
-        re.match(r"bootstrap\.servers\Z|security\.protocol\Z|sasl\.mechanism\Z|client\.id\Z|client\.rack\Z", setting)
-    )
+    return bool(re.match(r"bootstrap\.servers\Z|security\.protocol\Z|client\.id\Z|client\.rack\Z", setting))

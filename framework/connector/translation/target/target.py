@@ -15,6 +15,7 @@ from framework.config.text import start_of
 from framework.config.tree import Scalar
 from framework.connector.translation.converters import converted
 from framework.connector.translation.target.catalog_properties import PropertyOutcome, property_of
+from framework.connector.translation.target.kafka_login import login_of
 from framework.connector.translation.target.keys import client_setting, passes_to_client
 from framework.connector.translation.untranslatable import PARTIAL, Untranslatable
 
@@ -53,7 +54,8 @@ def target_of(settings: dict[str, str]) -> ImportedTarget:
     notes: list[tuple[str, bool, str]] = []
     refused: list[Untranslatable] = []
     used: set[str] = set()
-    kafka: dict[str, str] = {}
+    kafka: dict[str, Any] = {}
+    login, said = login_of({client: value for key, value in settings.items() if (client := client_setting(key))})
     catalog: dict[str, str] = {}
     named, class_name = settings.get(f"{_CATALOG}type", "").lower(), settings.get(f"{_CATALOG}catalog-impl", "")
     kind = _TYPES.get(named) or _KINDS.get(class_name.rpartition(".")[2])
@@ -63,9 +65,7 @@ def target_of(settings: dict[str, str]) -> ImportedTarget:
         if setting is not None and passes_to_client(setting):
             kafka[setting] = value
             used.add(key)
-        elif setting == "sasl.jaas.config" and re.search(r"(Plain|Scram)LoginModule", value):
-            # librdkafka has the user's name and the password by themselves; neither is copied.
-            kafka |= {"sasl.username": "${secret:env:KAFKA_USERNAME}", "sasl.password": "${secret:env:KAFKA_PASSWORD}"}
+        elif setting is not None and setting in said:
             used.add(key)
         elif key.startswith(_CATALOG):
             name = key.removeprefix(_CATALOG)
@@ -92,6 +92,7 @@ def target_of(settings: dict[str, str]) -> ImportedTarget:
     notes += values_of.notes
     refused += values_of.refused
     registry = values_of.registry
+    kafka |= login
     kafka.setdefault("bootstrap.servers", "${env:KAFKA_BOOTSTRAP_SERVERS}")
     values = {
         "apiVersion": "floe/v1",
