@@ -32,9 +32,9 @@ def login_of(settings: Mapping[str, str]) -> tuple[dict[str, Any], frozenset[str
         return _msk(settings, options), frozenset({_MECHANISM, _JAAS, *_HANDLERS})
     if mechanism == "OAUTHBEARER":
         return _openid(settings, options) if settings.get(_ENDPOINT) else ({}, frozenset())
-    if mechanism not in _PASSWORDS:
+    if mechanism and mechanism not in _PASSWORDS:
         return {}, frozenset()
-    given: dict[str, Any] = {_MECHANISM: settings[_MECHANISM]}
+    given: dict[str, Any] = {_MECHANISM: settings[_MECHANISM]} if mechanism else {}
     if re.search(r"(Plain|Scram)LoginModule", jaas):
         # librdkafka has the user's name and the password by themselves.
         given |= {"sasl.username": "${secret:env:KAFKA_USERNAME}", "sasl.password": "${secret:env:KAFKA_PASSWORD}"}
