@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
 
 from framework.local import stack
 from framework.local.broker import HOST, free_port
-from framework.plan.grants import Grant
+from framework.plan.grants.kafka import Grant
 from testbed.servers.certificates import Authority
 from tests.conftest import Broker
 

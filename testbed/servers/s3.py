@@ -8,12 +8,15 @@ listings and deletes are the real requests that a client makes.
 from __future__ import annotations
 
 import hashlib
+import json
 import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyarrow.fs import S3FileSystem
@@ -27,6 +30,17 @@ LOCK = ROOT / ".ci" / "servers.lock"
 BUCKET = "lake"
 SIGNER = "aws_msk_iam_sasl_signer"
 ACCESS_KEY, SECRET_KEY, REGION = "tester", "not-in-any-log", "us-east-1"
+_MAKE_USERS = """
+import json, sys, boto3
+iam = boto3.client("iam", endpoint_url=sys.argv[1], region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
+made = {}
+for name, policy in json.loads(sys.argv[2]).items():
+    iam.create_user(UserName=name)
+    iam.put_user_policy(UserName=name, PolicyName="floe", PolicyDocument=json.dumps(policy))
+    key = iam.create_access_key(UserName=name)["AccessKey"]
+    made[name] = (key["AccessKeyId"], key["SecretAccessKey"])
+print(json.dumps(made))
+"""
 
 
 def moto_server() -> Path:
@@ -88,6 +102,20 @@ class S3Server:
             "s3.access-key-id": ACCESS_KEY,
             "s3.force-virtual-addressing": "false",
         }
+
+    def users(self, policies: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+        """Users with these policies; the store's part of each one's settings, with its keys."""
+        command = [str(moto_server().parent / "python"), "-c", _MAKE_USERS, self.endpoint, json.dumps(policies)]
+        made = subprocess.run(command, capture_output=True, text=True, check=True)
+        return {
+            name: self.settings() | {"s3.access-key-id": key, "s3.secret-access-key": secret}
+            for name, (key, secret) in json.loads(made.stdout).items()
+        }
+
+    def enforce(self) -> None:
+        """From now on users may do what their policies say."""
+        asked = urllib.request.Request(f"{self.endpoint}/moto-api/reset-auth", b"0", {"Content-Type": "text/plain"})
+        urllib.request.urlopen(asked, timeout=10).close()
 
     def stop(self) -> None:
         self._process.kill()

@@ -18,7 +18,7 @@ from framework.commit.risks import Held, OpenTransaction, records_hidden, retent
 from framework.errors import SetupError
 from framework.local.jars import KAFKA_VERSION
 from framework.ops.readiness.model import PartitionBacklog, judge_retention
-from framework.plan.grants import Grant, Resource
+from framework.plan.grants.kafka import Grant, Resource
 from framework.runtime.source import create_command
 from testbed.servers.maven import dependency, jars
 from tests.conftest import Broker

@@ -29,7 +29,7 @@ from framework.config.spec import (
 )
 from framework.errors import FloeError, SetupError
 from framework.plan.compile import compile_plan
-from framework.plan.grants import control_topic_grants, grants_for, replay_grants
+from framework.plan.grants.kafka import control_topic_grants, grants_for, replay_grants
 from framework.plan.model import Plan
 from framework.record.model import TaskRange
 from tests.project import Project

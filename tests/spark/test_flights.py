@@ -17,7 +17,7 @@ from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.topic import ensure_control_topic
 from framework.adapters.project.files import load_or_raise
 from framework.plan.compile import compile_plan
-from framework.plan.grants import grants_for
+from framework.plan.grants.kafka import grants_for
 from testbed.servers.places import Servers
 from testbed.servers.spark_cluster import SparkCluster
 from testbed.servers.spark_reader import java_read

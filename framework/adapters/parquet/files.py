@@ -262,7 +262,9 @@ class TableWriter:
             as_column(column, field) for column, field in zip(map(frugal, rows.columns), layout.arrow, strict=True)
         ]
         table = pa.Table.from_arrays(columns, schema=schema_like(layout.arrow, [column.type for column in columns]))
-        with output.create(overwrite=False) as stream:
+        # Nobody has a file of this name. Whether one is there is not asked: that costs a request, and S3 answers it only to who
+        # may read files and list the bucket.
+        with output.create(overwrite=True) as stream:
             with pq.ParquetWriter(
                 stream,
                 table.schema,

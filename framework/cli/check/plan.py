@@ -36,6 +36,13 @@ _COLOURS = {"+": "green", "~": "yellow", "-": "red", "!": "red"}
 )
 @click.option("--out", type=click.Path(dir_okay=False), help="Write the plan for `--plan` of run, submit and deploy.")
 @click.option("--steps", is_flag=True, help="Also show the steps of a run.")
+@click.option(
+    "--grants", is_flag=True, help="Show instead what brokers, stores and catalogs must allow a run; asks nobody."
+)
+@click.option("--principal", default="User:floe", show_default=True, help="With --grants: as whom Kafka knows the run.")
+@click.option(
+    "--role", default="floe", show_default=True, help="With --grants: as whom a catalog's database knows the run."
+)
 @json_option
 def plan(
     files: tuple[str, ...],
@@ -47,6 +54,9 @@ def plan(
     against: str | None,
     out: str | None,
     steps: bool,
+    grants: bool,
+    principal: str,
+    role: str,
     as_json: bool,
 ) -> int:
     """Show what a run would do: tables made or changed, offsets to start from, what changes since the last deployment.
@@ -57,7 +67,10 @@ def plan(
     \b
     floe plan pipelines/ --target prod
     floe plan pipelines/orders.yaml --target prod --out plan.json --allow FLOE-P103
+    floe plan pipelines/ --target prod --grants --principal User:floe
     """
+    if grants:
+        return _show_grants(load_or_raise(files, target, variables, sets, offline=True), principal, role, as_json)
     from framework.ops.preview.text import preview_lines
     from framework.plan.canonical import plan_hash
     from framework.plan.deploy.saved import render_saved
@@ -79,6 +92,19 @@ def plan(
     print_lines(preview_lines(previews, allowed, steps, removed))
     click.echo(f"{now}{f'  written to {out}' if out else ''}")
     return code
+
+
+def _show_grants(pipelines: Sequence[LoadedPipeline], principal: str, role: str, as_json: bool) -> int:
+    from framework.plan.grants.run import run_grants
+    from framework.plan.grants.text import grant_document, grant_lines
+
+    found = run_grants(pipelines, role)
+    if as_json:
+        click.echo(json.dumps(grant_document(found, principal), indent=2))
+    else:
+        for line in grant_lines(found, principal):
+            click.echo(line)
+    return 0
 
 
 def look(

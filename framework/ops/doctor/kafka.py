@@ -32,7 +32,7 @@ from framework.adapters.kafka.tokens import plain_settings
 from framework.diagnose.counted import counted
 from framework.errors import SetupError
 from framework.ops.doctor.model import DoctorFinding, ask, error, ok, warning
-from framework.plan.grants import Grant, Resource, grants_for, replay_grants
+from framework.plan.grants.kafka import Grant, Resource, grants_for, replay_grants
 from framework.plan.model import Plan
 from framework.runtime.source import no_topic_remedy
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+import jsonschema
 import pytest
 
 from framework.config.spec import (
@@ -10,11 +14,14 @@ from framework.config.spec import (
     PipelineSpec,
     RouteRule,
     RoutesSpec,
+    SecretRef,
     SourceSpec,
     TargetSpec,
 )
 from framework.plan.compile import compile_plan
-from framework.plan.grants import Grant, Resource, grants_for, replay_grants, source_topics
+from framework.plan.grants.kafka import Grant, Resource, grants_for, replay_grants, source_topics
+from framework.plan.grants.run import run_grants
+from framework.plan.grants.text import grant_document
 from framework.plan.model import Plan
 
 
@@ -80,3 +87,29 @@ def test_a_grant_is_a_command() -> None:
         "kafka-acls.sh --bootstrap-server k:9092 --add --allow-principal User:team "
         "--operation Read --topic orders. --resource-pattern-type prefixed"
     )
+
+
+GRANTS = json.loads((Path(__file__).parents[3] / "schemas" / "grants.v1.schema.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("catalog", "policies", "statements", "unknown"),
+    [
+        ({"type": "glue", "warehouse": "s3://lake/w"}, 4, 0, 0),
+        ({"type": "sql", "uri": "postgresql+psycopg2://db/x", "warehouse": "file:///lake"}, 0, 9, 0),
+        ({"type": "sql", "uri": SecretRef("env", "URI"), "warehouse": "s3a://lake"}, 2, 0, 1),
+        ({"type": "rest", "uri": "http://c", "warehouse": "name"}, 0, 0, 2),
+        ({"type": "hive", "uri": "thrift://h", "warehouse": "abfss://c@a/w"}, 0, 0, 1),
+    ],
+)
+def test_what_is_not_known_is_said(
+    catalog: dict[str, str | SecretRef], policies: int, statements: int, unknown: int
+) -> None:
+    """Each kind of catalog and store: what is computed, and a line for what floe cannot compute; no secret is resolved."""
+    source = SourceSpec(KafkaSourceSpec("main", ("shop.orders",), None))
+    target = TargetSpec("t", {"main": {"bootstrap.servers": "b:9092"}}, {"default": dict(catalog)})
+    loaded = LoadedPipeline("a.yaml", PipelineSpec("orders", source, RoutesSpec((RouteRule("a.b"),))), target)
+    document = grant_document(run_grants([loaded], "floe"), "User:floe")
+    jsonschema.validate(document, GRANTS)
+    [found] = document["catalogs"]
+    assert (len(found["policies"]), len(found["statements"]), len(found["unknown"])) == (policies, statements, unknown)

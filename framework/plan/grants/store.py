@@ -1,0 +1,68 @@
+"""What a store and a catalog of AWS must allow, as policies of IAM: no more than a run needs, and for tasks less than that.
+
+In: where a target's tables lie, and what its pipelines do. Out: policies as AWS takes them. Pure. A test on a store that asks its
+policies proves each sufficient for what its process does, and each action in it necessary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import Any
+from urllib.parse import urlsplit
+
+SCHEMES = ("s3", "s3a", "s3n")
+_WRITE = ("s3:PutObject", "s3:AbortMultipartUpload")
+_LIST = "s3:ListBucket"
+_GLUE = ("glue:CreateDatabase", "glue:CreateTable", "glue:GetDatabase", "glue:GetDatabases", "glue:GetTable", "glue:GetTables",
+         "glue:UpdateTable")  # fmt: skip
+_GLUE_SCRATCH = ("glue:DeleteDatabase", "glue:DeleteTable")
+
+
+class StoreUser(str, Enum):
+    """Who asks the store: tasks that append write files and nothing else; all others read, remove and list, too."""
+
+    TASKS = "tasks that append"
+    OTHERS = "driver, coordinator and tasks of upserts"
+
+
+_ACTIONS = {StoreUser.TASKS: _WRITE, StoreUser.OTHERS: (*_WRITE, "s3:GetObject", "s3:DeleteObject")}
+
+
+def is_s3(location: str) -> bool:
+    return urlsplit(location).scheme in SCHEMES
+
+
+def store_policy(locations: Iterable[str], user: StoreUser) -> dict[str, Any]:
+    """The policy for files below these locations, of which each is in S3."""
+    places = sorted({_bucket_and_prefix(each) for each in locations})
+    files = [f"arn:aws:s3:::{bucket}/{prefix}*" for bucket, prefix in places]
+    statements = [_allow("FloeFiles", _ACTIONS[user], files)]
+    if user is StoreUser.OTHERS:
+        # Without it S3 answers 403 instead of 404 for a file that is not there. It has no condition of a prefix, since
+        # such a request names none.
+        buckets = [f"arn:aws:s3:::{bucket}" for bucket in sorted({bucket for bucket, _ in places})]
+        statements.append(_allow("FloeListings", (_LIST,), buckets))
+    return _policy(statements)
+
+
+def glue_policy(scratch: bool = False) -> dict[str, Any]:
+    """What Glue must allow who commits; tasks do not ask it. `scratch`: what `floe doctor` and `floe readiness` need besides,
+    which drop the table and the namespace that they have tried."""
+    resources = [f"arn:aws:glue:*:*:{part}" for part in ("catalog", "database/*", "table/*/*")]
+    allowed = _allow("FloeScratch", _GLUE_SCRATCH, resources) if scratch else _allow("FloeCatalog", _GLUE, resources)
+    return _policy([allowed])
+
+
+def _policy(statements: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    return {"Version": "2012-10-17", "Statement": list(statements)}
+
+
+def _allow(name: str, actions: Sequence[str], resources: Sequence[str]) -> dict[str, Any]:
+    return {"Sid": name, "Effect": "Allow", "Action": sorted(actions), "Resource": list(resources)}
+
+
+def _bucket_and_prefix(location: str) -> tuple[str, str]:
+    parts = urlsplit(location)
+    path = parts.path.strip("/")
+    return parts.netloc, f"{path}/" if path else ""

@@ -1,0 +1,221 @@
+"""What `floe plan --grants` says of stores and databases: enough for a run on a server that enforces it, not with one
+less."""
+
+from __future__ import annotations
+
+import copy
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import Catalog, load_catalog
+from sqlalchemy import create_engine, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from framework.adapters.iceberg.catalog import IcebergCatalog
+from framework.adapters.iceberg.files import list_files
+from framework.adapters.iceberg.tables import IcebergTables
+from framework.adapters.maintenance.tables import TableCare
+from framework.adapters.parquet.files import TableWriter
+from framework.commit.events.event_types import DataFile
+from framework.commit.machine.effects import Committed
+from framework.errors import FloeError
+from framework.ops.readiness.scratch import scratch_table
+from framework.plan.grants.database import DatabaseGrant, database_grants, scratch_grants
+from framework.plan.grants.store import StoreUser, glue_policy, store_policy
+from framework.table.model import TableTarget
+from testbed.servers.postgres import PASSWORD, Postgres
+from testbed.servers.s3 import REGION, SECRET_KEY, S3Server, client_packages
+from tests.iceberg.conftest import POLICY, SCHEMA, Lake
+from tests.iceberg.test_compaction import compact
+
+pytestmark = [pytest.mark.iceberg]
+# Asked for only where a write breaks off, so that no part of it is kept and paid for.
+ONLY_AFTER_FAILURES = {"s3:AbortMultipartUpload"}
+
+
+def without(policy: Mapping[str, Any], action: str) -> dict[str, Any]:
+    """The policy, and nothing of it allows the action."""
+    left = copy.deepcopy(dict(policy))
+    for statement in left["Statement"]:
+        statement["Action"] = [each for each in statement["Action"] if each != action]
+    left["Statement"] = [statement for statement in left["Statement"] if statement["Action"]]
+    return left
+
+
+def actions(policy: Mapping[str, Any]) -> list[str]:
+    return [action for statement in policy["Statement"] for action in statement["Action"]]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[S3Server]:
+    server = S3Server(tmp_path / "s3")
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def sql(tmp_path: Path) -> dict[str, str]:
+    return {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db"}
+
+
+def write_as_a_task(target: TableTarget, settings: Mapping[str, str]) -> tuple[DataFile, ...]:
+    """What a task does with a store: it writes files."""
+    io = IcebergTables(dict(settings)).io_properties()
+    writer = TableWriter(io, "p", f"run{uuid.uuid4().hex[:6]}", 1, 1 << 28, 1 << 28)
+    writer.add(target, pa.table({"id": pa.array(range(100), pa.int64()), "name": pa.nulls(100, pa.string())}))
+    return tuple(writer.finish()[target.name])
+
+
+def work(lake: Lake, name: str, files: Sequence[tuple[DataFile, ...]]) -> None:
+    """What drivers and coordinators do with a store: commit, compact, expire, look for orphans."""
+    for number, each in enumerate(files, 1):
+        answer = lake.tables.commit(lake.effect(name, each, number))
+        assert isinstance(answer, Committed), answer
+    compact(lake, name)
+    care = TableCare(lake.tables)
+    gone = [file.path for each in files for file in each]
+    assert care.remove(name, tuple(gone[:1])) == 1
+    table = lake.plain(name)
+    assert list_files(table.io, table.location())
+
+
+def test_a_policy_of_the_store_is_enough_and_no_action_too_many(store: S3Server, sql: dict[str, str]) -> None:
+    """For tasks, and for drivers and coordinators, each as a user of a store that asks its policies: with the policy all is done,
+    and without any one action something is refused."""
+    places = [store.settings()["warehouse"]]
+    policies = {user.name: store_policy(places, user) for user in StoreUser}
+    fewer = {
+        f"{name}.{action.partition(':')[2]}": without(policy, action)
+        for name, policy in policies.items()
+        for action in actions(policy)
+    }
+    admin = Lake(sql | store.settings() | {"s3.secret-access-key": SECRET_KEY})
+    names = {user: admin.create(f"shop.t{number}") for number, user in enumerate([*policies, *fewer])}
+    users = store.users(policies | fewer)
+    targets = {user: admin.tables.load_target(name, POLICY) for user, name in names.items()}
+    store.enforce()
+
+    def files(user: str, writer: str) -> tuple[DataFile, ...]:
+        target = targets[user]
+        assert target is not None
+        return write_as_a_task(target, sql | users[writer])
+
+    def do(user: str) -> None:
+        if user.startswith("TASKS"):
+            files(user, user)
+        else:
+            work(Lake(sql | users[user]), names[user], [files(user, "TASKS") for _ in range(4)])
+
+    for user in policies:
+        do(user)
+    for user in fewer:
+        if f"s3:{user.partition('.')[2]}" not in ONLY_AFTER_FAILURES:
+            with pytest.raises(
+                (OSError, FloeError, AssertionError)
+            ):  # AssertionError: a commit that is answered otherwise
+                do(user)
+
+
+def try_scratch(lake: Lake) -> None:
+    """As doctor and readiness do: what was made is gone again."""
+    opened, _ = IcebergCatalog(lake.settings).open()
+    before = opened.list_namespaces()
+    with scratch_table(opened, SCHEMA):
+        pass
+    assert opened.list_namespaces() == before
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    server = Postgres()
+    yield server
+    server.stop()
+
+
+def test_the_statements_for_a_database_are_enough_and_none_too_many(postgres: Postgres, tmp_path: Path) -> None:
+    """A role of PostgreSQL with the statements does all that a run does, and without any one of them it is refused."""
+    settings = {"type": "sql", "uri": postgres.uri, "warehouse": f"file://{tmp_path}"}
+    Lake(settings).create("shop.first")
+    engine = create_engine(postgres.uri, isolation_level="AUTOCOMMIT")
+    names = iter(f"role {number}" for number in range(100))
+
+    def allowed(statements: Callable[[str], Sequence[DatabaseGrant]], but: int | None = None) -> Lake:
+        role = next(names)
+        with engine.connect() as connection:
+            connection.execute(text(f"CREATE ROLE \"{role}\" LOGIN PASSWORD '{PASSWORD}'"))
+            for number, grant in enumerate(statements(role)):
+                if number != but:
+                    connection.execute(text(grant.statement))
+        return Lake(settings | {"uri": postgres.uri.replace("//floe:", f"//{quote(role)}:")})
+
+    def run(statements: Callable[[str], Sequence[DatabaseGrant]], but: int | None = None) -> None:
+        lake = allowed(statements, but)
+        name = lake.create(f"n{uuid.uuid4().hex[:6]}.t")
+        answer = lake.tables.commit(lake.effect(name, lake.files(name, [{"id": 1}]), 1))
+        assert isinstance(answer, Committed), answer
+
+    def scratch(statements: Callable[[str], Sequence[DatabaseGrant]], but: int | None = None) -> None:
+        try_scratch(allowed(statements, but))
+
+    with engine.connect() as connection:
+        connection.execute(text("REVOKE CONNECT ON DATABASE postgres FROM PUBLIC"))
+        connection.execute(text("REVOKE ALL ON SCHEMA public FROM PUBLIC"))
+
+    def needed(role: str) -> Sequence[DatabaseGrant]:
+        return database_grants(postgres.uri, role)
+
+    def both(role: str) -> Sequence[DatabaseGrant]:
+        return (*scratch_grants(role), *needed(role))
+
+    for do, statements, count in ((run, needed, len(needed("x"))), (scratch, both, len(scratch_grants("x")))):
+        do(statements)
+        for number in range(count):
+            with pytest.raises((FloeError, AssertionError, SQLAlchemyError)):
+                do(statements, number)
+
+
+def test_a_policy_for_glue_is_enough_and_no_action_too_many(store: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commits to tables of Glue, and the scratch tables of doctor and readiness."""
+    monkeypatch.syspath_prepend(str(client_packages()))
+    files = store_policy([store.settings()["warehouse"]], StoreUser.OTHERS)["Statement"]
+    parts = {"commits": glue_policy(), "scratch": glue_policy(scratch=True)}
+    # This server knows which actions of Glue are allowed, and not on which resources.
+    whole = [statement | {"Resource": "*"} for part in parts.values() for statement in part["Statement"]]
+    policies = {"whole": {"Version": "2012-10-17", "Statement": [*files, *whole]}}
+    needed = {"commits": actions(parts["commits"]), "scratch": actions(parts["scratch"])}
+    for action in (each for part in needed.values() for each in part):
+        policies[action.partition(":")[2]] = without(policies["whole"], action)
+    users = store.users(policies)
+    store.enforce()
+
+    def lake(user: str) -> Lake:
+        keys = {
+            name.replace("s3.", "glue."): users[user][name] for name in ("s3.access-key-id", "s3.secret-access-key")
+        }
+        own = {"type": "glue", "glue.endpoint": store.endpoint, "glue.region": REGION} | keys
+        return OnGlue(own | users[user])
+
+    def do(user: str) -> None:
+        limited = lake(user)
+        name = limited.create(f"n{uuid.uuid4().hex[:6]}.t")
+        answer = limited.tables.commit(limited.effect(name, limited.files(name, [{"id": 1}]), 1))
+        assert isinstance(answer, Committed), answer
+        assert limited.tables.list_tables()
+        try_scratch(limited)
+
+    do("whole")
+    for user in policies:
+        if user != "whole":
+            with pytest.raises(Exception):  # noqa: B017, PT011  # boto's own errors among them
+                do(user)
+
+
+class OnGlue(Lake):
+    @property
+    def catalog(self) -> Catalog:
+        return load_catalog(self.name, **self.settings)
