@@ -222,9 +222,9 @@ AS_IT_IS = {
     "ops/readiness/replay.py: first[_OFFSET]": NUMBER,
     "ops/readiness/replay.py: first[_PARTITION]": NUMBER,
     "ops/readiness/replay.py: review.named": "made of arguments",
-    "plan/grants.py: pattern": OURS,
-    "plan/grants.py: self.operation": OURS,
-    "plan/grants.py: self.resource.value": OURS,
+    "plan/grants/kafka.py: pattern": OURS,
+    "plan/grants/kafka.py: self.operation": OURS,
+    "plan/grants/kafka.py: self.resource.value": OURS,
     "adapters/host/private_files.py: os.geteuid()": NUMBER,
     "web/page/html.py: condition.code": "one that is in the catalog of codes",
 }
