@@ -40,7 +40,7 @@ MADE_IN = {
     "adapters/kafka/control/topic.py": "test_a_control_topic_is_made_and_mended",
     "commit/risks.py": "test_what_risks_name",
     "ops/readiness/model.py": "test_retention_is_raised",
-    "plan/grants.py": "test_grants_are_commands",
+    "plan/grants/kafka.py": "test_grants_are_commands",
     "runtime/source.py": "test_a_topic_is_created",
 }
 

@@ -20,7 +20,6 @@ BY_OTHERS = {
 }
 # Used by tests alone, which compare what the field says with what floe does.
 BY_TESTS = {
-    "framework/plan/grants.py": {"control_topic_grants"},
     "framework/record/convert/iso_time.py": {"check_format"},
 }
 
