@@ -190,7 +190,7 @@ REMOVALS = {
     "adapters/parquet/files.py": (1, "written by this very task"),
     "adapters/parquet/long_file.py": (1, "written by this very task"),
     "ops/doctor/catalog.py": (1, "through the guard: the doctor's own table"),
-    "ops/readiness/scratch.py": (1, "through the guard: the scratch table"),
+    "ops/doctor/scratch.py": (1, "through the guard: the scratch table"),
     "task/output.py": (1, "written by this batch's own tasks"),
 }
 

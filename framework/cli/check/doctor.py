@@ -61,8 +61,9 @@ def doctor(
     """Check Java, Python, packages, Kafka, catalog, store, schema registry, clocks and Spark.
 
     It names tables that Spark cannot read for the name of a column; `--repair` renames the column and changes no file. The
-    exit code is 3 when something is wrong. With pipeline FILEs it lists and checks the Kafka permissions that they need. It
-    writes to a scratch topic and a scratch namespace, and removes both.
+    exit code is 3 when something is wrong. With pipeline FILEs it lists and checks the Kafka permissions that they need,
+    times commits, and warns where a catalog cannot commit all their tables within the commit interval. It writes to a scratch
+    topic and a scratch namespace, and removes both.
     """
     from framework.ops.doctor.model import exit_code
 
@@ -131,7 +132,7 @@ def _of_target(spec: TargetSpec, pipelines: list[LoadedPipeline], with_spark: bo
     for name in sorted(spec.kafka):
         yield f"kafka {name}", partial(doctor_kafka.examine, partial(_connection, spec, name, pipelines))
     for name in sorted(spec.catalogs):
-        yield f"catalog {name}", partial(_catalog, spec, name)
+        yield f"catalog {name}", partial(_catalog, spec, name, pipelines)
     yield "catalogs", partial(doctor_catalog.shared_places, spec.catalogs)
     for name, settings in sorted(spec.registries.items()):
         yield f"registry {name}", partial(doctor_registry.examine, name, partial(resolve, settings))
@@ -139,13 +140,20 @@ def _of_target(spec: TargetSpec, pipelines: list[LoadedPipeline], with_spark: bo
         yield "spark", partial(doctor_machine.spark, spec)
 
 
-def _catalog(spec: TargetSpec, name: str) -> Iterator[DoctorFinding]:
-    """The catalog, then its tables: of one that does not answer they are not asked for."""
+def _catalog(spec: TargetSpec, name: str, pipelines: list[LoadedPipeline]) -> Iterator[DoctorFinding]:
+    """The catalog, its tables, and how long its commits take: of one that does not answer they are not asked for."""
+    from framework.adapters.file_io_guard import open_catalog as open_one
     from framework.ops.doctor import catalog as doctor_catalog
+    from framework.ops.doctor import commit_times
+    from framework.plan.compile import compile_plan
     from framework.runtime.job import open_catalog
 
     yield from doctor_catalog.examine(name, partial(resolve, spec.catalogs[name]))
-    yield from doctor_catalog.unreadable_tables(open_catalog(spec, [name]), name, spec.name)
+    tables = open_catalog(spec, [name])
+    yield from doctor_catalog.unreadable_tables(tables, name, spec.name)
+    if plans := [compile_plan(pipeline) for pipeline in pipelines]:
+        opened = open_one(name, resolve(spec.catalogs[name]), spec.allow_locations)
+        yield from commit_times.examine(name, opened, tables, plans)
 
 
 def _repaired(target: str | None, tables: tuple[str, ...]) -> Iterator[DoctorFinding]:

@@ -2,12 +2,12 @@
 can Spark read those that are there.
 
 In: a catalog's settings, secrets resolved. Out: Findings. It creates one scratch namespace, `floe_doctor_...`, and
-removes it with everything in it; no other name is touched, but for columns that it is asked to rename (`repair`).
+removes it with everything in it, and what killed processes left of theirs; no other name is touched, but for columns that it is
+asked to rename (`repair`).
 """
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from framework.diagnose.shown import argument
 from framework.diagnose.suggest import listed
 from framework.errors import FloeError
 from framework.ops.doctor.model import DoctorFinding, error, ok, warning
+from framework.ops.doctor.scratch import ScratchPrefix, remove_left, scratch_namespace
 from framework.table.changes import AlterTable
 from framework.table.readable import faults, with_names_repaired
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
     from framework.adapters.iceberg.tables import IcebergTables
 
-SCRATCH = "floe_doctor_"
 # Each is loaded from its catalog, a few hundredths of a second.
 MOST_TABLES = 1000
 
@@ -49,7 +49,8 @@ def examine(name: str, connect: Callable[[], Mapping[str, str]]) -> Iterator[Doc
     # The scratch table is made through PyIceberg's own door: what other engines would do, and nothing of floe's
     # protocol.
     opened = catalog.open()[0]
-    namespace = f"{SCRATCH}{uuid.uuid4().hex[:8]}"
+    remove_left(opened)
+    namespace = scratch_namespace(ScratchPrefix.DOCTOR)
     try:
         opened.create_namespace(namespace)
     except Exception as raised:  # every catalog has its own way of saying no
@@ -224,7 +225,7 @@ def _metadata_files(loaded: object) -> list[str]:
 
 def _place(location: str) -> str:
     """The store without the scratch table's own path."""
-    return location.partition(SCRATCH)[0].rstrip("/") or location
+    return location.partition(ScratchPrefix.DOCTOR.value)[0].rstrip("/") or location
 
 
 def _said(raised: Exception) -> str:

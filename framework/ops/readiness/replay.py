@@ -24,9 +24,9 @@ from framework.commit.offsets import PartitionKey
 from framework.config.names.table_names import catalog_of, identifier_of
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument
+from framework.ops.doctor.scratch import NoScratch, ScratchPrefix, scratch_table
 from framework.ops.readiness.model import Evidence, failed, not_checked, passed, warned
 from framework.ops.readiness.review import Review
-from framework.ops.readiness.scratch import NoScratch, scratch_table
 from framework.ops.tap.model import Tap, tables_now
 from framework.record.model import RecordBlock, TaskRange
 from framework.record.process import Sql
@@ -134,7 +134,7 @@ def _through_scratch(
     opened: Catalog, live: Table, rows: pa.Table, wanted: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """The rows as a table of the same schema gives them back; those that the live table does not record are left out."""
-    with scratch_table(opened, live.schema(), live.metadata.format_version) as scratch:
+    with scratch_table(opened, live.schema(), ScratchPrefix.READINESS, live.metadata.format_version) as scratch:
         known = set(live.schema().column_names)
         columns = [column for column in rows.column_names if column in known]
         plain = pa.schema([_without_id(rows.schema.field(column)) for column in columns])

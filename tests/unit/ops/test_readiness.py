@@ -217,7 +217,7 @@ def test_the_interval_is_judged_by_how_long_commits_take(
 ) -> None:
     """As many tables as can be committed one by one are no question; those that need all committers at once are warned
     of; more fail, and the remedy is an interval that all fit in."""
-    found = judged("default", [each_ms] * 20, tables, 60_000, "orders.yaml -t prod")
+    found = judged("default", [each_ms] * 20, [60_000] * tables, "orders.yaml -t prod")
     assert (found.verdict, said in found.text) == (verdict, True), found.text
     longer = {CheckVerdict.WARN: "3m", CheckVerdict.FAIL: "17m"}.get(verdict)
     assert found.remedy == (
@@ -225,3 +225,20 @@ def test_the_interval_is_judged_by_how_long_commits_take(
         if longer
         else ""
     )
+
+
+@pytest.mark.parametrize(
+    ("intervals_ms", "verdict"),
+    [
+        ([10_000] * 30 + [600_000] * 100, CheckVerdict.WARN),
+        ([10_000] * 20 + [600_000] * 100, CheckVerdict.PASS),
+        ([10_000] * 125, CheckVerdict.WARN),
+        ([10_000] * 126, CheckVerdict.FAIL),
+    ],
+)
+def test_each_table_counts_by_its_own_interval(intervals_ms: list[int], verdict: CheckVerdict) -> None:
+    """A commit every 10 s costs a catalog what sixty every 10 min do."""
+    found = judged("default", [320] * 20, intervals_ms, "orders.yaml -t prod")
+    assert found.verdict is verdict, found.text
+    assert "a commit interval of 10s allows 31 tables one by one and up to 125 at once" in found.text
+    assert ("with intervals up to 10m" in found.text) == (600_000 in intervals_ms)

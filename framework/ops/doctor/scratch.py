@@ -1,20 +1,34 @@
 """A table of its own for a question to a catalog, in a namespace of its own, gone when the question is answered.
 
 In: an open catalog, and what the table is to be like. Out: the table; afterwards it is removed with its files, which are all
-its own. What cannot be removed has a name that says what it is.
+its own. A process that is killed leaves it behind: its name says what it is and when it was made, and the next question
+removes it once it is older than an hour.
 """
 
 from __future__ import annotations
 
+import re
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from enum import Enum
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
-SCRATCH = "floe_readiness_"
+
+class ScratchPrefix(str, Enum):
+    """Whose question it is."""
+
+    DOCTOR = "floe_doctor_"
+    READINESS = "floe_readiness_"
+
+
+_MADE = re.compile(rf"(?:{'|'.join(each.value for each in ScratchPrefix)})([0-9a-f]{{8}})_[0-9a-f]{{8}}")
+# No question takes so long: nobody uses a scratch namespace any more that is older.
+LEFT_AFTER_S = 3600
 
 
 class NoScratch(Exception):
@@ -22,13 +36,14 @@ class NoScratch(Exception):
 
 
 @contextmanager
-def scratch_table(opened: Catalog, schema: Schema, format_version: int = 2) -> Iterator[Table]:
+def scratch_table(opened: Catalog, schema: Schema, prefix: ScratchPrefix, format_version: int = 2) -> Iterator[Table]:
     """
     Raises:
         NoScratch: no namespace can be made.
         Exception: whatever the catalog or the store raises when the table is made.
     """
-    namespace = f"{SCRATCH}{uuid.uuid4().hex[:8]}"
+    remove_left(opened)
+    namespace = scratch_namespace(prefix)
     name = f"{namespace}.rows"
     try:
         opened.create_namespace(namespace)
@@ -40,6 +55,28 @@ def scratch_table(opened: Catalog, schema: Schema, format_version: int = 2) -> I
         _remove(opened, name)
         with suppress(Exception):
             opened.drop_namespace(namespace)
+
+
+def scratch_namespace(prefix: ScratchPrefix) -> str:
+    """A new name, with the time in it."""
+    return f"{prefix.value}{int(time.time()):08x}_{uuid.uuid4().hex[:8]}"
+
+
+def is_left(namespace: str, now_s: float) -> bool:
+    """Whether it is a scratch namespace that nobody uses any more."""
+    made = _MADE.fullmatch(namespace)
+    return made is not None and now_s - int(made[1], 16) > LEFT_AFTER_S
+
+
+def remove_left(opened: Catalog) -> None:
+    """Remove what killed processes have left behind; what cannot be removed stays."""
+    with suppress(Exception):
+        for (namespace,) in [each for each in opened.list_namespaces() if len(each) == 1]:
+            if is_left(namespace, time.time()):
+                with suppress(Exception):
+                    for name in opened.list_tables(namespace):
+                        _remove(opened, ".".join(name))
+                    opened.drop_namespace(namespace)
 
 
 def _remove(opened: Catalog, name: str) -> None:
