@@ -53,6 +53,7 @@ bench: setup
 	@.venv/bin/python -m benchmarks.commit_time --snapshots 1,30 --window 10
 	@.venv/bin/python -m benchmarks.validate_time --files 20 --rounds 1
 	@.venv/bin/python -m benchmarks.due_at_once --tables 20 --rounds 1
+	@.venv/bin/python -m benchmarks.due_at_once --tables 20 --rounds 1 --commit-s 0.32 0.32
 	@.venv/bin/python -m benchmarks.recovery_time --kills 1 --intervals 1
 	@.venv/bin/python -m benchmarks.maintained_table --commits 40 --days 1 --round-after 10
 else

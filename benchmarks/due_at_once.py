@@ -6,12 +6,14 @@ files of which only the metadata exists, since a commit neither opens them nor l
 table has one announcement; the round ends when the coordinator has answered that all of it is committed.
 
     python -m benchmarks.due_at_once --tables 1000 --rounds 5
+    python -m benchmarks.due_at_once --tables 100 --rounds 3 --commit-s 5.2 9.7   # a catalog that takes so long for a commit
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -37,6 +39,7 @@ from framework.commit.events.event_types import (
     TableCommitPolicy,
 )
 from framework.local import stack
+from framework.runtime.coordinator.catalog_requests import COMMITTERS
 from framework.runtime.job import ask_commit
 
 TOPIC = "control"
@@ -74,7 +77,13 @@ def announce(kafka: dict[str, str], uuids: dict[str, str], batch: int) -> None:
     publisher.close()
 
 
-def run(tables: int, rounds: int, folder: Path) -> list[dict[str, float]]:
+def _allowed(tables: int, commit_s: tuple[float, float]) -> dict[str, float]:
+    """What `floe doctor` says of such commits: the shortest interval for all tables, with all committers at work."""
+    slow_s = commit_s[0] + 0.95 * (commit_s[1] - commit_s[0])
+    return {"commit_s": sum(commit_s) / 2, "shortest_interval_s": round(tables * slow_s / COMMITTERS, 1)}
+
+
+def run(tables: int, rounds: int, folder: Path, commit_s: tuple[float, float] | None) -> list[dict[str, float]]:
     found = stack.up(folder / "stack", kafka_port=0)
     kafka = {"bootstrap.servers": found.bootstrap_servers}
     catalog = load_catalog(
@@ -92,8 +101,13 @@ def run(tables: int, rounds: int, folder: Path) -> list[dict[str, float]]:
     )
     ensure_control_topic(KafkaAdmin(kafka), TOPIC)
     words = ["coordinator", "--control-topic", TOPIC, "--target", "bench"]
+    module = ["benchmarks.slow_commits", *map(str, commit_s)] if commit_s else ["framework.cli.main"]
     coordinator = subprocess.Popen(
-        [sys.executable, "-m", "framework.cli.main", *words], cwd=folder, stdout=subprocess.DEVNULL, stderr=None
+        [sys.executable, "-m", *module, *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        stdout=subprocess.DEVNULL,
+        stderr=None,
     )
     results: list[dict[str, float]] = []
     try:
@@ -111,6 +125,7 @@ def run(tables: int, rounds: int, folder: Path) -> list[dict[str, float]]:
                     "round": number,
                     "tables": tables,
                     "seconds": round(time.monotonic() - began, 1),
+                    **(_allowed(tables, commit_s) if commit_s else {}),
                     "cpu_s": round(costs.cpu_s - before, 1),
                     "peak_memory_mb": round(costs.peak_bytes / 1e6),
                 }
@@ -132,10 +147,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--tables", type=int, default=1_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--commit-s", type=float, nargs=2, metavar=("LEAST", "MOST"), help="how long a commit takes, at least"
+    )
     parser.add_argument("--json", type=Path, help="write the figures here, too")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="floe-due-") as folder:
-        results = run(options.tables, options.rounds, Path(folder))
+        results = run(options.tables, options.rounds, Path(folder), options.commit_s)
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(results, indent=2) + "\n")
