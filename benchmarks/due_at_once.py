@@ -80,7 +80,7 @@ def announce(kafka: dict[str, str], uuids: dict[str, str], batch: int) -> None:
 def _allowed(tables: int, commit_s: tuple[float, float]) -> dict[str, float]:
     """What `floe doctor` says of such commits: the shortest interval for all tables, with all committers at work."""
     slow_s = commit_s[0] + 0.95 * (commit_s[1] - commit_s[0])
-    return {"commit_s": sum(commit_s) / 2, "shortest_interval_s": round(tables * slow_s / COMMITTERS, 1)}
+    return {"commit_s": round(sum(commit_s) / 2, 2), "shortest_interval_s": round(tables * slow_s / COMMITTERS, 1)}
 
 
 def run(tables: int, rounds: int, folder: Path, commit_s: tuple[float, float] | None) -> list[dict[str, float]]:

@@ -286,7 +286,7 @@ class KeySpec:
 class SourceSpec:
     """`metadata_columns` names Kafka's own fields to add as columns `_kafka_<name>`; framework.table.metadata has
     them. `parsed` are the dotted paths of fields whose text is JSON. `silent_after_ms`: a topic without a record for so long is
-    at risk; None: whatever its silence."""
+    at risk; None: whatever its silence. `outage_ms`: the longest outage that must lose nothing; None: nobody has said."""
 
     kafka: KafkaSourceSpec
     format: FormatSpec = field(default_factory=FormatSpec)
@@ -295,6 +295,7 @@ class SourceSpec:
     metadata_columns: tuple[str, ...] = ()
     parsed: tuple[str, ...] = ()
     silent_after_ms: int | None = None
+    outage_ms: int | None = None
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
-"""A number and what it counts, as text: `1 file`, `2,000 files`. In: a number and a noun. Out: both, in the noun's
-right form."""
+"""A number and what it counts, as text: `1 file`, `2,000 files`, `3 d 4 h`, `1.5 KiB`. In: a number and a noun, or a number of
+milliseconds or bytes. Out: both, in the noun's right form, or in units that people read."""
 
 from __future__ import annotations
 
@@ -14,3 +14,22 @@ def share_of(part: int, whole: int) -> str:
     if not part:
         return "0"
     return f"{part:,} ({part / whole:.1%})" if part * 1000 >= whole else f"{part:,} (<0.1%)"
+
+
+def in_two_units(milliseconds: int) -> str:
+    """A duration in its two largest units: `3 d 4 h`."""
+    seconds = milliseconds // 1000
+    for unit, size, below, smaller in (("d", 86_400, 3600, "h"), ("h", 3600, 60, "min"), ("min", 60, 1, "s")):
+        if seconds >= size:
+            rest = seconds % size // below
+            return f"{seconds // size:,} {unit}" + (f" {rest} {smaller}" if rest else "")
+    return f"{seconds} s"
+
+
+def size_text(size: int) -> str:
+    """`1536` as `1.5 KiB`."""
+    number, units = float(size), iter(("B", "KiB", "MiB", "GiB", "TiB"))
+    unit = next(units)
+    while number >= 1024 and (larger := next(units, None)) is not None:
+        number, unit = number / 1024, larger
+    return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"

@@ -100,7 +100,9 @@ def test_what_a_killed_doctor_left_is_removed(tmp_path: Path, broker: Broker, mo
     project = Project(tmp_path, broker.bootstrap_servers)
     project.write_target()
     catalog, now_s = project.catalog(), int(time.time())
-    names = [f"{prefix.value}{now_s - age_s:08x}_0badcafe" for prefix in ScratchPrefix for age_s in (0, 3_000, 3_700, 90_000)]
+    names = [
+        f"{prefix.value}{now_s - age_s:08x}_0badcafe" for prefix in ScratchPrefix for age_s in (0, 3_000, 3_700, 90_000)
+    ]
     for name in (*names, "floe_doctor_mine", "shop"):
         catalog.create_namespace(name)
         catalog.create_table(f"{name}.rows", pa.schema([("id", pa.int64())])).append(pa.table({"id": [1]}))

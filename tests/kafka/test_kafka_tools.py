@@ -19,6 +19,7 @@ from framework.errors import SetupError
 from framework.local.jars import KAFKA_VERSION
 from framework.ops.readiness.model import PartitionBacklog, judge_retention
 from framework.plan.grants.kafka import Grant, Resource
+from framework.plan.topic_retention import PartitionHeld, TopicHeld, alter_command, needed_retention
 from framework.runtime.source import create_command
 from testbed.servers.maven import dependency, jars
 from tests.conftest import Broker
@@ -41,6 +42,7 @@ MADE_IN = {
     "commit/risks.py": "test_what_risks_name",
     "ops/readiness/model.py": "test_retention_is_raised",
     "plan/grants/kafka.py": "test_grants_are_commands",
+    "plan/topic_retention.py": "test_a_topic_keeps_what_an_outage_needs",
     "runtime/source.py": "test_a_topic_is_created",
 }
 
@@ -132,6 +134,19 @@ def test_retention_is_raised(broker: Broker) -> None:
         "retention.bytes": "-1",
         "cleanup.policy": "delete",
     }
+
+
+@pytest.mark.slow
+def test_a_topic_keeps_what_an_outage_needs(broker: Broker) -> None:
+    """Time and size at once."""
+    topic = broker.new_topic("typed", config={"retention.ms": "1800000", "retention.bytes": "1000000"})
+    held = TopicHeld(topic, (PartitionHeld(5, 3_605, 0, HOUR_MS, 1_000.0),), 1_800_000, 1_000_000)
+    needed = needed_retention(held, 3 * 24 * HOUR_MS, HOUR_MS)
+    code, said = typed(alter_command(broker.bootstrap_servers, topic, needed.settings))
+    assert code == 0, said
+    found = settings_of(broker, topic)
+    assert found["retention.ms"] == "604800000"
+    assert int(found["retention.bytes"]) >= 2 * 73 * 3_600 * 1_000
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from jsonschema import Draft202012Validator
 
 from framework.adapters.kafka.admin import KafkaAdmin
@@ -160,3 +161,105 @@ def test_a_duty_that_nobody_owns_is_no_go(project: Project, broker: Broker, read
         "dead_letters: nobody owns dead letters"
     ]
     assert readiness(project.pipeline("shop", text))[0] == 0
+
+
+DAY_MS = 86_400_000
+
+
+def keeps(broker: Broker, retention: dict[str, str], removed: int = 0) -> str:
+    """A topic with 100 records of 1,000 bytes, one every quarter of an hour until now, of which so many were removed."""
+    topic, now_ms = broker.new_topic("ready"), int(time.time() * 1000)
+    times = [now_ms - number * 900_000 for number in reversed(range(100))]
+    broker.produce(topic, [json.dumps({"id": 1}).ljust(1_000)] * 100, timestamps_ms=times)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    for future in admin.delete_records([TopicPartition(topic, 0, removed)]).values():
+        future.result(30)
+    entries = [ConfigEntry(*each, incremental_operation=AlterConfigOpType.SET) for each in retention.items()]
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(30)
+    return topic
+
+
+@pytest.mark.parametrize(
+    ("retention", "outage", "removed", "verdict", "said"),
+    [
+        ({"retention.ms": str(30 * DAY_MS)}, "28d", 0, "pass", "need 28 d"),
+        (
+            {"retention.ms": str(30 * DAY_MS)},
+            "",
+            0,
+            "pass",
+            "an outage of 1d and a commit interval of 3m need 1 d and 9",
+        ),
+        (
+            {"retention.ms": str(30 * DAY_MS)},
+            "31d",
+            0,
+            "fail",
+            "it keeps 30 d (retention.ms) and no limit (retention.bytes)",
+        ),
+        ({"retention.ms": "-1", "retention.bytes": "270000"}, "2d", 0, "pass", "in the busiest partition"),
+        (
+            {"retention.ms": "-1", "retention.bytes": "150000"},
+            "2d",
+            0,
+            "warn",
+            "may be too little, if records are not",
+        ),
+        (
+            {"retention.ms": "-1", "retention.bytes": "150000"},
+            "2d",
+            40,
+            "fail",
+            "146.5 KiB a partition (retention.bytes)",
+        ),
+    ],
+)
+def test_a_topic_that_keeps_less_than_an_outage_is_no_go(
+    project: Project,
+    broker: Broker,
+    readiness: Floe,
+    retention: dict[str, str],
+    outage: str,
+    removed: int,
+    verdict: str,
+    said: str,
+) -> None:
+    """Its line turns, and only it; with the numbers, and the command after which it passes. `floe plan` warns of the same."""
+    topic = keeps(broker, retention, removed)
+    text = PIPELINE.format(topic=topic)
+    if outage:
+        text = text.replace("metadata_columns", f"outage: {outage}\n      metadata_columns")
+    file = project.pipeline("shop", text)
+    code, document = readiness(file)
+    [line] = seen(document, "outage")
+    assert (line["verdict"], said in line["text"]) == (verdict, True), line
+    assert (code, [name for name, found in verdicts(document).items() if found == "fail"]) == (
+        (10, ["outage"]) if verdict == "fail" else (0, [])
+    )
+    if verdict != "pass":
+        assert re.fullmatch(
+            rf"kafka-configs\.sh --bootstrap-server \S+ --alter --topic {topic} --add-config retention\.(ms|bytes)=\d+",
+            line["remedy"],
+        )
+
+
+def test_a_plan_warns_of_a_topic_that_keeps_too_little(
+    project: Project, broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The plan goes on, with the numbers and the command; where the topic keeps enough, nothing is said."""
+    topic = keeps(broker, {"retention.ms": str(2 * DAY_MS)})
+    for outage, warns in (("3d", True), ("1d", False)):
+        text = PIPELINE.format(topic=topic).replace("metadata_columns", f"outage: {outage}\n      metadata_columns")
+        file = project.pipeline("shop", text)
+        assert run_main(["plan", str(file), "-t", "it"]) == 0
+        printed = capsys.readouterr().out
+        assert (f"! warning: {topic}: an outage of 3d and a commit interval of 3m need 3 d" in printed) == warns, (
+            printed
+        )
+        assert run_main(["plan", str(file), "-t", "it", "--json"]) == 0
+        [plan] = json.loads(capsys.readouterr().out)["plans"]
+        assert [each["remedy"].rpartition(" ")[2] for each in plan.get("warnings", [])] == (
+            [f"retention.ms={7 * DAY_MS}"] if warns else []
+        )

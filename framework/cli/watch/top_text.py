@@ -16,7 +16,7 @@ from framework.cli.shared.columns import fitting, left_out
 from framework.cli.shared.status_text import age, lag_text
 from framework.commit.events.event_types import Health
 from framework.commit.maintenance.health import gain_words, maintain_command
-from framework.diagnose.counted import counted, share_of
+from framework.diagnose.counted import counted, share_of, size_text
 from framework.diagnose.shown import shown
 from framework.overview.values import URGENCY, Overview, PipelineView, ScreenProblem, TableView
 
@@ -212,12 +212,3 @@ def _line(text: str, style: str = "") -> Text:
 
 def _ago(at_ms: int | None, now_ms: int) -> str:
     return f"{age(now_ms - at_ms)} ago" if at_ms is not None else "never"
-
-
-def size_text(size: int) -> str:
-    """`1536` as `1.5 KiB`."""
-    number, units = float(size), iter(("B", "KiB", "MiB", "GiB"))
-    unit = next(units)
-    while number >= 1024 and (larger := next(units, None)) is not None:
-        number, unit = number / 1024, larger
-    return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"

@@ -6,12 +6,14 @@ pipeline, so that one pipeline's problem never hides another's; only a broker or
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.secrets import resolve
+from framework.commit.offsets import PartitionFacts, PartitionKey
 from framework.config.spec import LoadedPipeline
 from framework.deploy.history import DeploymentHistory
 from framework.deploy.last_deployed import read_histories
@@ -22,14 +24,17 @@ from framework.ops.preview.decisions import holding_tables, preview_start, previ
 from framework.ops.preview.model import (
     Action,
     PipelinePreview,
+    PlanWarning,
     Problem,
     StartPreview,
     TablePreview,
 )
 from framework.ops.preview.offline import described, names
+from framework.ops.preview.retention import judged_topics
 from framework.plan.catalogs import used_catalogs
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
+from framework.plan.topic_retention import RetentionFit
 from framework.runtime.job import open_catalog
 from framework.runtime.source import PipelineSource
 from framework.runtime.tables.registry import reachable_tables
@@ -57,20 +62,35 @@ def _preview(
 ) -> PipelinePreview:
     plan = compile_plan(pipeline)
     problems: list[Problem] = []
+    start: StartPreview | None = None
+    warnings: tuple[PlanWarning, ...] = ()
     try:
-        start = _start(plan, resolve(pipeline.target.kafka[plan.read.connection]))
+        kafka = resolve(pipeline.target.kafka[plan.read.connection])
+        source = PipelineSource(plan, kafka)
+        facts = source.facts()
+        warnings = tuple(_short_topics(plan, pipeline.spec.source.outage_ms, kafka, facts))
+        start = _start(plan, kafka, source, facts)
     except FloeError as error:
-        start = None
         problems.append(Problem.of(error))
     problems += _refused_grants(pipeline, plan)
     tables = _tables(plan, catalog)
     problems += holding_tables(plan, tables)
-    return described(pipeline, history, held, start, tables, tuple(problems))
+    return described(pipeline, history, held, start, tables, tuple(problems), warnings)
 
 
-def _start(plan: Plan, kafka: dict[str, str]) -> StartPreview:
-    source = PipelineSource(plan, kafka)
-    facts = source.facts()
+def _short_topics(
+    plan: Plan, outage_ms: int | None, kafka: dict[str, str], facts: Mapping[PartitionKey, PartitionFacts]
+) -> Iterator[PlanWarning]:
+    """Topics that keep less than the longest outage needs. Who may not ask for a topic's settings is not warned."""
+    with suppress(FloeError):
+        for found in judged_topics(plan, outage_ms, kafka, facts, always_look=False):
+            if found.fit in (RetentionFit.SHORT, RetentionFit.MAYBE):
+                yield PlanWarning(found.text, found.remedy)
+
+
+def _start(
+    plan: Plan, kafka: dict[str, str], source: PipelineSource, facts: Mapping[PartitionKey, PartitionFacts]
+) -> StartPreview:
     group = source.group_offsets()
     exists = KafkaAdmin(kafka).topics([plan.announce.control_topic])
     return preview_start(plan, facts, group, source.newest_announcement() if exists else None)

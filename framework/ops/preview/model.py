@@ -45,6 +45,14 @@ class Problem:
         return cls(error.code, error.message + place, error.remedy, error.exit_code)
 
 
+@dataclass(frozen=True)
+class PlanWarning:
+    """What stops no run, and may lose records later."""
+
+    message: str
+    remedy: str
+
+
 MUST_FIT = "; values must fit the column"
 
 
@@ -116,6 +124,7 @@ class PipelinePreview:
     tables: tuple[TablePreview, ...] | None = None
     problems: tuple[Problem, ...] = ()
     template: TemplateUse | None = None
+    warnings: tuple[PlanWarning, ...] = ()
 
     @property
     def must_agree(self) -> OwningTeam | None:
@@ -136,6 +145,8 @@ class PipelinePreview:
             "tables": None if self.tables is None else [_table_json(table) for table in self.tables],
             "problems": [asdict(problem) for problem in self.problems],
         }
+        if self.warnings:
+            value["warnings"] = [asdict(warning) for warning in self.warnings]
         if (team := self.must_agree) is not None:
             value["must_agree"] = team.team
         return value if self.template is None else {**value, "template": asdict(self.template)}

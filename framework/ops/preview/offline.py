@@ -14,6 +14,7 @@ from framework.ops.preview.model import (
     Action,
     DeployedPreview,
     PipelinePreview,
+    PlanWarning,
     Problem,
     StartPreview,
     TablePreview,
@@ -39,6 +40,7 @@ def described(
     start: StartPreview | None = None,
     tables: tuple[TablePreview, ...] | None = None,
     problems: tuple[Problem, ...] = (),
+    warnings: tuple[PlanWarning, ...] = (),
 ) -> PipelinePreview:
     reported, now = history.of(pipeline.spec.name), plan_hash([pipeline])
     known = reported is not None or pipeline.spec.name in history.has_run
@@ -46,7 +48,7 @@ def described(
     changes = changes_since(pipeline, history, held)
     deployed = _deployed(reported)
     return PipelinePreview(
-        compile_plan(pipeline), now, action, deployed, changes, start, tables, problems, pipeline.template
+        compile_plan(pipeline), now, action, deployed, changes, start, tables, problems, pipeline.template, warnings
     )
 
 

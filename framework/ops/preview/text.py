@@ -92,6 +92,9 @@ def pipeline_lines(preview: PipelinePreview, allowed: Collection[str], with_step
         yield PreviewLine("!", 2, f"{problem.message}  [{problem.code}]")
         if problem.remedy:
             yield PreviewLine(" ", 3, f"remedy: {problem.remedy}")
+    for warning in preview.warnings:
+        yield PreviewLine("!", 2, f"warning: {warning.message}")
+        yield PreviewLine(" ", 3, f"remedy: {warning.remedy}")
     yield from changes_lines(preview.changes or (), allowed)
     if (team := preview.must_agree) is not None:
         yield PreviewLine(" ", 2, f"columns change: {team} must agree (owner of schema)")

@@ -13,7 +13,7 @@ from functools import partial
 from framework import __version__
 from framework.config.spec import LoadedPipeline
 from framework.errors import FloeError
-from framework.ops.readiness import checks
+from framework.ops.readiness import checks, retention
 from framework.ops.readiness.commit_times import commits
 from framework.ops.readiness.model import Check, Evidence, Scorecard, look
 from framework.ops.readiness.replay import replayed
@@ -25,7 +25,7 @@ from framework.record.process import Sql
 @dataclass(frozen=True)
 class CardOptions:
     """`replay_offsets`: how many are read again. `sql`: what runs the pipeline's SQL, None where Spark is not wanted.
-    `outage_ms`: how long everything may stand still without loss, if somebody said so."""
+    `outage_ms`: how long everything may stand still without loss, in place of what the file says."""
 
     old_group: str | None
     replay_offsets: int
@@ -40,7 +40,8 @@ def scorecard(pipeline: LoadedPipeline, plan: Plan, asked: CardOptions, say: Cal
         SetupError: the catalog does not answer at all.
     """
     at_ms = int(time.time() * 1000)
-    review, outage_ms = Review.of(pipeline, plan), asked.outage_ms
+    review = Review.of(pipeline, plan)
+    outage_ms = pipeline.spec.source.outage_ms if asked.outage_ms is None else asked.outage_ms
     questions: tuple[tuple[str, str, Callable[[], Iterable[Evidence]]], ...] = (
         ("plan", "Is the file valid, and would a run be let go on?", partial(checks.plans, review)),
         ("owners", "Is there somebody to ask for each duty?", partial(checks.owners, review)),
@@ -50,12 +51,17 @@ def scorecard(pipeline: LoadedPipeline, plan: Plan, asked: CardOptions, say: Cal
         (
             "source-retention",
             "How long until an unread record is lost?",
-            partial(checks.source_retention, review, outage_ms),
+            partial(retention.source_retention, review, outage_ms),
+        ),
+        (
+            "outage",
+            "Do topics keep what comes in the longest outage?",
+            partial(retention.kept_topics, review, outage_ms),
         ),
         (
             "control-retention",
             "How long until an announcement is lost?",
-            partial(checks.control_retention, review, outage_ms),
+            partial(retention.control_retention, review, outage_ms),
         ),
         ("snapshots", "Is there a snapshot to go back to?", partial(checks.snapshots, review)),
         ("upkeep", "Does upkeep leave alone what waits to be committed?", partial(checks.upkeep, review)),

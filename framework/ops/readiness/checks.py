@@ -7,19 +7,14 @@ and the replay make scratch tables and a scratch topic, and remove them.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from confluent_kafka.admin import ConfigResource, ResourceType
-
 from framework.adapters.kafka.control.log import ControlReader
-from framework.adapters.kafka.control.topic import check_control_topic
-from framework.adapters.kafka.fetch import RangeFetcher
 from framework.adapters.secrets import resolve
 from framework.commit.events.event_types import CommitToTable, DataWritten, Health, StateChanged, Subject
 from framework.commit.file_ages import DEFAULT_AGE_MS
-from framework.commit.offsets import PartitionFacts, PartitionKey
+from framework.commit.offsets import PartitionKey
 from framework.config.values.owners import MEANING, duties
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument
@@ -30,9 +25,7 @@ from framework.ops.doctor.model import CheckState, DoctorFinding, ask
 from framework.ops.preview.model import Action
 from framework.ops.readiness.model import (
     Evidence,
-    PartitionBacklog,
     failed,
-    judge_retention,
     not_checked,
     passed,
     warned,
@@ -40,12 +33,10 @@ from framework.ops.readiness.model import (
 from framework.ops.readiness.review import Review
 from framework.plan.catalogs import used_catalogs
 from framework.plan.diff.consent import change_text, missing_consent
-from framework.record.model import TaskRange, timestamp_us
 from framework.recovery.rollback import decide_rollback
 from framework.runtime.maintenance.orphans import clean
 from framework.runtime.maintenance.tables import maintain
 
-_LOOK_RECORDS = 200  # the first of these that is there says how old what waits is
 _TAIL = 5_000
 _SNAPSHOTS = 10
 
@@ -110,72 +101,6 @@ def _of_finding(finding: DoctorFinding) -> Evidence:
     if finding.state is CheckState.WARNING:
         return warned(text, finding.remedy)
     return passed(text) if finding.looked else not_checked(text)
-
-
-# ---- time to data loss -----------------------------------------------------------------------------------------------
-
-
-def source_retention(review: Review, outage_ms: int | None) -> Iterator[Evidence]:
-    """Each partition of the source: how long until retention takes a record that is not read."""
-    start = review.preview.start
-    if start is None:
-        yield not_checked("it is not known where a run would begin to read", f"floe plan {review.named}")
-        return
-    positions = {(each.topic, each.partition): each.start for each in start.partitions}
-    now_ms = int(time.time() * 1000)
-    for key, position in sorted(positions.items()):
-        waiting = _waiting(review, key, position, review.facts[key])
-        yield judge_retention(waiting, now_ms, key[0], "read", review.admin.address, outage_ms)
-
-
-def control_retention(review: Review, outage_ms: int | None) -> Iterator[Evidence]:
-    """The control topic: how long until it loses an announcement that is not committed."""
-    topic = review.plan.announce.control_topic
-    if review.control_topic_id is None:
-        yield passed(f"{topic} does not exist yet; the first run makes it with the settings that the protocol needs")
-        return
-    from framework.observe.status.read import read_status
-
-    facts = check_control_topic(review.admin, topic)
-    status = read_status(review.pipeline.target.name, review.pipeline.target.prefix, review.kafka, topic)
-    if status.control.reason:
-        yield failed(status.control.reason, status.control.remedy)
-        return
-    now = PartitionFacts(facts.topic_id, facts.log_start, facts.log_end)
-    waits = any(table.pending.announcements for table in status.tables)
-    position = status.control.low_water if waits else facts.log_end
-    waiting = _waiting(review, (topic, 0), position, now)
-    now_ms = int(time.time() * 1000)
-    yield judge_retention(waiting, now_ms, topic, "committed in every table", review.admin.address, outage_ms)
-    if facts.weakness:
-        yield warned(facts.weakness, f"floe doctor {review.named}")
-
-
-def _waiting(review: Review, key: PartitionKey, position: int, now: PartitionFacts) -> PartitionBacklog:
-    resource = ConfigResource(ResourceType.TOPIC, key[0])
-    config = review.admin.wait(
-        review.admin.raw.describe_configs([resource])[resource], f"reading the settings of topic {key[0]}"
-    )
-    settings = {name: str(entry.value) for name, entry in config.items()}
-    return PartitionBacklog(
-        f"{key[0]}-{key[1]}",
-        position,
-        now.log_start,
-        now.log_end,
-        _oldest_ms(review.kafka, key, max(position, now.log_start), now),
-        int(settings["retention.ms"]),
-        int(settings["retention.bytes"]),
-        "compact" in settings["cleanup.policy"],
-    )
-
-
-def _oldest_ms(kafka: Mapping[str, str], key: PartitionKey, position: int, now: PartitionFacts) -> int | None:
-    end = min(now.log_end, position + _LOOK_RECORDS)
-    if position >= end:
-        return None
-    for block in RangeFetcher(kafka).fetch(TaskRange(key[0], now.topic_id, key[1], position, end)):
-        return next((at // 1000 for each in block.timestamps_ms if (at := timestamp_us(each)) is not None), None)
-    return None
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------

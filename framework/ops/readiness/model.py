@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import Enum
 
 from framework.adapters.secrets import hidden
+from framework.diagnose.counted import in_two_units
 from framework.diagnose.shown import argument
 from framework.errors import FloeError
 
@@ -183,14 +184,14 @@ def judge_retention(
     if waiting.retention_ms < 0:
         text += ", kept for ever"
         return passed(text) if waiting.retention_bytes < 0 else warned(text + by_size, no_size)
-    kept = f"kept {duration_text(waiting.retention_ms)}"
+    kept = f"kept {in_two_units(waiting.retention_ms)}"
     if waiting.records and waiting.oldest_ms is None:
         return not_checked(f"{text}, {kept}: the time of the first of them could not be read", raise_it)
     waited_ms = now_ms - waiting.oldest_ms if waiting.records and waiting.oldest_ms is not None else 0
     left = waiting.retention_ms - waited_ms
-    text += f", {kept}: {duration_text(max(0, left))} until data is lost" if waiting.records else f", {kept}"
+    text += f", {kept}: {in_two_units(max(0, left))} until data is lost" if waiting.records else f", {kept}"
     if outage_ms is not None and left < outage_ms:
-        return failed(f"{text}; an outage of {duration_text(outage_ms)} would lose data", raise_it)
+        return failed(f"{text}; an outage of {in_two_units(outage_ms)} would lose data", raise_it)
     if left < FAIL_BELOW_MS:
         return failed(text, raise_it)
     if left < WARN_BELOW_MS:
@@ -198,13 +199,3 @@ def judge_retention(
     if waiting.retention_bytes >= 0:
         return warned(text + by_size, no_size)
     return passed(text)
-
-
-def duration_text(milliseconds: int) -> str:
-    """In the two largest units."""
-    seconds = milliseconds // 1000
-    for unit, size, below, smaller in (("d", 86_400, 3600, "h"), ("h", 3600, 60, "min"), ("min", 60, 1, "s")):
-        if seconds >= size:
-            rest = seconds % size // below
-            return f"{seconds // size:,} {unit}" + (f" {rest} {smaller}" if rest else "")
-    return f"{seconds} s"

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from framework.diagnose.counted import in_two_units
 from framework.errors import SetupError
 from framework.ops.readiness.commit_times import judged
 from framework.ops.readiness.model import (
@@ -23,7 +24,6 @@ from framework.ops.readiness.model import (
     Evidence,
     PartitionBacklog,
     Scorecard,
-    duration_text,
     failed,
     judge_retention,
     look,
@@ -135,7 +135,7 @@ def test_time_to_data_loss(more: dict[str, object], verdict: CheckVerdict, said:
 def test_durations_are_reported_in_two_units(milliseconds: int) -> None:
     """Never more than was left: nobody is told of an hour that is not there."""
     units = {"d": 86_400, "h": 3_600, "min": 60, "s": 1}
-    parts = re.findall(r"([\d,]+) (d|h|min|s)", duration_text(milliseconds))
+    parts = re.findall(r"([\d,]+) (d|h|min|s)", in_two_units(milliseconds))
     assert 1 <= len(parts) <= 2
     reported = sum(int(number.replace(",", "")) * units[unit] for number, unit in parts)
     assert reported <= milliseconds // 1000 < reported + units[parts[0][1]]
