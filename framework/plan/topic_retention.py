@@ -116,8 +116,8 @@ def alter_command(address: str, topic: str, settings: str) -> str:
     Args:
         settings: names and numbers.
     """
-    names = f"--bootstrap-server {argument(address)} --alter --topic {argument(topic)}"
-    return f"kafka-configs.sh {names} --add-config {argument(settings)}"
+    where = f"kafka-configs.sh --bootstrap-server {argument(address)} --alter --topic {argument(topic)}"
+    return f"{where} --add-config {argument(settings)}"
 
 
 def _by_size(held: TopicHeld, needed_ms: int) -> RetentionFit:

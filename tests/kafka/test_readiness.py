@@ -230,7 +230,7 @@ def test_a_topic_that_keeps_less_than_an_outage_is_no_go(
     topic = keeps(broker, retention, removed)
     text = PIPELINE.format(topic=topic)
     if outage:
-        text = text.replace("metadata_columns", f"outage: {outage}\n      metadata_columns")
+        text = text.replace("metadata_columns", f"longest_outage: {outage}\n      metadata_columns")
     file = project.pipeline("shop", text)
     code, document = readiness(file)
     [line] = seen(document, "outage")
@@ -251,7 +251,7 @@ def test_a_plan_warns_of_a_topic_that_keeps_too_little(
     """The plan goes on, with the numbers and the command; where the topic keeps enough, nothing is said."""
     topic = keeps(broker, {"retention.ms": str(2 * DAY_MS)})
     for outage, warns in (("3d", True), ("1d", False)):
-        text = PIPELINE.format(topic=topic).replace("metadata_columns", f"outage: {outage}\n      metadata_columns")
+        text = PIPELINE.format(topic=topic).replace("metadata_columns", f"longest_outage: {outage}\n      metadata_columns")
         file = project.pipeline("shop", text)
         assert run_main(["plan", str(file), "-t", "it"]) == 0
         printed = capsys.readouterr().out

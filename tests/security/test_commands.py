@@ -222,6 +222,7 @@ AS_IT_IS = {
     "ops/readiness/replay.py: first[_OFFSET]": NUMBER,
     "ops/readiness/replay.py: first[_PARTITION]": NUMBER,
     "ops/readiness/replay.py: review.named": "made of arguments",
+    "ops/readiness/retention.py: review.named": "made of arguments",
     "plan/grants/kafka.py: pattern": OURS,
     "plan/grants/kafka.py: self.operation": OURS,
     "plan/grants/kafka.py: self.resource.value": OURS,

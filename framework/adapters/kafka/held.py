@@ -19,14 +19,19 @@ from framework.record.model import RecordBlock, TaskRange, timestamp_us
 _LOOK_RECORDS = 200
 
 
-def topic_settings(admin: KafkaAdmin, topic: str) -> dict[str, str]:
-    """
+def topic_settings(admin: KafkaAdmin, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+    """The settings of topics by name, asked for at once.
+
     Raises:
-        SetupError: it may not be asked.
+        SetupError: one may not be asked for.
     """
-    resource = ConfigResource(ResourceType.TOPIC, topic)
-    config = admin.wait(admin.raw.describe_configs([resource])[resource], f"reading the settings of topic {topic}")
-    return {name: str(entry.value) for name, entry in config.items()}
+    asked = {topic: ConfigResource(ResourceType.TOPIC, topic) for topic in sorted(set(topics))}
+    answers = admin.raw.describe_configs(list(asked.values())) if asked else {}
+    found = {}
+    for topic, resource in asked.items():
+        config = admin.wait(answers[resource], f"reading the settings of topic {topic}")
+        found[topic] = {name: str(entry.value) for name, entry in config.items()}
+    return found
 
 
 def held_topics(
@@ -40,8 +45,7 @@ def held_topics(
         FloeError: a topic cannot be asked for its settings, or read.
     """
     fetcher = RangeFetcher(settings)
-    for topic in sorted({topic for topic, _ in facts}):
-        has = topic_settings(admin, topic)
+    for topic, has in topic_settings(admin, [topic for topic, _ in facts]).items():
         by_size = int(has["retention.bytes"])
         partitions = [(number, found) for (name, number), found in sorted(facts.items()) if name == topic]
         looks = always_look or by_size >= 0

@@ -39,7 +39,7 @@ def _duration(context: click.Context, parameter: click.Parameter, value: str | N
     "--outage",
     metavar="DURATION",
     callback=_duration,
-    help="The longest outage, such as 3d, that must lose nothing, in place of `source.outage`: what keeps less fails.",
+    help="The longest outage, such as 3d, that must lose nothing, in place of `source.longest_outage`: what keeps less fails.",
 )
 @click.option("--no-spark", is_flag=True, help="Do not start Spark; then a pipeline with SQL is not read again.")
 def readiness(

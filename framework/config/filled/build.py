@@ -127,7 +127,7 @@ def _source(source: Values) -> SourceSpec:
             unquoted(path) for path, hint in declared.items() if not isinstance(hint, str) and "parse" in hint
         ),
         silent_after_ms=_duration(source["silent_after"]) if "silent_after" in source else None,
-        outage_ms=_duration(source["outage"]) if "outage" in source else None,
+        outage_ms=_duration(source["longest_outage"]) if "longest_outage" in source else None,
     )
 
 

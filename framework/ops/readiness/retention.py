@@ -82,7 +82,7 @@ def control_retention(review: Review, outage_ms: int | None) -> Iterator[Evidenc
 
 
 def _waiting(review: Review, key: PartitionKey, position: int, now: PartitionFacts) -> PartitionBacklog:
-    settings = topic_settings(review.admin, key[0])
+    settings = topic_settings(review.admin, [key[0]])[key[0]]
     return PartitionBacklog(
         f"{key[0]}-{key[1]}",
         position,
