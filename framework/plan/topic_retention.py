@@ -100,7 +100,7 @@ def needed_retention(held: TopicHeld, outage_ms: int, interval_ms: int) -> Neede
     found = by_time if by_time is RetentionFit.SHORT else by_size
     text = (
         f"{held.topic}: an outage of {duration_text(outage_ms)} and a commit interval of {duration_text(interval_ms)} need "
-        f"{in_two_units(needed_ms)}{_bytes_text(held.partitions, needed_ms)}; it keeps {_kept_text(held)}{_why(found, by_size)}"
+        f"{_needed_text(needed_ms)}{_bytes_text(held.partitions, needed_ms)}; it keeps {_kept_text(held)}{_why(found, by_size)}"
     )
     return NeededRetention(found, text, ",".join(settings))
 
@@ -156,6 +156,12 @@ def _bytes_text(partitions: Sequence[PartitionHeld], needed_ms: int) -> str:
 
 def _rate_text(rate: float) -> str:
     return f"{rate:,.1f}" if rate >= 1 else f"{rate:.2g}"
+
+
+def _needed_text(needed_ms: int) -> str:
+    """Rounded up to what is shown, so that who keeps that is not short of it."""
+    unit_ms = 3_600_000 if needed_ms >= 86_400_000 else 60_000
+    return in_two_units(-(-needed_ms // unit_ms) * unit_ms)
 
 
 def _kept_text(held: TopicHeld) -> str:

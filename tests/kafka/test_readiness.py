@@ -190,7 +190,7 @@ def keeps(broker: Broker, retention: dict[str, str], removed: int = 0) -> str:
             "",
             0,
             "pass",
-            "an outage of 1d and a commit interval of 3m need 1 d and 9",
+            "an outage of 1d and a commit interval of 3m need 1 d 1 h and 9",
         ),
         (
             {"retention.ms": str(30 * DAY_MS)},
@@ -251,7 +251,9 @@ def test_a_plan_warns_of_a_topic_that_keeps_too_little(
     """The plan goes on, with the numbers and the command; where the topic keeps enough, nothing is said."""
     topic = keeps(broker, {"retention.ms": str(2 * DAY_MS)})
     for outage, warns in (("3d", True), ("1d", False)):
-        text = PIPELINE.format(topic=topic).replace("metadata_columns", f"longest_outage: {outage}\n      metadata_columns")
+        text = PIPELINE.format(topic=topic).replace(
+            "metadata_columns", f"longest_outage: {outage}\n      metadata_columns"
+        )
         file = project.pipeline("shop", text)
         assert run_main(["plan", str(file), "-t", "it"]) == 0
         printed = capsys.readouterr().out
