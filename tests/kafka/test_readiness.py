@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import time
@@ -265,3 +266,58 @@ def test_a_plan_warns_of_a_topic_that_keeps_too_little(
         assert [each["remedy"].rpartition(" ")[2] for each in plan.get("warnings", [])] == (
             [f"retention.ms={7 * DAY_MS}"] if warns else []
         )
+
+
+HOUR_MS = 3_600_000
+
+
+def produce_hours(broker: Broker, topic: str, begin_ms: int, hours: int) -> None:
+    """100 records an hour, of 10,000 bytes that nothing compresses."""
+    times = [begin_ms + number * HOUR_MS // 100 for number in range(hours * 100)]
+    broker.produce(topic, [os.urandom(10_000) for _ in times], timestamps_ms=times)
+
+
+def begins_at(consumer: Consumer, topic: str) -> int:
+    """The first offset, once the broker has removed nothing for three of its rounds."""
+    seen: list[int] = []
+    while len(seen) < 4 or len(set(seen[-4:])) > 1:
+        time.sleep(1)
+        seen.append(consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[0])
+    return seen[-1]
+
+
+@pytest.mark.slow
+def test_a_topic_with_the_settings_of_the_remedy_keeps_the_outage(
+    project: Project, broker: Broker, readiness: Floe
+) -> None:
+    """A broker that removes by size: what it holds passes, longer outages fail; and with what the remedy sets, the same traffic
+    leaves every record of the outage and of the interval, by the broker's own index of times."""
+    settings = {"retention.bytes": "4000000", "segment.bytes": "1048576", "compression.type": "uncompressed"}
+    topic, now_ms = broker.new_topic("ready", config=settings), int(time.time() * 1000)
+    produce_hours(broker, topic, now_ms - 60 * HOUR_MS, 20)
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": f"look-{topic}"})
+    assert begins_at(consumer, topic) > 0
+    found = {}
+    for outage in ("3h", "10h"):
+        file = project.pipeline("shop", PIPELINE.format(topic=topic))
+        _, document = readiness(file, "--outage", outage)
+        [found[outage]] = seen(document, "outage")
+    assert [each["verdict"] for each in found.values()] == ["pass", "fail"], found
+    wanted = re.search(r"retention\.bytes=(\d+)$", found["10h"]["remedy"])
+    assert wanted is not None
+    assert 2 * 10 * 1_000_000 <= int(wanted[1]) <= 3 * 10 * 1_000_000
+
+    entry = ConfigEntry("retention.bytes", wanted[1], incremental_operation=AlterConfigOpType.SET)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    for future in admin.incremental_alter_configs(
+        [ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])]
+    ).values():
+        future.result(30)
+    produce_hours(broker, topic, now_ms - 40 * HOUR_MS, 40)
+    first = begins_at(consumer, topic)
+    [at] = consumer.offsets_for_times([TopicPartition(topic, 0, now_ms - 10 * HOUR_MS - 180_000)], timeout=10)
+    consumer.close()
+    assert 0 < first <= at.offset
+    _, document = readiness(file, "--outage", "10h")
+    [line] = seen(document, "outage")
+    assert line["verdict"] == "pass", line

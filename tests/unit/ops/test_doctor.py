@@ -3,6 +3,7 @@ there."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from framework.ops.doctor import registry as doctor_registry
 from framework.ops.doctor.kafka import judge_skew
 from framework.ops.doctor.machine import addresses, read_lock
 from framework.ops.doctor.model import CheckState, DoctorFinding, ask, error, exit_code, ok, warning
+from framework.ops.doctor.scratch import ScratchPrefix, is_left, scratch_namespace
 from testbed.servers.registry import RegistryServer
 
 
@@ -164,3 +166,12 @@ def test_a_store_that_refuses_is_not_called_a_catalog(tmp_path: Path) -> None:
     assert (found[-1].check, found[-1].state) == ("catalog default warehouse", CheckState.ERROR)
     assert "write there" in found[-1].remedy
     assert "create tables" not in found[-1].remedy
+
+
+@pytest.mark.parametrize("prefix", list(ScratchPrefix))
+def test_a_scratch_namespace_is_left_after_an_hour(prefix: ScratchPrefix) -> None:
+    """By the time in its name; nothing that people call so is one."""
+    name, now_s = scratch_namespace(prefix), time.time()
+    assert [is_left(name, now_s + more) for more in (0, 3_500, 3_700)] == [False, False, True]
+    for other in (name.upper(), f"{name}x", f"x{name}", name[:-1], prefix.value, f"{prefix.value}{'0' * 8}"):
+        assert not is_left(other, now_s + 3_700), other

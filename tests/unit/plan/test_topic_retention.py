@@ -62,8 +62,8 @@ def test_the_numbers_are_said() -> None:
     """Outage, interval, what they need in time and bytes by partition and in all, the rates and the settings."""
     held = TopicHeld("orders", (STEADY, replace(STEADY, log_end=72_000)), 2 * DAY, 10 * MIB)
     assert needed_retention(held, 3 * DAY, HOUR // 2).text == (
-        "orders: an outage of 3d and a commit interval of 30m need 3 d 1 h and 497.8 MiB in the busiest partition, 746.7 MiB in all "
-        "(3.0 records/s and 2.9 KiB/s as they are read, over 10 h); it keeps 2 d (retention.ms) and 10.0 MiB a partition "
+        "orders: an outage of 3d and a commit interval of 30m need 3 d 1 h and 497.8 MiB in the busiest partition, 746.7 MiB in "
+        "all (3.0 records/s and 2.9 KiB/s as they are read, over 10 h); it keeps 2 d (retention.ms) and 10.0 MiB a partition "
         "(retention.bytes); such an outage would lose records"
     )
     idle = needed_retention(TopicHeld("orders", (IDLE,), -1, -1), 3 * DAY, HOUR // 2)
