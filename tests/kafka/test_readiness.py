@@ -246,6 +246,32 @@ def test_a_topic_that_keeps_less_than_an_outage_is_no_go(
         )
 
 
+def test_lag_that_takes_what_an_outage_needs_is_a_line_of_its_own(
+    project: Project, broker: Broker, readiness: Floe
+) -> None:
+    """The topic keeps enough, and what waits is so old that an outage would lose it: only that line turns."""
+    topic = broker.new_topic("ready", config={"retention.ms": str(30 * DAY_MS)})
+    broker.produce(topic, [{"id": 1}], timestamps_ms=[int(time.time() * 1000) - 28 * DAY_MS])
+    file = project.pipeline("shop", PIPELINE.format(topic=topic))
+    for outage, failing in (("1d", []), ("3d", ["source-retention"])):
+        code, document = readiness(file, "--outage", outage)
+        assert [name for name, found in verdicts(document).items() if found == "fail"] == failing
+        assert code == (10 if failing else 0)
+
+
+def test_an_interval_in_which_the_catalog_commits_no_table_is_no_go(
+    project: Project, broker: Broker, readiness: Floe
+) -> None:
+    """Only that line turns, for a table that the first run will create, too."""
+    topic = broker.new_topic("ready")
+    broker.produce(topic, [{"id": 1}])
+    text = PIPELINE.format(topic=topic) + "    tables: {defaults: {commit: {interval: 1ms}}}\n"
+    code, document = readiness(project.pipeline("shop", text))
+    assert (code, [name for name, found in verdicts(document).items() if found == "fail"]) == (10, ["commit-time"])
+    [line] = seen(document, "commit-time")
+    assert "a commit interval of 1ms allows 0 tables one by one" in line["text"]
+
+
 def test_a_plan_warns_of_a_topic_that_keeps_too_little(
     project: Project, broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -24,7 +24,7 @@ from framework.ops.readiness.model import (
     warned,
 )
 from framework.ops.readiness.review import Review
-from framework.plan.topic_retention import RetentionFit
+from framework.plan.topic_retention import RetentionFit, longest_interval_ms
 from framework.record.model import TaskRange, timestamp_us
 
 _LOOK_RECORDS = 200  # the first of these that is there says how old what waits is
@@ -37,11 +37,11 @@ def source_retention(review: Review, outage_ms: int | None) -> Iterator[Evidence
         yield not_checked("it is not known where a run would begin to read", f"floe plan {review.named}")
         return
     positions = {(each.topic, each.partition): each.start for each in start.partitions}
-    now_ms = int(time.time() * 1000)
+    now_ms, interval_ms = int(time.time() * 1000), longest_interval_ms(review.plan.write.tables)
     for key, position in sorted(positions.items()):
         waiting = _waiting(review, key, position, review.facts[key])
         # What the setting alone is short of is said topic by topic, by `kept_topics`.
-        could = outage_ms if outage_ms is not None and waiting.retention_ms >= outage_ms else None
+        could = outage_ms if outage_ms is not None and waiting.retention_ms >= outage_ms + interval_ms else None
         yield judge_retention(waiting, now_ms, key[0], "read", review.admin.address, could)
 
 
