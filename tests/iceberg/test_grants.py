@@ -24,7 +24,7 @@ from framework.adapters.parquet.files import TableWriter
 from framework.commit.events.event_types import DataFile
 from framework.commit.machine.effects import Committed
 from framework.errors import FloeError
-from framework.ops.readiness.scratch import scratch_table
+from framework.ops.doctor.scratch import ScratchPrefix, scratch_table
 from framework.plan.grants.database import DatabaseGrant, database_grants, scratch_grants
 from framework.plan.grants.store import StoreUser, glue_policy, store_policy
 from framework.table.model import TableTarget
@@ -125,7 +125,7 @@ def try_scratch(lake: Lake) -> None:
     """As doctor and readiness do: what was made is gone again."""
     opened, _ = IcebergCatalog(lake.settings).open()
     before = opened.list_namespaces()
-    with scratch_table(opened, SCHEMA):
+    with scratch_table(opened, SCHEMA, ScratchPrefix.READINESS):
         pass
     assert opened.list_namespaces() == before
 
