@@ -145,14 +145,14 @@ def _hung_commit(minute: int) -> Figures:
 
 
 def _many_incomplete(minute: int) -> Figures:
-    """Two in a hundred records, which is twenty times what is allowed, and no flood."""
-    promised = ObjectiveFigures(Objective.COMPLETE, 0.001, 1_000 * minute, 20 * (minute - BEGINS_MIN) + 2)
+    """Three in a hundred records, which is thirty times what is allowed, and no flood."""
+    promised = ObjectiveFigures(Objective.COMPLETE, 0.001, 1_000 * minute, 30 * (minute - BEGINS_MIN) + 2)
     return _with_pipeline(well(minute), objectives=(promised,))
 
 
 def _late(minute: int) -> Figures:
-    """Tables are older than is promised for ten seconds of each minute."""
-    promised = ObjectiveFigures(Objective.FRESHNESS, 0.01, minute * 60.0, 10.0 * (minute - BEGINS_MIN))
+    """Tables are older than is promised for twenty seconds of each minute."""
+    promised = ObjectiveFigures(Objective.FRESHNESS, 0.01, minute * 60.0, 20.0 * (minute - BEGINS_MIN))
     return _with_pipeline(well(minute), objectives=(promised,))
 
 
