@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator
 from framework.adapters.kafka.control.transactions import PipelineProducer
 from framework.commit.events.event_types import Deployed
 from framework.config.values.objectives import Objectives
+from tests.chaos.harness import fan_out
 from tests.recovery.conftest import HandRun
 
 pytestmark = [pytest.mark.kafka, pytest.mark.iceberg]
@@ -111,3 +112,26 @@ def test_the_budget_is_what_the_control_topic_comes_to(hand: HandRun) -> None:
     assert budgets["freshness"]["windows"][0]["bad"] > 0  # its records are of 1970
     text = hand.floe("status", "--control-topic", hand.control_topic)
     assert "hand: objective complete 99%: -25% of the error budget left, burn rate 1.2 over 1h" in text
+
+
+def test_readiness_is_no_go_only_where_a_promise_is_broken_now(hand: HandRun) -> None:
+    """A file without objectives is told so, one whose objectives were kept passes, and one whose last hour missed one fails."""
+
+    def objectives(text: str, code: int = 0) -> list[tuple[str, str]]:
+        file = hand.project.pipeline("hand", f"{fan_out(hand.topic)}\n{text}\n")
+        output = hand.floe("readiness", file, "--format", "json", "--replay-offsets", "1", code=code)
+        checks = {each["name"]: each for each in json.loads(output[output.index("{") :])["checks"]}
+        return [(each["verdict"], each["text"]) for each in checks["objectives"]["seen"]]
+
+    hand.announce(5, 5)
+    hand.commit()
+    [(verdict, text)] = objectives("")
+    assert (verdict, "freshness, complete, dead_letters" in text) == ("pass", True)
+    assert objectives("objectives: {complete: 99%}")[-1][0] == "pass"  # no run has reported it yet
+    report(hand)
+    hand.announce(50, 50, dead_letters=1)
+    hand.commit()
+    seen = objectives("objectives: {complete: 99%, dead_letters: 2%}", code=10)
+    by_name = {text.split()[0]: verdict for verdict, text in seen}
+    assert by_name["complete"] == "fail"
+    assert by_name["dead_letters"] == "pass"
