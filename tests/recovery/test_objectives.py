@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from jsonschema import Draft202012Validator
 from framework.adapters.kafka.control.transactions import PipelineProducer
 from framework.commit.events.event_types import Deployed
 from framework.config.values.objectives import Objectives
+from framework.plan.canonical import canonical, hash_of
 from tests.chaos.harness import fan_out
 from tests.recovery.conftest import HandRun
 
@@ -28,8 +30,9 @@ FRESH_MS = 2_000
 
 def report(hand: HandRun) -> None:
     """A run that begins says what it promises."""
-    announce = {"objectives": asdict(Objectives(FRESH_MS, "99%", "2%"))}
-    event = Deployed("hand", "run", "sha256:0", {"plan": {"announce": announce}}, "1", int(time.time() * 1000))
+    promised = Objectives(FRESH_MS, "99%", "2%")
+    value = canonical(replace(hand.loaded, spec=replace(hand.loaded.spec, objectives=promised)))
+    event = Deployed("hand", "run", hash_of([value]), value, "1", int(time.time() * 1000))
     producer = PipelineProducer(
         hand.kafka, hand.plan.announce.transactional_id, hand.plan.read.group_id, hand.control_topic
     )
@@ -117,21 +120,27 @@ def test_the_budget_is_what_the_control_topic_comes_to(hand: HandRun) -> None:
 def test_readiness_is_no_go_only_where_a_promise_is_broken_now(hand: HandRun) -> None:
     """A file without objectives is told so, one whose objectives were kept passes, and one whose last hour missed one fails."""
 
-    def objectives(text: str, code: int = 0) -> list[tuple[str, str]]:
-        file = hand.project.pipeline("hand", f"{fan_out(hand.topic)}\n{text}\n")
-        output = hand.floe("readiness", file, "--format", "json", "--replay-offsets", "1", code=code)
-        checks = {each["name"]: each for each in json.loads(output[output.index("{") :])["checks"]}
-        return [(each["verdict"], each["text"]) for each in checks["objectives"]["seen"]]
+    def objectives(text: str) -> tuple[set[str], list[tuple[str, str]]]:
+        file = hand.project.pipeline("hand", f"{dedent(fan_out(hand.topic))}\n{text}\n")
+        output = hand.floe("readiness", file, "--format", "json", "--replay-offsets", "1")
+        document = json.loads(output[output.index("{") :])
+        [check] = [each for each in document["checks"] if each["name"] == "objectives"]
+        failing = {each["name"] for each in document["checks"] if each["verdict"] == "fail"}
+        return failing, [(each["verdict"], each["text"]) for each in check["seen"]]
 
     hand.announce(5, 5)
     hand.commit()
-    [(verdict, text)] = objectives("")
+    before, [(verdict, text)] = objectives("")
     assert (verdict, "freshness, complete, dead_letters" in text) == ("pass", True)
-    assert objectives("objectives: {complete: 99%}")[-1][0] == "pass"  # no run has reported it yet
+    failing, seen = objectives("objectives: {complete: 99%}")  # no run has reported it yet
+    assert (failing, {verdict for verdict, _ in seen}) == (before, {"pass"})
     report(hand)
     hand.announce(50, 50, dead_letters=1)
     hand.commit()
-    seen = objectives("objectives: {complete: 99%, dead_letters: 2%}", code=10)
-    by_name = {text.split()[0]: verdict for verdict, text in seen}
-    assert by_name["complete"] == "fail"
-    assert by_name["dead_letters"] == "pass"
+    failing, seen = objectives("objectives: {complete: 99%}")
+    assert failing - before == {"objectives"}
+    assert [verdict for verdict, text in seen if text.startswith("complete 99%: -11% of the error budget left")] == [
+        "fail"
+    ]
+    # What is judged is what the run promised, of which one was kept.
+    assert [verdict for verdict, text in seen if text.startswith("dead_letters 2%: 44% of")] == ["pass"]
