@@ -13,7 +13,7 @@ from typing import Any
 
 SCHEMAS = Path(__file__).parents[1] / "schemas"
 TARGET = SCHEMAS / "target.v1.schema.json"
-PARTS = ("owners", "source", "transform", "routes", "tables", "errors", "commit", "trigger")
+PARTS = ("owners", "objectives", "source", "transform", "routes", "tables", "errors", "commit", "trigger")
 
 
 def overridable(pipeline: dict[str, Any]) -> dict[str, Any]:

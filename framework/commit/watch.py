@@ -107,6 +107,7 @@ class Watch:
         self._queues: dict[str, _Queue] = {}
         self._newest: dict[str, dict[str, Newest]] = {}  # by pipeline and table uuid
         self._complete: dict[str, int] = {}  # by pipeline its newest batch that ended: what repeats it is in no table
+        self._through_ms: dict[str, int] = {}  # by pipeline up to when all records are in its tables
         self._begin: int | None = None
 
     def observe(self, offset: int, event: ControlEvent | None) -> None:
@@ -133,6 +134,7 @@ class Watch:
             if event.position >= self._begin:
                 self._pauses = with_repeated(self._pauses, offset, event, 0)
             self.everything_is_in(event.low_water)
+            self._through_ms.update(event.valid_through_ms)
             for link in event.chain.values():
                 self._is_complete(link)
         elif isinstance(event, PauseChanged):
@@ -170,6 +172,10 @@ class Watch:
     def has_seen(self, pipeline: str, batch: int) -> bool:
         """Whether a batch, or a later one, was seen to its end; so what of it waits is among `waiting`."""
         return self._complete.get(pipeline, 0) >= batch
+
+    def valid_through_ms(self, pipeline: str) -> int | None:
+        """All records with an earlier timestamp are in its tables, as a coordinator said."""
+        return self._through_ms.get(pipeline)
 
     def waiting(self, pipeline: str) -> PipelineBacklog:
         queue = self._queues.get(pipeline)

@@ -21,13 +21,14 @@ from framework.config.filled.reference import Scope, resolve
 from framework.config.filled.variables import Declared, declarations, values_of
 from framework.config.rules import create as rules_create
 from framework.config.rules import format as rules_format
-from framework.config.rules import maintenance as rules_maintenance
 from framework.config.rules import routes as rules_routes
 from framework.config.rules import secrets as rules_secrets
 from framework.config.rules import source as rules_source
 from framework.config.rules import tables as rules_tables
 from framework.config.rules import tests as rules_tests
 from framework.config.rules.across import findings_between
+from framework.config.rules.operation import maintenance as rules_maintenance
+from framework.config.rules.operation import objectives as rules_objectives
 from framework.config.rules.rules import Document, DoubtfulDocument, findings_of
 from framework.config.rules.upsert import history as rules_history
 from framework.config.rules.upsert import surroundings as rules_upsert_surroundings
@@ -57,6 +58,7 @@ RULES = (
     *rules_upsert_surroundings.RULES,
     *rules_history.RULES,
     *rules_maintenance.RULES,
+    *rules_objectives.RULES,
     *rules_tests.RULES,
 )
 DEFAULT_TARGET = "local"

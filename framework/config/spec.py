@@ -14,6 +14,7 @@ from framework.config.names.metadata import HISTORY_OF_ELEMENTS
 from framework.config.names.patterns import compiled
 from framework.config.names.table_names import DEFAULT_CATALOG, Catalogs, identifier_of, matches_glob, placed
 from framework.config.values.maintenance import DAY_MS, MaintenanceLimits, MaintenancePolicy
+from framework.config.values.objectives import NO_OBJECTIVES, Objectives
 from framework.config.values.owners import NOBODY, Owners
 
 
@@ -580,6 +581,7 @@ class PipelineSpec:
     source: SourceSpec
     routes: RoutesSpec
     owners: Owners = NOBODY
+    objectives: Objectives = NO_OBJECTIVES
     description: str | None = None
     transform_sql: str | None = None
     tables: TablesSpec = field(default_factory=TablesSpec)

@@ -34,7 +34,8 @@ class Series:
 
 @dataclass(frozen=True)
 class Alert:
-    """One rule. `example` makes it fire `fires_at_min` minutes after its beginning, with `labels` among its labels."""
+    """One rule. `example` makes it fire `fires_at_min` minutes after its beginning, with `labels` among its labels; `quiet`,
+    where there is one, never makes it fire, though something is bad."""
 
     name: str
     severity: AlertSeverity
@@ -45,6 +46,7 @@ class Alert:
     example: tuple[Series, ...]
     fires_at_min: int
     labels: tuple[tuple[str, str], ...] = ()
+    quiet: tuple[Series, ...] = ()
 
     @property
     def duty(self) -> Duty | None:
@@ -73,6 +75,28 @@ def _table(state: str) -> str:
     return f'{d.TABLE_STATE.name}{{state="{state}"}} == 1'
 
 
+def _burns(times: float, *windows: str) -> str:
+    """The budget is spent so many times faster than the objective allows, over each of the windows: the short one ends the
+    alert soon after the cause is gone."""
+    by = "by (pipeline, objective)"
+    allowed = f"(1 - max {by} ({d.OBJECTIVE_TARGET.name}))"
+    return " and ".join(
+        f"sum {by} (increase({d.OBJECTIVE_BAD.name}[{window}])) / "
+        f"sum {by} (increase({d.OBJECTIVE_COUNTED.name}[{window}])) > {times} * {allowed}"
+        for window in windows
+    )
+
+
+def _objective(bad: str) -> tuple[Series, ...]:
+    """Of 1,000 records a minute so many are bad, where one may be."""
+    of = '{pipeline="orders",objective="complete"}'
+    return (
+        Series(f"{d.OBJECTIVE_TARGET.name}{of}", "0.999x60"),
+        Series(f"{d.OBJECTIVE_BAD.name}{of}", bad),
+        Series(f"{d.OBJECTIVE_COUNTED.name}{of}", "0+1000x60"),
+    )
+
+
 def _state_of_pipeline(state: str) -> tuple[Series, ...]:
     return (Series(f'{d.PIPELINE_STATE.name}{{pipeline="orders",state="{state}"}}', "0 1x60"),)
 
@@ -83,6 +107,7 @@ def _state_of_table(state: str) -> tuple[Series, ...]:
 
 _PAGE, _TICKET = AlertSeverity.PAGE, AlertSeverity.TICKET
 _OF_PIPELINE = (("pipeline", "orders"),)
+_OF_OBJECTIVE = (("pipeline", "orders"), ("objective", "complete"))
 _OF_TABLE = (("table", "shop.orders"),)
 _OF_TOPIC = (("control_topic", "control"),)
 
@@ -149,6 +174,20 @@ ALERTS: tuple[Alert, ...] = (
             Series(f'{d.RECORDS.name}{{pipeline="orders",outcome="dead_lettered"}}', "0x10 0+600x60"),
             Series(f'{d.RECORDS.name}{{pipeline="orders",outcome="written"}}', "0+600x70"),
         ), 40, _OF_PIPELINE,
+    ),
+    Alert(
+        "FloeBudgetBurnsFast", _PAGE, _burns(14.4, "1h", "5m"), 0,
+        "Pipeline {{ $labels.pipeline }} spends its error budget for {{ $labels.objective }} within two days",
+        "{{ $value | humanizePercentage }} missed the objective over the last hour: 2 % of the budget of 30 days an hour.",
+        _objective("0+20x60"), 40, _OF_OBJECTIVE,
+        quiet=_objective("0+10x60"),
+    ),
+    Alert(
+        "FloeBudgetBurnsSlowly", _TICKET, _burns(6, "6h", "30m"), 0,
+        "Pipeline {{ $labels.pipeline }} spends its error budget for {{ $labels.objective }} within five days",
+        "{{ $value | humanizePercentage }} missed the objective over the last six hours: 5 % of the budget of 30 days.",
+        _objective("0+10x60"), 40, _OF_OBJECTIVE,
+        quiet=_objective("0+5x60"),
     ),
     Alert(
         "FloeTableBlocked", _PAGE, _table("BLOCKED"), 2,

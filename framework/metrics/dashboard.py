@@ -97,6 +97,17 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 "ops",
             ),
             Panel("Owners", ((d.PIPELINE_OWNER.name, "{{pipeline}} {{duty}} {{team}}"),), kind="table"),
+            Panel(
+                "Burn rate of error budgets over an hour",
+                (
+                    (
+                        f"sum by (pipeline, objective) (increase({d.OBJECTIVE_BAD.name}[1h])) / "
+                        f"sum by (pipeline, objective) (increase({d.OBJECTIVE_COUNTED.name}[1h])) / "
+                        f"(1 - max by (pipeline, objective) ({d.OBJECTIVE_TARGET.name}))",
+                        "{{pipeline}} {{objective}}",
+                    ),
+                ),
+            ),
             Panel("Newest batch", (_by_pipeline(d.BATCH),)),
             Panel("Batches that wait for their tables", (_by_pipeline(d.WAITING_BATCHES),)),
             Panel("Bytes that wait for their tables", (_by_pipeline(d.WAITING_BYTES),), "bytes"),

@@ -13,7 +13,7 @@ from enum import Enum
 from framework.commit.maintenance.health import MANY_FILES, MANY_MANIFESTS, MANY_SNAPSHOTS, MUCH_DELETED
 from framework.commit.risks import TAKEOVERS_MIN
 
-CONTRACT_VERSION = 5
+CONTRACT_VERSION = 6
 # Beyond so many tables, partitions or reasons the rest is summed under this label.
 OTHERS = "(others)"
 
@@ -32,6 +32,7 @@ class Label(str, Enum):
     CONTROL_TOPIC = "control_topic"
     DUTY = "duty"
     KIND = "kind"
+    OBJECTIVE = "objective"
     OUTCOME = "outcome"
     PARTITION = "partition"
     PHASE = "phase"
@@ -55,6 +56,7 @@ LABELS: dict[Label, str] = {
     Label.CONTROL_TOPIC: "the control topic's name",
     Label.DUTY: "`pipeline`, `schema`, `catalog`, `topics`, `dead_letters` or `cut_over`, as under `owners:`",
     Label.KIND: "`table`, `partition` or `reason`",
+    Label.OBJECTIVE: "`freshness`, `complete` or `dead_letters`, as under `objectives:`",
     Label.OUTCOME: "how a record, a batch or a commit ended; the metric names the values",
     Label.PARTITION: "a partition's number",
     Label.PHASE: "what a batch is at; the metric names the values",
@@ -95,12 +97,13 @@ def _gauge(name: str, help_: str, *labels: Label, unit: str = "", since: int = 1
     return Metric(name, MetricKind.GAUGE, help_, labels, unit, since)
 
 
-def _counter(name: str, help_: str, *labels: Label, unit: str = "") -> Metric:
-    return Metric(name, MetricKind.COUNTER, help_, labels, unit)
+def _counter(name: str, help_: str, *labels: Label, unit: str = "", since: int = 1) -> Metric:
+    return Metric(name, MetricKind.COUNTER, help_, labels, unit, since)
 
 
 _PARTITION = (Label.PIPELINE, Label.TOPIC, Label.PARTITION)
 _TABLE = (Label.CONTROL_TOPIC, Label.TABLE)
+_OBJECTIVE = (Label.PIPELINE, Label.OBJECTIVE)
 
 INFO = _gauge("floe_info", "Always 1. The version of floe, and the target.", Label.VERSION, Label.TARGET)
 CONTRACT = _gauge("floe_metrics_contract_version", "The version of this list of metrics.")
@@ -128,6 +131,26 @@ PIPELINE_OWNER = _gauge(
     Label.DUTY,
     Label.TEAM,
     since=5,
+)
+OBJECTIVE_TARGET = _gauge(
+    "floe_objective_target_ratio",
+    "The share that must be good by the file's `objectives:`; of `freshness` 0.99 of the time. None without them.",
+    *_OBJECTIVE,
+    unit="ratio",
+    since=6,
+)
+OBJECTIVE_COUNTED = _counter(
+    "floe_objective_counted_total",
+    "What the objective counts: records since the pipeline first ran; of `freshness`, seconds of this process.",
+    *_OBJECTIVE,
+    since=6,
+)
+OBJECTIVE_BAD = _counter(
+    "floe_objective_bad_total",
+    "Of these, what misses the objective: records that reach no table, dead letters, or seconds in which the tables were older "
+    "than promised. Bad by counted, divided by what the objective allows, is the burn rate.",
+    *_OBJECTIVE,
+    since=6,
 )
 PIPELINE_SINCE = _gauge(
     "floe_pipeline_state_since_timestamp_seconds",
@@ -367,7 +390,8 @@ NEEDS = _gauge(
 
 METRICS: tuple[Metric, ...] = (
     INFO, CONTRACT, SUMMED, MEMORY, SERVICE_UP,
-    PIPELINE_STATE, PIPELINE_SINCE, PIPELINE_OWNER, LAG_RECORDS, LAG_SECONDS, RETENTION_USED, SAFE_OFFSET, LOG_END,
+    PIPELINE_STATE, PIPELINE_SINCE, PIPELINE_OWNER, OBJECTIVE_TARGET, OBJECTIVE_COUNTED, OBJECTIVE_BAD,
+    LAG_RECORDS, LAG_SECONDS, RETENTION_USED, SAFE_OFFSET, LOG_END,
     RECORDS, DEAD_LETTERS, DROPPED, BATCH, BATCHES, BATCH_SECONDS, PHASE_SECONDS, PHASE, PROGRESS, STALLED, SILENT,
     WAITING_BATCHES, WAITING_BYTES, RETRIES, LINEAGE_DROPPED,
     OWNER, OWNER_SINCE, TAKEOVERS, RECENT_TAKEOVERS, LEADER_EPOCH, LOW_WATER, POSITION,

@@ -13,6 +13,7 @@ from enum import Enum
 
 from framework.commit.events.event_types import Accounting, Health
 from framework.commit.maintenance.health import Need, TableHealth
+from framework.config.values.objectives import Objective
 from framework.config.values.owners import NOBODY, Owners
 
 
@@ -66,6 +67,17 @@ class Stall:
 
 
 @dataclass(frozen=True)
+class ObjectiveFigures:
+    """One objective of a pipeline. `counted` and `bad` are records, of freshness seconds; they never fall while a process
+    lives."""
+
+    objective: Objective
+    allowed: float
+    counted: float
+    bad: float
+
+
+@dataclass(frozen=True)
 class PartitionFigures:
     """`behind_since_ms`: since when records wait; None while none does."""
 
@@ -104,6 +116,7 @@ class PipelineFigures:
     dropped: Mapping[str, int] = field(default_factory=dict)  # by reason
     is_silent: bool = False  # for longer than its file says
     owners: Owners = NOBODY
+    objectives: tuple[ObjectiveFigures, ...] = ()
 
 
 @dataclass(frozen=True)

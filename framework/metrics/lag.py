@@ -35,6 +35,11 @@ class EndsSeen:
         }
         return EndsSeen(looks, facts, now_ms)
 
+    def all_read_ms(self, positions: Mapping[PartitionKey, int]) -> int | None:
+        """When the source was last looked at, if all that it held then lies before these positions; None if not."""
+        is_read = all(positions.get(key, 0) >= fact.log_end for key, fact in self.facts.items())
+        return self.looked_ms if self.facts and is_read else None
+
     def behind_since_ms(self, key: PartitionKey, position: int, announced_ms: int | None) -> int | None:
         """When the first record from `position` on came; None while there is none.
 

@@ -5,6 +5,7 @@ In: the alerts. Out: YAML: the rules, and tests in which each rule fires for its
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -25,7 +26,7 @@ def rules() -> str:
 
 def rule_tests() -> str:
     """Tests for `promtool test rules`."""
-    return _yaml({"rule_files": [RULES_FILE], "evaluation_interval": "1m", "tests": [_test(each) for each in ALERTS]})
+    return _yaml({"rule_files": [RULES_FILE], "evaluation_interval": "1m", "tests": list(_tests())})
 
 
 def _rule(alert: Alert) -> dict[str, Any]:
@@ -48,6 +49,21 @@ def _team(duty: Duty) -> str:
     order = "duty" if duty is not Duty.PIPELINE else "team"  # `pipeline` comes last
     owner = f'query (printf "{d.PIPELINE_OWNER.name}{{duty{wanted},pipeline=%q}}" $labels.pipeline)'
     return f'{{{{ with {owner} }}}}{{{{ . | sortByLabel "{order}" | first | label "team" }}}}{{{{ end }}}}'
+
+
+def _tests() -> Iterator[dict[str, Any]]:
+    for alert in ALERTS:
+        yield _test(alert)
+        if alert.quiet:
+            yield {
+                "name": f"{alert.name} stays quiet for less",
+                "interval": "1m",
+                "input_series": [{"series": each.name, "values": each.values} for each in alert.quiet],
+                "promql_expr_test": [
+                    {"expr": f'ALERTS{{alertname="{alert.name}"}}', "eval_time": f"{minute}m", "exp_samples": []}
+                    for minute in range(0, alert.fires_at_min + 1, 20)
+                ],
+            }
 
 
 def _test(alert: Alert) -> dict[str, Any]:

@@ -98,6 +98,11 @@ def _of_pipeline(pipeline: PipelineFigures, at_ms: int) -> Iterator[MetricSample
         yield MetricSample(d.PIPELINE_SINCE, (name,), pipeline.since_ms / 1000)
     for duty, owner in pipeline.owners.named:
         yield MetricSample(d.PIPELINE_OWNER, (name, duty.value, owner.team), 1)
+    for promised in pipeline.objectives:
+        of = (name, promised.objective.value)
+        yield MetricSample(d.OBJECTIVE_TARGET, of, 1 - promised.allowed)
+        yield MetricSample(d.OBJECTIVE_COUNTED, of, promised.counted)
+        yield MetricSample(d.OBJECTIVE_BAD, of, promised.bad)
     yield MetricSample(d.LAG_RECORDS, (name,), sum(each.lag for each in pipeline.partitions))
     yield MetricSample(d.LAG_SECONDS, (name,), lag_seconds(pipeline.partitions, at_ms))
     yield MetricSample(d.RETENTION_USED, (name,), retention_used(pipeline.partitions))

@@ -173,6 +173,7 @@ def pipeline_view(
         waits_since_ms=facts.waits_since_ms,
         lag_trend=found.trend.word(now_ms, facts.waits_since_ms),
         owners=found.owners,
+        budgets=fold.objectives.budgets(name, now_ms),
     )
 
 

@@ -33,6 +33,7 @@ from framework.commit.lag_trend import LagTrend, oldest_partition_ms
 from framework.commit.machine.pauses import Pauses, with_pause, with_repeated
 from framework.commit.machine.progress.chain import settled_link
 from framework.commit.machine.reporting.blocked_words import BlockedTables
+from framework.commit.objectives.log import ObjectiveLog
 from framework.commit.risks import LeadershipHistory, leadership_claim, silent_after_ms
 from framework.config.values.owners import NOBODY, Owners, owners_in
 from framework.diagnose.whole_commands import StartedFrom
@@ -127,6 +128,7 @@ class LogFold:
         self.low_water = 0
         self.touched: set[str] = set()
         self.leadership = LeadershipHistory()
+        self.objectives = ObjectiveLog()
         self._blocked = BlockedTables()
         self._begin: int | None = None
         self._names: dict[str, set[str]] = {}  # a table's uuid -> the names under which it was announced
@@ -137,6 +139,7 @@ class LogFold:
             self._begin = offset
         self.position = offset + 1
         self.leadership = self.leadership.after(leadership_claim(event))
+        self.objectives.hear(offset, event, at_ms)
         if isinstance(event, DataComplete | Heartbeat | Deployed):
             self._pipeline(event.pipeline).heard_ms = at_ms
         if isinstance(event, Deployed):

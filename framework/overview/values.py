@@ -14,6 +14,7 @@ from enum import Enum
 from framework.commit.events.event_types import Accounting, Health
 from framework.commit.machine.reporting.condition import Condition
 from framework.commit.maintenance.health import Need, TableHealth
+from framework.commit.objectives.budget import Budget
 from framework.commit.offsets import Gaps
 from framework.commit.risks import OpenTransaction
 from framework.config.values.owners import NOBODY, Owners
@@ -127,6 +128,7 @@ class PipelineView:
     waits_since_ms: int | None = None
     lag_trend: str = ""
     owners: Owners = NOBODY
+    budgets: tuple[Budget, ...] = ()
 
     def records_a_minute(self, minute: int) -> int:
         """Of the newest minute that is over: the present one says how far it has got, which is no rate."""

@@ -26,6 +26,7 @@ from framework.config.spec import (
     WritePolicy,
 )
 from framework.config.values.maintenance import MaintenancePolicy
+from framework.config.values.objectives import NO_OBJECTIVES
 from framework.config.values.owners import NOBODY
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan, Step
@@ -135,6 +136,7 @@ _UNUSED: dict[str, object] = {
     "on_extra_precision": FieldHint.on_extra_precision.value,
     "infinity": FieldHint.infinity.value,
     "silent_after_ms": None,
+    "objectives": plain(asdict(NO_OBJECTIVES)),
     "one_of": [],
     "envelope_fields": [],
     "explode": None,

@@ -135,6 +135,7 @@ def compile_plan(loaded: LoadedPipeline) -> Plan:
             max_waiting_batches=1 if spec.tables.has_upserts else spec.max_waiting_batches,
             max_waiting_bytes=spec.max_waiting_bytes,
             silent_after_ms=spec.source.silent_after_ms,
+            objectives=spec.objectives,
         ),
         coordinator_group=coordinator_group(target.prefix, spec.control_topic),
         owners=spec.owners,

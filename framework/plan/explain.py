@@ -104,6 +104,7 @@ def _lines(step: Step, plan: Plan) -> list[str]:
             f"a batch every {duration(step.trigger_every_ms)}, sooner when a full one waits",
             *(["one batch at a time: the next is read when this one is in its tables"] if plan.is_upserted else []),
             *([f"at risk after {duration(step.silent_after_ms)} without a record"] if step.silent_after_ms else []),
+            *(f"measured objective {objective.value}: {text}" for objective, text in step.objectives.wanted.items()),
         ]
     return _commit_lines(step)
 

@@ -21,6 +21,7 @@ from framework.config.spec import (
     RouteRule,
     TablesSpec,
 )
+from framework.config.values.objectives import NO_OBJECTIVES, Objectives
 from framework.config.values.owners import NOBODY, Owners
 
 
@@ -110,6 +111,7 @@ class Announce:
     max_waiting_batches: int = 2_000  # announced and not yet in their tables: with more, nothing is read
     max_waiting_bytes: int = 256 * 1024**3
     silent_after_ms: int | None = None  # without a record for so long, the pipeline is at risk
+    objectives: Objectives = NO_OBJECTIVES  # measured; nothing is decided by them
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,7 @@ def _lines(found: Status, colour: bool) -> Iterator[str]:
         yield from _explain([(p.pipeline, p) for p in found.pipelines], now_ms)
         yield from _lags(found.pipelines, now_ms)
         yield from _gaps(found.pipelines)
+        yield from _objectives(found.pipelines, now_ms)
         yield from _owners(found.pipelines)
     if found.tables:
         yield ""
@@ -119,6 +120,14 @@ def _gaps(pipelines: Sequence[PipelineStatus]) -> Iterator[str]:
                     f"  {line.pipeline}: records {start:,} to {end - 1:,} of {partition.topic}-{partition.partition} "
                     "were removed by retention before they were read"
                 )
+
+
+def _objectives(pipelines: Sequence[PipelineStatus], now_ms: int) -> Iterator[str]:
+    """What is left of each error budget, and how fast it is spent."""
+    for line in pipelines:
+        for budget in line.budgets:
+            measured = f", measured for {age(now_ms - budget.since_ms)}" if budget.since_ms is not None else ""
+            yield f"  {line.pipeline}: objective {budget.text}{measured}"
 
 
 def _owners(pipelines: Sequence[PipelineStatus]) -> Iterator[str]:

@@ -24,7 +24,7 @@ from framework.commit.machine.changed import changed
 from framework.commit.machine.effects import LoadTable, Read
 from framework.commit.machine.model import Announcement, CommitRequest, OpenBatch, PipelineState, TablePhase
 from framework.commit.machine.pauses import with_pause, with_repeated
-from framework.commit.machine.progress.chain import Fit, check_link, next_link, settled_link
+from framework.commit.machine.progress.chain import Fit, check_link, next_link, says_all_is_read, settled_link
 from framework.commit.machine.queues import discard, enqueue, forget, settle
 from framework.commit.machine.step_draft import StepDraft
 
@@ -197,10 +197,8 @@ def _advance_valid_through(pipeline: PipelineState, event: DataComplete | Heartb
     nothing to read: the highest timestamp ever announced counts. It never moves back. With partitions that the chain did
     not name, it says where these are read from.
     """
-    if isinstance(event, Heartbeat) and pipeline.link is not None:
-        known = {(r.topic, r.partition) for r in pipeline.link.ranges}
-        if event.batch == pipeline.link.batch or any((r.topic, r.partition) not in known for r in event.ranges):
-            return pipeline  # it says where the pipeline stands, not that it has read everything
+    if isinstance(event, Heartbeat) and pipeline.link is not None and not says_all_is_read(pipeline.link, event):
+        return pipeline
     if isinstance(event, Heartbeat):
         reached = pipeline.newest_ms
         newest = pipeline.newest_ms

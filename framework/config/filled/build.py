@@ -69,6 +69,7 @@ from framework.config.values.maintenance import (
     ManifestsPolicy,
     OrphansPolicy,
 )
+from framework.config.values.objectives import Objectives
 from framework.config.values.owners import owners_in
 from framework.config.values.type_text import structure, text_of
 
@@ -89,6 +90,7 @@ def build_pipeline(document: Values) -> PipelineSpec:
     return PipelineSpec(
         name=metadata["name"],
         owners=owners_in(document.get("owners")),
+        objectives=_objectives(document.get("objectives", {})),
         description=metadata.get("description"),
         source=_source(document["source"]),
         transform_sql=document.get("transform", {}).get("sql"),
@@ -104,6 +106,11 @@ def build_pipeline(document: Values) -> PipelineSpec:
         trigger_every_ms=None if every == "auto" else _duration(every),
         tests=tuple(TestSpec(test["name"], tuple(test["input"]), test["expect"]) for test in document.get("tests", [])),
     )
+
+
+def _objectives(values: Values) -> Objectives:
+    freshness_ms = _duration(values["freshness"]) if "freshness" in values else None
+    return Objectives(freshness_ms, values.get("complete"), values.get("dead_letters"))
 
 
 def _source(source: Values) -> SourceSpec:

@@ -28,7 +28,7 @@ _TYPES = {
 }  # fmt: skip
 _EXPLAINED_TYPES = (
     "integer", "number", "boolean", "duration", "duration-or-auto", "size", "evolution", "write-order", "delete-when",
-    "envelope",
+    "envelope", "percent",
 )  # fmt: skip
 _TOP = "the top of the file"
 _OWN_KEYS = "keys of your own begin with `x-`"
@@ -145,12 +145,12 @@ def _otherwise(entry: Entry, path: Path, present: list[str], known: Any) -> tupl
 
 def _homes_of(key: str, path: Path, root: Any) -> tuple[str, ...]:
     """Where a key belongs that is not known in its place."""
-    # What tests say of records, and owners of duties, are common words; they help only those who write tests or owners.
+    # Words of tests, of owners and of objectives are common ones; they help only those who write such.
     homes = _homes_in(root).get(key, ())
     return tuple(home for home in homes if all(path[:1] in at or not home.startswith(part) for part, at in _APART))
 
 
-_APART = (("tests", (("tests",),)), ("owners", (("owners",), ("metadata",))))
+_APART = (("tests", (("tests",),)), ("owners", (("owners",), ("metadata",))), ("objectives", (("objectives",),)))
 # By the schema's identity, which is kept with it: schemas are read once.
 _HOMES: dict[int, tuple[Any, dict[str, list[str]]]] = {}
 

@@ -1,7 +1,7 @@
 """How tables are kept healthy, as frozen values: what is done for a table, and within which limits of a target.
 
 In: nothing; `framework.config.filled.build` and `framework.config.target` make these from YAML, with every default filled in.
-Out: values with units in their names. The rules in `framework.config.rules.maintenance` keep the promise that what a
+Out: values with units in their names. The rules in `framework.config.rules.operation.maintenance` keep the promise that what a
 rollback or a reader may still ask for stays longer than it is asked for.
 """
 

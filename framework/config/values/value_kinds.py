@@ -326,6 +326,17 @@ def _number(value: ScalarValue) -> RefusedValue:
     return RefusedValue("FLOE-C203", f"a number is expected here, not {show(value)}", "write a number, such as `0.01`")
 
 
+def _percent(value: ScalarValue) -> RefusedValue:
+    text = str(value).replace(" ", "")
+    hint = f"did you mean `{text}%`?" if re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,6})?", text) and float(text) >= 1 else None
+    return RefusedValue(
+        "FLOE-C203",
+        f"a percentage is expected here, not {show(value)}",
+        "write a number and `%`, such as `99.5%`",
+        hint,
+    )
+
+
 def _boolean(value: ScalarValue) -> RefusedValue:
     text = str(value).lower()
     guess = (
@@ -453,6 +464,7 @@ EXPLAINERS: dict[str, Callable[[ScalarValue], RefusedValue]] = {
     "regex": _regex,
     "integer": _integer,
     "number": _number,
+    "percent": _percent,
     "boolean": _boolean,
     "metadata": _metadata,
     "envelope-field": _envelope_field,

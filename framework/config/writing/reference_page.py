@@ -14,6 +14,7 @@ from framework.config.schema.document_schema import published, resolved
 _TYPES = {"object": "mapping", "array": "list", "string": "text", "integer": "whole number", "boolean": "true or false"}
 _KINDS = {
     "duration": "duration (`90s`, `3m`)",
+    "percent": "percentage (`99.9%`)",
     "duration-or-auto": "`auto` or a duration",
     "size": "size (`512MiB`)",
     "regex": "regular expression",

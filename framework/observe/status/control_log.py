@@ -47,6 +47,7 @@ from framework.commit.machine.progress.chain import settled_link
 from framework.commit.machine.queues import drop_announcements
 from framework.commit.machine.reporting.blocked_words import BlockedTables
 from framework.commit.machine.step import CoordinatorState, Limits, start_offset, step
+from framework.commit.objectives.log import ObjectiveLog
 from framework.commit.risks import LeadershipHistory, leadership_claim
 from framework.errors import FloeError
 from framework.observe.status.model import LatestEvent
@@ -84,6 +85,7 @@ class ControlLog:
     trends: dict[str, LagTrend] = field(default_factory=dict)  # by pipeline
     leadership: LeadershipHistory = field(default_factory=LeadershipHistory)
     writers: dict[str, frozenset[str]] = field(default_factory=dict)  # by table, pipelines whose batches named it
+    objectives: ObjectiveLog = field(default_factory=ObjectiveLog)
 
     def read(self, record: Read, catalog: IcebergTables | None) -> None:
         event = record.event
@@ -118,6 +120,7 @@ class ControlLog:
         """Whose word it is, and which tables it names."""
         event = record.event
         self.leadership = self.leadership.after(leadership_claim(event))
+        self.objectives.hear(record.offset, event, record.timestamp_ms)
         if isinstance(event, DataComplete | Heartbeat | Deployed):
             self.words[event.pipeline] = LatestEvent(event.run, record.timestamp_ms or 0)
         elif isinstance(event, StateChanged) and event.subject is Subject.PIPELINE:

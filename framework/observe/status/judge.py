@@ -263,6 +263,7 @@ def _pipeline(name: str, log: ControlLog, seen: PipelineSeen, now_ms: int) -> Pi
         seen.waits_since_ms,
         log.trends[name].word(now_ms, seen.waits_since_ms) if name in log.trends else "",
         owners_of(log.deployed.get(name)),
+        log.objectives.budgets(name, now_ms),
     )
 
 

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from framework.commit.events.event_types import Accounting, Health, Holds
+from framework.commit.objectives.budget import Budget
 from framework.commit.offsets import Gaps
 from framework.commit.risks import Risk
 from framework.config.names.table_names import name_matches
@@ -72,6 +73,7 @@ class PipelineStatus:
     waits_since_ms: int | None = None
     lag_trend: str = ""
     owners: Owners = NOBODY
+    budgets: tuple[Budget, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,8 @@ class Status:
                 del table["health"]
         for pipeline, found in zip(value["pipelines"], self.pipelines, strict=True):
             pipeline["owners"] = found.owners.to_json()
+            pipeline["objectives"] = [each.to_json() for each in found.budgets]
+            del pipeline["budgets"]
             if pipeline["template"] is None:
                 del pipeline["template"]
         return {"command": "status", "ok": True, "exit_code": self.exit_code, **value}

@@ -45,6 +45,7 @@ def scorecard(pipeline: LoadedPipeline, plan: Plan, asked: CardOptions, say: Cal
     questions: tuple[tuple[str, str, Callable[[], Iterable[Evidence]]], ...] = (
         ("plan", "Is the file valid, and would a run be let go on?", partial(checks.plans, review)),
         ("owners", "Is there somebody to ask for each duty?", partial(checks.owners, review)),
+        ("objectives", "Is what readers are promised kept?", partial(checks.objectives, review)),
         ("schema", "Do the tables take what the file declares?", partial(checks.schemas, review)),
         ("grants", "Do broker, catalog and store let it do what it must?", partial(checks.grants, review)),
         ("commit-time", "Does the catalog commit all tables within the interval?", partial(commits, review)),

@@ -15,6 +15,7 @@ from framework.adapters.secrets import resolve
 from framework.commit.events.event_types import CommitToTable, DataWritten, Health, StateChanged, Subject
 from framework.commit.file_ages import DEFAULT_AGE_MS
 from framework.commit.offsets import PartitionKey
+from framework.config.values.objectives import Objective
 from framework.config.values.owners import MEANING, duties
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import argument
@@ -66,6 +67,27 @@ def owners(review: Review) -> Iterator[Evidence]:
             yield failed(f"{duty.value}: nobody owns {MEANING[duty]}", line)
         else:
             yield passed(f"{duty.value}: {team}")
+
+
+def objectives(review: Review) -> Iterator[Evidence]:
+    """What readers are promised, and whether it was kept over the last hour. A pipeline may promise nothing."""
+    promised = review.plan.announce.objectives.wanted
+    missing = ", ".join(each.value for each in Objective if each not in promised)
+    if missing:
+        yield passed(
+            f"no objective is set for {missing}: `objectives:` in the file, its template or its target sets one"
+        )
+    if not promised:
+        return
+    pipelines = review.status.pipelines if review.control_topic_id is not None else ()
+    found = next((each.budgets for each in pipelines if each.pipeline == review.plan.pipeline), ())
+    if not found:
+        yield passed(f"{', '.join(promised)}: nothing is measured before the first run that has these objectives")
+    for budget in found:
+        if budget.is_broken:
+            yield failed(f"{budget.text}: missed over the last hour", f"floe status {review.in_control}")
+        else:
+            yield passed(budget.text)
 
 
 def schemas(review: Review) -> Iterator[Evidence]:

@@ -15,6 +15,8 @@ from framework.adapters.secrets import resolve
 from framework.commit.offsets import PartitionFacts, PartitionKey
 from framework.config.spec import LoadedPipeline
 from framework.diagnose.shown import argument
+from framework.observe.status.model import Status
+from framework.observe.status.read import read_status
 from framework.ops.preview.facts import preview
 from framework.ops.preview.model import PipelinePreview
 from framework.plan.catalogs import used_catalogs
@@ -66,6 +68,12 @@ class Review:
         """None where there is no control topic yet."""
         topic = self.plan.announce.control_topic
         return self.admin.topics([topic])[topic].topic_id if self.admin.topics([topic]) else None
+
+    @cached_property
+    def status(self) -> Status:
+        """What its control topic says."""
+        target = self.pipeline.target
+        return read_status(target.name, target.prefix, self.kafka, self.plan.announce.control_topic)
 
     @property
     def named(self) -> str:

@@ -24,6 +24,7 @@ _IN_THE_FILE = (
     ("announce.control_topic", "commit.control_topic"),
     ("announce.trigger_every_ms", "trigger.every_ms"),
     ("announce.silent_after_ms", "source.silent_after_ms"),
+    ("announce.objectives.", "objectives."),
     ("announce.", ""),
     ("commit.tables.", "tables."),
     ("commit.", ""),

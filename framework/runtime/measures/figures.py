@@ -6,7 +6,7 @@ time is an argument, and nothing is asked of anybody.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from framework.commit.events.event_types import (
@@ -30,11 +30,21 @@ from framework.commit.machine.reporting.condition import (
 )
 from framework.commit.machine.reporting.health import table_health
 from framework.commit.maintenance.health import needs_of
+from framework.commit.objectives.budget import counted_and_bad
+from framework.commit.objectives.fresh_time import FreshTime
 from framework.commit.offsets import PartitionKey
 from framework.commit.risks import recent
 from framework.commit.watch import PipelineBacklog
+from framework.config.values.objectives import NO_OBJECTIVES, Objective, Objectives
 from framework.config.values.owners import NOBODY, Owners
-from framework.metrics.figures import CoordinatorFigures, PartitionFigures, PipelineFigures, Stall, TableFigures
+from framework.metrics.figures import (
+    CoordinatorFigures,
+    ObjectiveFigures,
+    PartitionFigures,
+    PipelineFigures,
+    Stall,
+    TableFigures,
+)
 from framework.metrics.lag import EndsSeen
 from framework.runtime.batches.measures import RunMeasures
 from framework.runtime.measures.commits import CommitMeasures
@@ -56,6 +66,8 @@ class RunFacts:
     broken: str = ""
     silent_after_ms: int | None = None
     owners: Owners = NOBODY
+    objectives: Objectives = NO_OBJECTIVES
+    fresh: FreshTime | None = None
 
 
 def pipeline_figures(
@@ -109,7 +121,17 @@ def pipeline_figures(
         and not has_ended
         and steady_ms - measures.announced_ms >= facts.silent_after_ms,
         owners=facts.owners,
+        objectives=tuple(_objectives(facts, now_ms)),
     )
+
+
+def _objectives(facts: RunFacts, now_ms: int) -> Iterator[ObjectiveFigures]:
+    for objective, allowed in facts.objectives.allowed.items():
+        if objective is not Objective.FRESHNESS:
+            yield ObjectiveFigures(objective, float(allowed), *counted_and_bad(objective, facts.totals))
+        elif facts.fresh is not None:
+            counted, bad = facts.fresh.counted_ms(0, now_ms), facts.fresh.stale_in_all_ms(now_ms)
+            yield ObjectiveFigures(objective, float(allowed), counted / 1000, bad / 1000)
 
 
 def partition_figures(

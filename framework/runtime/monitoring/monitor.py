@@ -22,6 +22,7 @@ from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.secrets import resolve
 from framework.commit.machine.model import PipelineState
+from framework.commit.objectives.fresh_time import FreshTime
 from framework.config.rules.target.monitoring import host_and_port
 from framework.config.spec import TargetSpec
 from framework.metrics.figures import Figures, PipelineFigures, RunPhase, Service
@@ -86,6 +87,7 @@ class Monitor:
         self._probes: dict[Service, Probe] = {}
         self._server_close: Callable[[], None] = lambda: None
         self._pages: list[Page] = []
+        self._fresh: dict[str, FreshTime] = {}  # by pipeline with an objective of freshness
 
     def start(self) -> None:
         """Begin to watch; serve and deliver what the target says.
@@ -95,6 +97,8 @@ class Monitor:
                 what serves the page is not installed.
         """
         if self._workers:
+            promised = {x.plan.pipeline: x.plan.announce.objectives.freshness_ms for x in self._workers}
+            self._fresh = {name: FreshTime(age_ms) for name, age_ms in promised.items() if age_ms is not None}
             self._begin("stall-watch", self._watch)
             self._spark.start(lambda: [worker.measures for worker in self._workers], self._spec.stalled_after_ms)
         if self._spec.page:
@@ -204,6 +208,8 @@ class Monitor:
             (chain.broken or "") if chain is not None else "",
             worker.plan.announce.silent_after_ms,
             worker.plan.owners,
+            worker.plan.announce.objectives,
+            self._fresh.get(name),
         )
         return pipeline_figures(facts, worker.measures, now_ms, steady, self._spec.stalled_after_ms)
 
@@ -224,6 +230,11 @@ class Monitor:
                     condition = stalled_condition(progress, stall, wall_ms - (now - stall.since_ms))
                     if worker.run_status.stalls(condition):
                         say_safely(self._say, f"{worker.plan.pipeline}: {condition.reason}")
+                if (fresh := self._fresh.get(worker.plan.pipeline)) is not None:
+                    all_read_ms = worker.measures.ends.all_read_ms(worker.announcer.stand.positions)
+                    through_ms = worker.run_status.visible_through_ms(all_read_ms)
+                    if through_ms is not None:
+                        fresh.reach(wall_ms, through_ms)
 
     def _ask_broker(self, looked: Sequence[PipelineSource]) -> None:
         for settings, topic in zip(self._connections.kafka, self._connections.control_topics, strict=True):

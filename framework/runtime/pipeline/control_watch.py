@@ -92,6 +92,11 @@ class ControlWatch:
         with self._lock:
             return self._watch.waiting(pipeline)
 
+    def valid_through_ms(self, pipeline: str) -> int | None:
+        """See `Watch.valid_through_ms`."""
+        with self._lock:
+            return self._watch.valid_through_ms(pipeline)
+
     def has_seen(self, pipeline: str, batch: int) -> bool:
         """See `Watch.has_seen`."""
         with self._lock:

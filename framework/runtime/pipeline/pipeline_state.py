@@ -96,6 +96,18 @@ class PipelineRunStatus:
         """What of the pipeline is announced and not known to be in its tables."""
         return self._watch.waiting(self._plan.pipeline) if self._watch is not None else PipelineBacklog()
 
+    def visible_through_ms(self, all_read_ms: int | None) -> int | None:
+        """Up to when all records are in the tables; None where nobody said.
+
+        Args:
+            all_read_ms: when the source was seen to hold nothing that is not announced, None where it holds something.
+        """
+        name, watch = self._plan.pipeline, self._watch
+        if watch is None:
+            return None
+        is_settled = watch.has_seen(name, self._announced_batch) and not watch.waiting(name).batches
+        return all_read_ms if all_read_ms is not None and is_settled else watch.valid_through_ms(name)
+
     def failed(self, error: FloeError, failures: int, batch: int) -> None:
         """A batch failed, the `failures`-th in a row, and is done again."""
         text = f"batch failed ({error.message}); attempt {failures + 1} follows"

@@ -10,11 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from framework.commit.events.event_types import Accounting, Health
+from framework.config.values.objectives import Objective
 from framework.metrics.definitions import BATCH_BOUNDS_S
 from framework.metrics.figures import (
     CoordinatorFigures,
     Figures,
     Histogram,
+    ObjectiveFigures,
     PartitionFigures,
     PipelineFigures,
     RunPhase,
@@ -46,6 +48,10 @@ def pipeline(minute: int) -> PipelineFigures:
         failed=0,
         waiting_batches=1,
         waiting_bytes=1_000,
+        objectives=(
+            ObjectiveFigures(Objective.FRESHNESS, 0.01, minute * 60.0, 0.0),
+            ObjectiveFigures(Objective.COMPLETE, 0.001, read, read // 5_000),  # a fifth of what is allowed
+        ),
     )
 
 
@@ -138,6 +144,18 @@ def _hung_commit(minute: int) -> Figures:
     return _with_table(well(minute), state=Health.STALLED, oldest_ms=BEGINS_MIN * 60_000)
 
 
+def _many_incomplete(minute: int) -> Figures:
+    """Three in a hundred records, which is thirty times what is allowed, and no flood."""
+    promised = ObjectiveFigures(Objective.COMPLETE, 0.001, 1_000 * minute, 30 * (minute - BEGINS_MIN) + 2)
+    return _with_pipeline(well(minute), objectives=(promised,))
+
+
+def _late(minute: int) -> Figures:
+    """Tables are older than is promised for twenty seconds of each minute."""
+    promised = ObjectiveFigures(Objective.FRESHNESS, 0.01, minute * 60.0, 20.0 * (minute - BEGINS_MIN))
+    return _with_pipeline(well(minute), objectives=(promised,))
+
+
 @dataclass(frozen=True)
 class Fault:
     """`figures` from `BEGINS_MIN` on; `alert` names the part within half an hour."""
@@ -158,6 +176,8 @@ FAULTS = (
     Fault("consumer group moved", _group_moved, "FloePipelineBlocked"),
     Fault("hung task", _hung_task, "FloePipelineStalled"),
     Fault("dead-letter flood", _dead_letter_flood, "FloeDeadLetterFlood"),
+    Fault("many incomplete", _many_incomplete, "FloeBudgetBurnsFast"),
+    Fault("late", _late, "FloeBudgetBurnsFast"),
     Fault("silent feed", _silent_feed, "FloeFeedSilent"),
     Fault("hung commit", _hung_commit, "FloeCommitStalled"),
 )

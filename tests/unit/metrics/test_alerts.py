@@ -14,10 +14,11 @@ import yaml
 from framework.commit.events.event_types import Health
 from framework.commit.maintenance.health import TableHealth, needs_of
 from framework.commit.maintenance.others import OtherMaintainer
+from framework.config.values.objectives import Objective
 from framework.metrics.alerts import ALERTS, RUNBOOK
 from framework.metrics.dashboard import dashboard
 from framework.metrics.definitions import METRICS, Label
-from framework.metrics.figures import Figures, Histogram
+from framework.metrics.figures import Figures, Histogram, ObjectiveFigures
 from framework.metrics.rules_files import RULE_TESTS_FILE, RULES_FILE
 from framework.metrics.samples import samples
 from testbed.servers.promtool import promtool
@@ -103,6 +104,27 @@ def test_a_table_that_decays_fires_its_alert_and_no_other(tmp_path: Path) -> Non
         folder = tmp_path / str(number)
         folder.mkdir()
         expected = [(".+", 60, False), ("FloeTableNeedsMaintenance", 90, fires_then), (".+", 90, fires_then)]
+        fires(folder, values_by_minute(seen), expected)
+
+
+def test_an_error_budget_that_burns_pages_until_the_cause_is_gone(tmp_path: Path) -> None:
+    """Twenty times what is allowed pages within the hour; ten minutes after its end nobody is called any more, though the hour is
+    bad still. Eight times is a ticket and no page, and five times neither."""
+    for number, (bad_a_minute, pages, is_ticket) in enumerate(((20, True, True), (8, False, True), (5, False, False))):
+        seen: list[Figures] = []
+        for minute in range(80):
+            figures = well(minute)
+            bad = bad_a_minute * min(minute, 40)
+            promised = ObjectiveFigures(Objective.COMPLETE, 0.001, 1_000 * minute, bad)
+            seen.append(replace(figures, pipelines=(replace(figures.pipelines[0], objectives=(promised,)),)))
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        expected = [
+            ("FloeBudgetBurnsFast", 39, pages),
+            ("FloeBudgetBurnsSlowly", 39, is_ticket),
+            ("FloeBudgetBurnsFast", 50, False),
+            (".+", 75, False),
+        ]
         fires(folder, values_by_minute(seen), expected)
 
 

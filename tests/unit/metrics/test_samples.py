@@ -13,10 +13,18 @@ from prometheus_client.parser import text_string_to_metric_families
 from framework.adapters.telemetry.metrics_registry import registry_of_samples
 from framework.commit.events.event_types import Health
 from framework.commit.maintenance.health import Need, TableHealth
+from framework.config.values.objectives import Objective
 from framework.config.values.owners import Owners, OwningTeam
 from framework.metrics import definitions as d
 from framework.metrics.definitions import LABELS, METRICS, OTHERS, Label, Metric, MetricKind
-from framework.metrics.figures import CoordinatorFigures, Figures, Histogram, PartitionFigures, TableFigures
+from framework.metrics.figures import (
+    CoordinatorFigures,
+    Figures,
+    Histogram,
+    ObjectiveFigures,
+    PartitionFigures,
+    TableFigures,
+)
 from framework.metrics.samples import MAX_PARTITIONS, MAX_REASONS, MetricSample, samples
 from tests.unit.metrics.planted import FAULTS, well
 
@@ -45,6 +53,7 @@ VERSION_2 = VERSION_1 | {
 VERSION_3 = VERSION_2 | {"floe_coordinator_recent_takeovers"}
 VERSION_4 = VERSION_3 | {"floe_pipeline_silent"}
 VERSION_5 = VERSION_4 | {"floe_pipeline_owner"}
+VERSION_6 = VERSION_5 | {"floe_objective_target_ratio", "floe_objective_counted_total", "floe_objective_bad_total"}
 
 
 HEALTH = TableHealth(
@@ -66,6 +75,7 @@ def full(minute: int = 20) -> Figures:
         dead_letters={("decode", "FLOE-D101"): 2},
         dropped={"rule": 3},
         owners=Owners(OwningTeam("team-orders")),
+        objectives=(ObjectiveFigures(Objective.COMPLETE, 0.001, 1_000, 2),),
     )
     return replace(figures, pipelines=(pipeline,), coordinators=(owner,))
 
@@ -75,14 +85,15 @@ def of(found: tuple[MetricSample, ...], metric: Metric) -> dict[tuple[str, ...],
 
 
 def test_every_metric_of_the_contract_is_shown_and_no_other() -> None:
-    """The list, what a process shows, and version 5 of the contract name the same metrics; those of the versions before are
+    """The list, what a process shows, and version 6 of the contract name the same metrics; those of the versions before are
     as they were."""
-    assert {sample.metric.name for sample in samples(full())} == {metric.name for metric in METRICS} == VERSION_5
+    assert {sample.metric.name for sample in samples(full())} == {metric.name for metric in METRICS} == VERSION_6
     assert {metric.name for metric in METRICS if metric.since == 1} == VERSION_1
     assert {metric.name for metric in METRICS if metric.since <= 2} == VERSION_2
     assert {metric.name for metric in METRICS if metric.since <= 3} == VERSION_3
     assert {metric.name for metric in METRICS if metric.since <= 4} == VERSION_4
-    assert d.CONTRACT_VERSION == max(metric.since for metric in METRICS) == 5
+    assert {metric.name for metric in METRICS if metric.since <= 5} == VERSION_5
+    assert d.CONTRACT_VERSION == max(metric.since for metric in METRICS) == 6
 
 
 def test_names_and_labels_keep_the_conventions() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from framework.commit.events.event_types import (
@@ -24,10 +26,13 @@ from framework.commit.machine.effects import (
 )
 from framework.commit.machine.step import Limits
 from framework.commit.maintenance.health import MANY_SNAPSHOTS, Need, TableHealth
+from framework.commit.objectives.fresh_time import FreshTime
 from framework.commit.offsets import PartitionFacts
 from framework.commit.watch import PipelineBacklog
+from framework.config.values.objectives import Objectives
 from framework.errors import FloeError, OutcomeUnknown, RetriableError
 from framework.metrics.figures import RunPhase, Service, Stall, TableFigures
+from framework.metrics.lag import EndsSeen
 from framework.metrics.services import outcome_of, service_of, service_of_commit
 from framework.runtime.batches.measures import RunMeasures, steady_ms
 from framework.runtime.measures.commits import CommitMeasures
@@ -54,6 +59,29 @@ def measured() -> RunMeasures:
     measures.look({("t", 0): PartitionFacts("i", 0, 12), ("t", 1): PartitionFacts("i", 0, 5)}, facts().positions)
     measures.enter(RunPhase.WRITING, 4)
     return measures
+
+
+def test_objectives_are_counted_from_totals_and_from_the_time_that_is_measured() -> None:
+    """Records are of the pipeline's whole life, as its totals are; seconds are those of this process."""
+    fresh = FreshTime(60_000)
+    totals = Accounting(20, written=15, filtered=1, dead_lettered=2, lost=2)
+    promised = replace(facts(), totals=totals, objectives=Objectives(60_000, "99.9%", "1%"), fresh=fresh)
+
+    def found() -> dict[str, tuple[float, float]]:
+        figures = pipeline_figures(promised, measured(), NOW_MS, steady_ms(), 600_000)
+        return {each.objective.value: (each.counted, each.bad) for each in figures.objectives}
+
+    assert found() == {"freshness": (0, 0), "complete": (19, 4), "dead_letters": (18, 2)}
+    fresh.reach(NOW_MS - 100_000, NOW_MS - 110_000)
+    assert found()["freshness"] == (100, 50)
+
+
+def test_a_source_is_read_where_its_newest_look_found_nothing_beyond_the_positions() -> None:
+    """And a look is as old as it is: a broker that is silent says nothing new."""
+    ends = measured().ends
+    assert ends.all_read_ms({("t", 0): 12, ("t", 1): 5}) == ends.looked_ms
+    assert ends.all_read_ms({("t", 0): 11, ("t", 1): 5}) is None
+    assert EndsSeen().all_read_ms({}) is None
 
 
 PAUSE = PauseChanged(Holds.READING, "orders", True, "a migration", "me@here", 5_000)

@@ -130,6 +130,18 @@ def test_a_pipelines_page_shows_who_owns_what() -> None:
     assert "javascript" not in text
 
 
+def test_a_pipelines_page_shows_what_is_left_of_its_error_budgets() -> None:
+    """Each objective of the newest run; one of another form, whoever wrote it there, is none."""
+    objectives = {"complete": "99%", "dead_letters": "<b>"}
+    deployed = Deployed(
+        "orders", "run-1", "sha256:1", {"plan": {"announce": {"objectives": objectives}}}, "0.1.0", NOW_MS
+    )
+    text = html(seen(at_now(deployed, complete(1))), PageView("pipeline", "orders"))
+
+    assert '<dt>complete 99%</dt><dd class="bad">-900% of the error budget left, 10.0 times over 1h' in text
+    assert "&lt;b&gt;" not in text
+
+
 def test_nothing_in_trouble_is_said() -> None:
     """Who looks at a healthy system reads that in the first line, also of an empty log."""
     assert "Nothing is in trouble" in html(seen(()))

@@ -31,6 +31,13 @@ FOLLOWS = LinkCheck(Fit.FOLLOWS)
 REPEAT = LinkCheck(Fit.REPEAT)
 
 
+def says_all_is_read(link: DataComplete | Heartbeat, event: Heartbeat) -> bool:
+    """Whether a heartbeat says that every partition had nothing to read, and not only where the pipeline stands: it has a
+    batch number of its own, and no partition that the chain before it did not name."""
+    known = {(r.topic, r.partition) for r in link.ranges}
+    return event.batch != link.batch and all((r.topic, r.partition) in known for r in event.ranges)
+
+
 def check_link(link: Heartbeat | None, event: DataComplete | Heartbeat) -> LinkCheck:
     """Invariant 2: how an event fits the chain that ends with `link`.
 

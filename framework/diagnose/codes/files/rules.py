@@ -119,6 +119,20 @@ ENTRIES = (
         ),
     ),
     Code(
+        "FLOE-C476",
+        "An objective that cannot be measured",
+        "Objectives are measured from the control log. It has no word of a process that is killed, so `recovery` cannot be measured. It counts records that were dropped for an error together with those that a rule drops, so `complete` cannot be measured where errors are dropped. `dead_letters` needs a file that makes some.",
+        "objectives: {complete: 99.9%}\nerrors: {policy: drop}",
+        "objectives: {complete: 99.9%}\nerrors: {policy: dead_letter, dead_letter_table: shop.dead_letters}",
+    ),
+    Code(
+        "FLOE-C477",
+        "An objective that can never be kept",
+        "A share of 100 % leaves no error budget, and of one below 95 % no burn rate could be seen. Records wait for the commit of their table, so a freshness no longer than the longest interval is missed all the time.",
+        "objectives: {freshness: 1m}\ntables: {defaults: {commit: {interval: 3m}}}",
+        "objectives: {freshness: 10m}\ntables: {defaults: {commit: {interval: 3m}}}",
+    ),
+    Code(
         "FLOE-C411",
         "An override is never used",
         "The first override that matches a table wins.",

@@ -1,0 +1,1 @@
+"""Objectives of a pipeline: what counts, what of it is bad, and what is left of the error budget."""
