@@ -49,7 +49,7 @@ def canonical(value: Any) -> str:
     if isinstance(value, list):
         return f"[{','.join(map(canonical, value))}]"
     if isinstance(value, float):
-        return "nan" if value != value else struct.pack("<d", value).hex()
+        return "nan" if value != value else struct.pack("<d", value + 0.0).hex()  # -0.0 is 0.0
     return f"{type(value).__name__} {value!r}"
 
 
