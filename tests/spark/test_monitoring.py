@@ -115,7 +115,8 @@ def test_a_run_shows_the_figures_of_status_and_tables(
     broker.produce(topic, [*orders(30), {"id": "not a number", "kind": "no-such", "marker": "unmistakable"}])
     at = {"listen": f"127.0.0.1:{free_port()}", "page": f"0.0.0.0:{free_port()}"}
     monitored(project, **at, token="${secret:env:FLOE_TEST_METRICS_TOKEN}")
-    driver = Running(project, "run", project.pipeline("watched", FAN_OUT.format(topic=topic)))
+    promised = "    objectives: {freshness: 3s, complete: 99%, dead_letters: 5%}\n"
+    driver = Running(project, "run", project.pipeline("watched", FAN_OUT.format(topic=topic) + promised))
     run.append(driver)
     url = address(driver)
     assert get(f"{url}/healthz")[0] == get(f"{url}/metrics")[0] == get(f"{url}/readyz", "wrong")[0] == 401
@@ -151,6 +152,7 @@ def test_a_run_shows_the_figures_of_status_and_tables(
     assert seen.value("floe_records_total", outcome="dead_lettered") == len(letters) == 1
     [stage], [code] = letters.column("stage").to_pylist(), letters.column("code").to_pylist()
     assert seen.value("floe_dead_letters_total", stage=stage, code=code) == 1
+    assert seen.value("floe_objective_bad_total", objective="complete") == 1
     landed = sum(project.positions([name for name in project.tables("shop") if name != "shop.dead_letters"]).values())
     assert seen.value("floe_records_total", outcome="written") == landed == 30
 
@@ -161,6 +163,8 @@ def test_a_run_shows_the_figures_of_status_and_tables(
     status = project.status()
     agree(page(), status)
     assert of(status, "table", "shop.refunds")["state"] == "PAUSED"
+    stale = page().value("floe_objective_bad_total", objective="freshness")
+    wait_for(lambda: page().value("floe_objective_bad_total", objective="freshness") > stale, "rows that wait too long")
     seen_by_page = wait_for(lambda: paused(page_url), "the page of the run")
     assert seen_by_page["waiting"]["rows"] == 3
     bring = {"Authorization": f"Bearer {SECRET}"}
@@ -200,6 +204,14 @@ def agree(page: Page, status: dict[str, Any], but_tables: bool = False) -> None:
         assert page.is_one("floe_pipeline_state", pipeline=name, state=pipeline["state"]), (pipeline, page.text)
         for outcome in ("written", "filtered", "dead_lettered", "dropped", "holes", "lost"):
             assert page.value("floe_records_total", pipeline=name, outcome=outcome) == pipeline["totals"][outcome]
+        for budget in pipeline["objectives"]:
+            labels = {"pipeline": name, "objective": budget["objective"]}
+            allowed = 1 - page.value("floe_objective_target_ratio", **labels)
+            assert allowed == pytest.approx(budget["allowed_ratio"])
+            if budget["objective"] != "freshness":  # whose seconds go on between two looks
+                window = budget["windows"][-1]
+                assert page.value("floe_objective_counted_total", **labels) == window["counted"]
+                assert page.value("floe_objective_bad_total", **labels) == window["bad"]
         for partition in pipeline["partitions"]:
             labels = {"topic": partition["topic"], "partition": str(partition["partition"])}
             assert page.value("floe_source_safe_offset", **labels) == partition["safe_offset"]

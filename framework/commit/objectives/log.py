@@ -86,5 +86,6 @@ class ObjectiveLog:
     def _forget(self, below: int, tables: tuple[str, ...] = (), first: int = 0) -> None:
         """What was announced there waits no more: of these tables, or of all."""
         for waiting in self._waiting.values():
-            for uuid in [u for u, at in waiting.items() if first <= at < below and (not tables or u in tables)]:
-                del waiting[uuid]
+            for uuid in tables or tuple(waiting):
+                if first <= waiting.get(uuid, -1) < below:
+                    del waiting[uuid]
