@@ -289,7 +289,7 @@ def test_who_owns_a_pipeline_is_shown_as_its_newest_run_said(project: Project, b
     assert project.status()["pipelines"][0]["owners"] == {duty: said[duty] for duty in list(said)[:3]}
     shown = project.run("status")
     [line] = [each for each in shown.splitlines() if "#shop" in each]
-    assert line.startswith("  wide: pipeline, dead_letters owned by team-shop")
+    assert line.startswith("  wide: owner of pipeline, dead_letters: team-shop")
     assert line.endswith(", #shop, https://wiki.example.com/shop")
     assert "\x1b" not in line
-    assert "  wide: schema owned by data" in shown.splitlines()
+    assert "  wide: owner of schema: data" in shown.splitlines()

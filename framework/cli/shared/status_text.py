@@ -137,7 +137,7 @@ def _owners(pipelines: Sequence[PipelineStatus]) -> Iterator[str]:
         for duty, team in line.owners.named:
             by_team.setdefault(str(team), []).append(duty.value)
         for owner, duties in by_team.items():
-            yield f"  {line.pipeline}: {', '.join(duties)} owned by {owner}"
+            yield f"  {line.pipeline}: owner of {', '.join(duties)}: {owner}"
 
 
 def health_line(table: str, health: TableHealth, target: str) -> str:
