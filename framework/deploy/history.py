@@ -7,6 +7,7 @@ In: what runs have published, or a saved plan. Out: a History, and the changes s
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from framework.commit.events.event_types import Deployed
@@ -14,6 +15,9 @@ from framework.config.spec import LoadedPipeline
 from framework.plan.canonical import canonical, hash_of
 from framework.plan.deploy.saved import SavedPlan
 from framework.plan.diff.diff import PlanChange, changes_of_new, diff
+
+# What the log holds may be of another version of floe, or of anybody.
+_OF_ANOTHER_FORM = (LookupError, TypeError, ValueError, AttributeError)
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,8 @@ def history_of(saved: SavedPlan) -> DeploymentHistory:
 def changes_since(
     pipeline: LoadedPipeline, history: DeploymentHistory, held: Collection[str] = ()
 ) -> tuple[PlanChange, ...] | None:
-    """What differs from what was deployed; None where that is not known. A pipeline that never ran may be a renamed
-    one.
+    """What differs from what was deployed; None where that is not known, or was published in a form that this version does not
+    know. A pipeline that never ran may be a renamed one.
 
     Args:
         held: the names of the pipelines that the files hold.
@@ -49,8 +53,15 @@ def changes_since(
     name = pipeline.spec.name
     reported = history.of(name)
     if reported is not None and reported.plan:
-        return diff(reported.plan, canonical(pipeline), name in history.has_run)
+        try:
+            return diff(reported.plan, canonical(pipeline), name in history.has_run)
+        except _OF_ANOTHER_FORM:
+            return None
     if name in history.has_run or reported is not None:
         return None
-    others = [other.plan for other in history.newest.values() if other.plan]
-    return changes_of_new(canonical(pipeline), others, held)
+    now, others = canonical(pipeline), []
+    for other in history.newest.values():
+        with suppress(*_OF_ANOTHER_FORM):
+            changes_of_new(now, [other.plan], held)
+            others.append(other.plan)
+    return changes_of_new(now, others, held)

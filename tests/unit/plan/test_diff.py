@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from framework.commit.events.event_types import Deployed
 from framework.config.spec import (
     CommitPolicy,
     ErrorPolicy,
@@ -21,6 +26,7 @@ from framework.config.spec import (
     WriteMode,
     WritePolicy,
 )
+from framework.deploy.history import DeploymentHistory, changes_since
 from framework.diagnose.codes.catalogue import CODES
 from framework.errors import ConfigError
 from framework.plan.canonical import canonical, plan_hash
@@ -380,3 +386,26 @@ def test_every_danger_can_be_explained() -> None:
     tested: set[str] = {f"FLOE-{code}" for code, *_ in DANGERS}
     # A deleted file is about no line of a pipeline's plan; see test_removed.
     assert tested | {REMOVED} == set(BREAKING_CODES)
+
+
+def broken(value: Any, chance: Random) -> Any:
+    """A value of JSON of which one part, at any depth, is gone or is something else."""
+    if isinstance(value, dict) and value and chance.random() < 0.8:
+        key = chance.choice(sorted(value))
+        if chance.random() < 0.3:
+            return {name: each for name, each in value.items() if name != key}
+        return {**value, key: broken(value[key], chance)}
+    if isinstance(value, list) and value and chance.random() < 0.8:
+        at = chance.randrange(len(value))
+        return [*value[:at], broken(value[at], chance), *value[at + 1 :]]
+    return chance.choice([None, {}, [], "x", 7, [None], {"x": 1}])
+
+
+@given(st.randoms(use_true_random=False), st.booleans())
+def test_what_another_version_has_deployed_ends_nothing(chance: Random, is_own: bool) -> None:
+    """A control topic holds plans of any form, of this pipeline or of others: what is not known is not compared."""
+    name = loaded().spec.name if is_own else "another"
+    value = broken(json.loads(json.dumps(canonical(changed(tables=upserted("id"))))), chance)
+    deployed = Deployed(name, "run", "hash", value if isinstance(value, dict) else {"plan": value}, "", 0)
+    found = changes_since(loaded(), DeploymentHistory({name: deployed}, frozenset({name})))
+    assert found is None or all(isinstance(each, PlanChange) for each in found)
