@@ -35,7 +35,7 @@ def maintained_tables(plan: Mapping[str, Any]) -> TablesSpec | None:
         tables = plan["write"]["tables"]
         overrides = tuple((str(glob), _policy(policy)) for glob, policy in tables["overrides"])
         return TablesSpec(_policy(tables["defaults"]), overrides)
-    except (KeyError, TypeError, ValueError, ValidationError):
+    except (LookupError, TypeError, ValueError, AttributeError, ValidationError):
         return None
 
 
@@ -106,5 +106,5 @@ def dead_letters_of(plan: Mapping[str, Any]) -> tuple[str, str] | None:
             return None
         matching = (policy for glob, policy in tables["overrides"] if fnmatchcase(identifier_of(table), str(glob)))
         return table, str(next(matching, tables["defaults"])["commit"]["branch"])
-    except (KeyError, TypeError, ValueError):
+    except (LookupError, TypeError, ValueError, AttributeError):
         return None
