@@ -15,7 +15,7 @@ _HANDLERS = frozenset({"sasl.client.callback.handler.class", "sasl.login.callbac
 # Kafka's own names since 4.1, which need no JAAS.
 _CLIENT_ID, _SECRET = (f"sasl.oauthbearer.client.credentials.client.{name}" for name in ("id", "secret"))
 _SCOPE = "sasl.oauthbearer.scope"
-_OPTION = re.compile(r"""([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^\s;]+))""")
+_OPTION = re.compile(r"""(?<![\w.])([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^\s;]+))""")
 _REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com")
 _MSK_OPTIONS = {"awsProfileName": "profile", "awsRoleArn": "role_arn", "awsRoleSessionName": "session_name"}
 _EXTENSION = "extension_"
