@@ -70,7 +70,7 @@ def plan(
     floe plan pipelines/ --target prod --grants --principal User:floe
     """
     if grants:
-        return _show_grants(load_or_raise(files, target, variables, sets, offline=True), principal, role, as_json)
+        return _show_grants(load_or_raise(files, target, variables, sets), principal, role, as_json)
     from framework.ops.preview.text import preview_lines
     from framework.plan.canonical import plan_hash
     from framework.plan.deploy.saved import render_saved
