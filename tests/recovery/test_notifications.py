@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -173,3 +174,13 @@ def test_a_file_that_is_no_good_is_refused_by_line(
     assert "FLOE-E040" in printed
     assert said in printed
     assert "path-of-slack" not in printed
+
+
+def test_a_pipe_in_the_place_of_a_file_is_refused_at_once(tmp_path: Path) -> None:
+    """Nobody writes into it, and `floe ops` waits for nobody."""
+    os.mkfifo(tmp_path / "receivers", 0o600)
+    assert run_main(["ops", "--notify", str(tmp_path / "receivers")]) == 3
+    os.mkfifo(tmp_path / "of.sent", 0o600)
+    lines: list[str] = []
+    SentFile(tmp_path / "of", "it", "c", lines.append).recall([])
+    assert "it is no plain file" in lines[0]

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from framework.adapters.host.private_files import why_not_private, write_private
 from framework.adapters.telemetry.lineage_sinks import HttpSink
@@ -73,7 +74,7 @@ def read_receivers(path: Path) -> list[Receiver]:
     """
     place = str(path)
     try:
-        with path.open("rb") as file:
+        with _opened(path) as file:
             reason = why_not_private(os.fstat(file.fileno()), path)
             text = "" if reason is not None else file.read().decode()
     except (OSError, UnicodeDecodeError) as error:
@@ -98,6 +99,11 @@ def _receiver(number: int, words: list[str], place: str) -> Receiver:
     raise _refused(f"line {number} of the file of receivers names none", place, f"give it {FORMS}")
 
 
+def _opened(path: Path) -> IO[bytes]:
+    """For reading, at once: a pipe in the file's place would wait for somebody who writes."""
+    return open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
+
+
 def _is_url(text: str) -> bool:
     return text.startswith(("https://", "http://"))
 
@@ -118,9 +124,9 @@ class SentFile:
 
     def recall(self, receivers: list[Receiver]) -> None:
         try:
-            with self._path.open("rb") as file:
+            with _opened(self._path) as file:
                 reason = why_not_private(os.fstat(file.fileno()), self._path)
-                text = file.read(MEMORY_MOST_BYTES)
+                text = file.read(MEMORY_MOST_BYTES) if reason is None else b""
             found = json.loads(text) if reason is None else None
         except FileNotFoundError:
             return

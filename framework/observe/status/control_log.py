@@ -120,7 +120,8 @@ class ControlLog:
         """Whose word it is, and which tables it names."""
         event = record.event
         self.leadership = self.leadership.after(leadership_claim(event))
-        self.objectives.hear(record.offset, event, record.timestamp_ms)
+        if self.by_word:  # who looks at tables, too, is shown what the log says of objectives
+            self.objectives.hear(record.offset, event, record.timestamp_ms)
         if isinstance(event, DataComplete | Heartbeat | Deployed):
             self.words[event.pipeline] = LatestEvent(event.run, record.timestamp_ms or 0)
         elif isinstance(event, StateChanged) and event.subject is Subject.PIPELINE:

@@ -7,7 +7,7 @@ server of PostgreSQL proves them sufficient for a run, and each necessary.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 TABLES, NAMESPACES = "iceberg_tables", "iceberg_namespace_properties"
 
@@ -24,7 +24,7 @@ def is_postgres(uri: str) -> bool:
 
 def database_grants(uri: str, role: str) -> tuple[DatabaseGrant, ...]:
     """For a database in which the catalog's two tables are, as whoever made them at the first run left them."""
-    who, database = _quoted(role), _quoted(urlsplit(uri).path.strip("/") or "postgres")
+    who, database = _quoted(role), _quoted(unquote(urlsplit(uri).path.strip("/")) or "postgres")
     return (
         DatabaseGrant(f"GRANT CONNECT ON DATABASE {database} TO {who}", "open the catalog"),
         DatabaseGrant(f"GRANT USAGE ON SCHEMA public TO {who}", "find the catalog's tables"),

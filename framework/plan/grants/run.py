@@ -84,7 +84,10 @@ def _catalog(
     places = [each for each in (warehouse, *sorted(allowed)) if each and is_location(each)]
     policies = list(_policies([each for each in places if is_s3(each)], [plan for _, plan in plans]))
     if kind == "glue":
-        policies += [(_COMMITS, glue_policy()), ("floe doctor and floe readiness besides", glue_policy(scratch=True))]
+        policies += [
+            (_COMMITS, glue_policy()),
+            ("floe doctor and floe readiness, in addition", glue_policy(scratch=True)),
+        ]
     statements: tuple[DatabaseGrant, ...] = ()
     if kind == "sql" and uri is not None and is_postgres(uri):
         statements = (*database_grants(uri, role), *scratch_grants(role))
@@ -101,17 +104,17 @@ def _policies(places: Sequence[str], plans: Sequence[Plan]) -> Iterable[tuple[st
 
 def _unknown(kind: str | None, uri: str | None, warehouse: str | None, places: Sequence[str]) -> Iterable[str]:
     if kind == "sql" and uri is None:
-        yield "the database: its address is a secret"
+        yield "the grants of the database, since its address is a secret"
     if kind == "rest":
         yield (
-            "the REST catalog: its server has rights of its own; a run lists and makes namespaces, and loads, makes, alters and "
-            "commits to tables"
+            "the grants of the REST catalog, whose server has its own; a run lists and creates namespaces, and loads, "
+            "creates, alters and commits to tables"
         )
     if warehouse is None or not is_location(warehouse):
-        yield "where tables lie: the target's `warehouse` is no location, and the catalog decides"
+        yield "where tables lie, since the catalog decides that if `warehouse` is no location"
     for place in places:
         if not is_s3(place) and not place.startswith(("file:", "/")):
-            yield f"{place}: floe computes policies for S3 alone; a run reads, writes, lists and removes objects there"
+            yield f"a policy for {place}, which is not S3; a run reads, writes, lists and removes objects there"
 
 
 def _text(value: SettingValue | None) -> str | None:

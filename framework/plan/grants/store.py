@@ -6,6 +6,7 @@ policies proves each sufficient for what its process does, and each action in it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Any
@@ -63,6 +64,7 @@ def _allow(name: str, actions: Sequence[str], resources: Sequence[str]) -> dict[
 
 
 def _bucket_and_prefix(location: str) -> tuple[str, str]:
-    parts = urlsplit(location)
-    path = parts.path.strip("/")
-    return parts.netloc, f"{path}/" if path else ""
+    bucket, _, path = location.partition("://")[2].partition("/")
+    # As IAM writes what would stand for more than itself, or for a variable.
+    path = re.sub(r"[*?$]", r"${\g<0>}", path.strip("/"))
+    return bucket, f"{path}/" if path else ""

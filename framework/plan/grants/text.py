@@ -17,11 +17,11 @@ VERSION = 1
 
 def grant_lines(found: RunGrants, principal: str) -> Iterator[str]:
     for kafka in found.kafka:
-        yield f"Kafka {kafka.connection}: each run, with its executors and its coordinator"
+        yield f"Kafka {kafka.connection}: for each run, with its executors and its coordinator"
         yield from _commands(kafka, kafka.run, principal)
-        yield "  besides, where nobody has made the control topic:"
+        yield "  also, if the control topic does not exist yet:"
         yield from _commands(kafka, kafka.first_run, principal)
-        yield "  besides, for floe replay and floe dlq replay:"
+        yield "  also, for floe replay and floe dlq replay:"
         yield from _commands(kafka, kafka.replays, principal)
     for catalog in found.catalogs:
         yield from _of_catalog(catalog)
@@ -40,7 +40,7 @@ def _of_catalog(catalog: CatalogGrants) -> Iterator[str]:
         yield f"  policy for {user}:"
         yield from (f"    {line}" for line in json.dumps(policy, indent=2).splitlines())
     for each in catalog.unknown:
-        yield f"  not known here, {each}"
+        yield f"  not computed: {each}"
 
 
 def grant_document(found: RunGrants, principal: str) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from framework.config.spec import (
 from framework.plan.compile import compile_plan
 from framework.plan.grants.kafka import Grant, Resource, grants_for, replay_grants, source_topics
 from framework.plan.grants.run import run_grants
+from framework.plan.grants.store import StoreUser, store_policy
 from framework.plan.grants.text import grant_document
 from framework.plan.model import Plan
 
@@ -113,3 +114,9 @@ def test_what_is_not_known_is_said(
     jsonschema.validate(document, GRANTS)
     [found] = document["catalogs"]
     assert (len(found["policies"]), len(found["statements"]), len(found["unknown"])) == (policies, statements, unknown)
+
+
+def test_a_location_stands_for_itself_alone() -> None:
+    """Whatever IAM would read as a pattern or a variable is written as the character that it is."""
+    [files, _] = store_policy(["s3://lake/a*b?/${aws:username}"], StoreUser.OTHERS)["Statement"]
+    assert files["Resource"] == ["arn:aws:s3:::lake/a${*}b${?}/${$}{aws:username}/*"]

@@ -61,7 +61,7 @@ def shares_leave_a_budget(document: Document) -> Iterator[Diagnostic]:
         if share is None or node is None or is_possible(1 - share if key == "complete" else share):
             continue
         text = document.text("objectives", key)
-        message = f"`{key}: {text}` leaves no error budget that can be kept and whose burn rate can be seen"
+        message = f"`{key}: {text}` leaves an error budget that is too small or too large to alert on"
         yield at("FLOE-C477", message, node, ("objectives", key), f"write a share of {words}")
 
 
