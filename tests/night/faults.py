@@ -281,7 +281,15 @@ def make_topic(where: Installation) -> None:
     wait_for(made, "the topic")
 
 
+def stop_where_shown(where: Installation, lines: Mapping[str, Line]) -> None:
+    """A run may end by itself between two looks: one screen says to stop it, and another no longer."""
+    for command in {each for line in lines.values() for each in line.commands if each.startswith("floe stop ")}:
+        done, output = where.type(command)
+        assert done == 0, f"`{command}` ended with {done}\n{output}"
+
+
 def go_on_with_new_topic(where: Installation, lines: Mapping[str, Line]) -> None:
+    stop_where_shown(where, lines)
     typed(where, lines, "--begin-at earliest")
     run_again(where, lines)
     assert where.load is not None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from framework.commit.events.event_types import Health, Holds, PauseChanged, StateChanged, Subject
+from framework.commit.machine.reporting import condition
 from framework.commit.machine.reporting.condition import (
     Condition,
     PipelineFacts,
@@ -91,6 +94,29 @@ def test_a_stopped_pipeline_that_is_paused_says_how_it_reads_again() -> None:
         stopped = replace(LIVE, live=(), reports=reports)
         assert "`floe resume --reading orders`" in pipeline_condition(replace(stopped, pause=PAUSE)).remedy
         assert "floe resume" not in pipeline_condition(stopped).remedy
+
+
+def test_a_live_run_is_stopped_before_a_command_that_refuses_live_runs() -> None:
+    """What is typed from top to bottom works: no verb that asks `refuse_live` comes before `floe stop`, and what was
+    stopped is started again; where no run is live, nothing has to be stopped first."""
+    folder = Path(condition.__file__).parents[3] / "cli" / "repair"
+    verbs = {path.stem for path in folder.glob("*.py") if "refuse_live" in path.read_text()}
+    assert verbs == {"offsets", "discard", "rebase", "rollback"}
+    reported = replace(report(Health.BLOCKED), code="FLOE-R316", reason="the topic is another one")
+    for facts in (
+        replace(LIVE, broken="a gap"),
+        replace(LIVE, foreign_offsets="not written by floe"),
+        replace(LIVE, recreated_topics=("src",)),
+        replace(LIVE, reports=(reported,)),
+        *(
+            replace(LIVE, reports=(replace(report(Health.BLOCKED), remedy=f"`floe {verb} NAME` mends it"),))
+            for verb in ("offsets set", "discard", "rebase", "rollback")
+        ),
+    ):
+        live = [text.removeprefix("floe ") for text in re.findall("`([^`]+)`", pipeline_condition(facts).remedy)]
+        assert (live[0], live[-1]) == ("stop orders", "run FILE"), live
+        ended = pipeline_condition(replace(facts, live=())).remedy
+        assert "floe stop" not in ended or facts.broken, ended
 
 
 def test_since_when_is_said() -> None:
