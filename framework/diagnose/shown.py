@@ -21,6 +21,7 @@ T = TypeVar("T")
 # private and unassigned ones, and what separates lines and paragraphs.
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _SEEN = re.compile(r"[\x20-\x7e]*\Z")
+_SEEN_LINES = re.compile(r"[\x20-\x7e\n\t]*\Z")
 _KAFKAS = re.compile(r"kafka-[a-z]+\.sh\Z")
 # Colours and weights, as floe sets them itself; nothing that moves, hides, blinks, links or asks the terminal.
 _STYLE = re.compile(r"\x1b\[(?:(?:0|1|2|3|4|2[2-4]|3[0-79]|9[0-7]|38;5;\d{1,3})(?:;(?=[0-9])|(?=m)))*m")
@@ -54,7 +55,7 @@ def is_command(text: str) -> bool:
 def shown_lines(text: str, styled: bool = False) -> str:
     """Lines that floe has put together: its own line breaks, tabs and, where `styled`, colours stay. The escapes are
     JSON's, so that a line of JSON says the same afterwards."""
-    if _SEEN.match(text):
+    if _SEEN_LINES.match(text):
         return text
     if styled and "\x1b" in text:
         parts, at = [], 0

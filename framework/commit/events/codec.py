@@ -94,12 +94,15 @@ def _no_constant(word: str) -> None:
     raise ValueError(word)
 
 
+_DECODER = json.JSONDecoder(parse_constant=_no_constant)
+
+
 def _parsed(value: bytes | None) -> dict[str, Any] | str:
     """The object, or why there is none."""
     try:
         # Not from bytes, of which json guesses the encoding: some readers look at the first bytes alone, and all see
         # the same.
-        parsed = json.loads(value.decode("utf-8"), parse_constant=_no_constant) if value else None
+        parsed = _DECODER.decode(value.decode("utf-8")) if value else None
     except RecursionError:
         return "it is nested too deeply"
     except ValueError:
