@@ -27,7 +27,6 @@ from framework.diagnose.shown import argument, is_command
 
 _QUOTED = re.compile("`([^`]*)`")
 _STARTS = re.compile("`floe (?:run|deploy|submit) ")
-_REFUSES_LIVE = re.compile("`floe (?:offsets set|rebase|rollback|discard) (?![^`]*--dry-run)")
 GOES_ON_ALONE = "`floe run FILE` goes on from the safe offsets"
 GOES_ON_DEPLOYED = "`floe deploy FOLDER` starts it again at the safe offsets"
 HELD = "FLOE-R139"
@@ -87,47 +86,32 @@ class TableFacts:
 
 
 def pipeline_condition(facts: PipelineFacts) -> Condition:
-    """The state of a pipeline. What a person must repair comes first, then what a person holds, then whether it runs. While
-    a run is live, no remedy begins with a command that refuses live runs."""
-    found = _pipeline_condition(facts)
-    refused = _REFUSES_LIVE.search(found.remedy) if facts.live else None
-    if refused is None:
-        return found
-    stop = f"`floe stop {argument(facts.name)}`, then "
-    first = "" if "`floe stop " in found.remedy[: refused.start()] else stop
-    last = "" if _STARTS.search(found.remedy) else f"; then {_goes_on(facts)}"
-    return replace(found, remedy=first + found.remedy + last)
-
-
-def _goes_on(facts: PipelineFacts) -> str:
-    goes_on = GOES_ON_DEPLOYED if facts.is_deployed else GOES_ON_ALONE
-    if facts.pause is not None:  # what starts reads nothing
-        goes_on += f", and `{resume_command(facts.pause)}` lets it read"
-    return goes_on
-
-
-def _pipeline_condition(facts: PipelineFacts) -> Condition:
+    """The state of a pipeline. What a person must repair comes first, then what a person holds, then whether it runs."""
     name = argument(facts.name)
     reported = next((r for r in reversed(facts.reports) if not facts.live or r.by in facts.live), None)
     since_ms = reported.since_ms if reported is not None else None
     # What is looked at began when the run reported its end, and else after the newest batch.
     is_ended = reported is not None and reported.state in (Health.FAILED, Health.STOPPED)
     found_ms = since_ms if is_ended else later(since_ms, facts.last_batch_ms)
-    goes_on = _goes_on(facts)
-    then = "" if facts.live else f"; then {goes_on}"  # what repairs the cause starts nothing
+    goes_on = GOES_ON_DEPLOYED if facts.is_deployed else GOES_ON_ALONE
+    if facts.pause is not None:  # what starts reads nothing
+        goes_on += f", and `{resume_command(facts.pause)}` lets it read"
+    # A run ends by itself some seconds after most of these, and commands that repair refuse a live one: the same words hold
+    # before and after. What repairs the cause starts nothing.
+    stop, then = f"`floe stop {name}`, then ", f"; then {goes_on}"
     if facts.broken:
-        remedy = f"`floe stop {name}`, then `floe offsets set {name} --from-log` goes on where its good chain ends"
-        return Condition(Health.BLOCKED, facts.broken, remedy + then, "FLOE-R105", found_ms)
+        remedy = f"`floe offsets set {name} --from-log` goes on where its good chain ends"
+        return Condition(Health.BLOCKED, facts.broken, stop + remedy + then, "FLOE-R105", found_ms)
     if facts.foreign_offsets:
         remedy = f"`floe offsets set {name} --from-log` writes the announced offsets back"
-        return Condition(Health.BLOCKED, facts.foreign_offsets, remedy + then, "FLOE-R313", found_ms)
+        return Condition(Health.BLOCKED, facts.foreign_offsets, stop + remedy + then, "FLOE-R313", found_ms)
     if facts.missing_topics:
         reason = f"topic {', '.join(facts.missing_topics)} does not exist"
         remedy = f"restore the topic, or correct the file's source.kafka.topics; `floe offsets show {name}`"
         return Condition(Health.BLOCKED, reason, remedy + then, "FLOE-R315", found_ms)
     if facts.recreated_topics:
         reason = f"topic {', '.join(facts.recreated_topics)} was recreated, and holds other records than those that were read"
-        return Condition(Health.BLOCKED, reason, RECREATED_REMEDY + then, "FLOE-R316", found_ms)
+        return Condition(Health.BLOCKED, reason, stop + RECREATED_REMEDY + then, "FLOE-R316", found_ms)
     if facts.replay:
         return Condition(Health.IDLE)
     if not facts.live:
