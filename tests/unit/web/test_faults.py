@@ -103,9 +103,9 @@ FAULTS: dict[str, tuple[tuple[ControlEvent, ...], PipelineFactsSeen, str]] = {
         of_run(Health.RUNNING, "", "", ""),
         PipelineFactsSeen(("run-1",), foreign_offsets="orders-0: the committed offset 7 was not written by floe"),
         f"BLOCKED orders pipeline {SINCE_BATCH} FLOE-R313 orders-0: the committed offset 7 was not written by floe Do "
-        "floe stop orders -t prod , then floe offsets set orders --from-log -t prod writes the announced offsets back; then floe run "
-        "FILE -t prod goes on from the safe offsets floe stop orders -t prod Copy floe offsets set orders --from-log -t prod Copy "
-        "floe run FILE -t prod Copy",
+        "floe stop orders -t prod , then floe offsets set orders --from-log -t prod writes the announced offsets back; then "
+        "floe run FILE -t prod goes on from the safe offsets floe stop orders -t prod Copy "
+        "floe offsets set orders --from-log -t prod Copy floe run FILE -t prod Copy",
     ),
     "retention-near": (
         of_run(Health.RUNNING, "", "", ""),
