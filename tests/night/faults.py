@@ -282,10 +282,10 @@ def make_topic(where: Installation) -> None:
 
 
 def stop_where_shown(where: Installation, lines: Mapping[str, Line]) -> None:
-    """A run may end by itself between two looks: one screen says to stop it, and another no longer."""
+    """Its run ends by itself within seconds: `floe stop` either ends it or says how it ended, which is no success."""
     for command in {each for line in lines.values() for each in line.commands if each.startswith("floe stop ")}:
         done, output = where.type(command)
-        assert done == 0, f"`{command}` ended with {done}\n{output}"
+        assert done == 0 or (done == 1 and "FLOE-R316" in output), f"`{command}` ended with {done}\n{output}"
 
 
 def go_on_with_new_topic(where: Installation, lines: Mapping[str, Line]) -> None:
