@@ -159,9 +159,9 @@ class KafkaCluster:
         node.process.wait(60)
         node.process = None
 
-    def begin(self, node: Node) -> None:
-        """Starts one again on its own port and folder, and waits until it has caught up."""
-        if node.process is None:
+    def begin(self, *nodes: Node) -> None:
+        """Starts some again on their own ports and folders, and waits until they have caught up."""
+        for node in nodes:
             self._spawn(node)
         self.wait_for(sum(each.process is not None for each in self.nodes))
 
