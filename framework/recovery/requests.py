@@ -17,7 +17,7 @@ from framework.adapters.kafka.control.log import ControlPublisher, ControlReader
 from framework.commit.events.event_types import ControlEvent, Health, PauseChanged, StateChanged, StopRequested, Subject
 from framework.errors import DeadlinePassed
 from framework.observe.liveness import live_members
-from framework.observe.status.control_log import read_control_log
+from framework.observe.status.control_log import ControlLog, read_control_log
 from framework.plan.compile import coordinator_group
 
 POLL_S = 0.5
@@ -80,6 +80,7 @@ def stop_pipeline(
             yet.
     """
     admin = KafkaAdmin(kafka)
+    group = coordinator_group(prefix, control_topic)
     runs = tuple(m.run for m in live_members(admin, prefix, pipeline) if m.run)
     if not runs:
         return StopOutcome((), None, "no run is live", "", "")
@@ -97,11 +98,11 @@ def stop_pipeline(
                     continue
                 show(offset, event)
                 if _is_last_report(event, pipeline, runs):
-                    return StopOutcome(runs, event.state, event.reason, event.code, event.remedy)
+                    return _ended(runs, event)
             if gone_at is None and not live_members(admin, prefix, pipeline):
                 gone_at = time.monotonic()
             if gone_at is not None and time.monotonic() > gone_at + LAST_REPORT_S:
-                return StopOutcome(runs, None, "the run has ended without a word", "FLOE-R138", "")
+                return _said_before(read_control_log(admin, kafka, control_topic, group, None), pipeline, runs)
     finally:
         reader.close()
         publisher.close()
@@ -110,6 +111,19 @@ def stop_pipeline(
         place=control_topic,
         remedy="the current batch may take longer: ask again with a longer --timeout; `floe status` shows what it does",
     )
+
+
+def _ended(runs: tuple[str, ...], report: StateChanged) -> StopOutcome:
+    return StopOutcome(runs, report.state, report.reason, report.code, report.remedy)
+
+
+def _said_before(log: ControlLog, pipeline: str, runs: tuple[str, ...]) -> StopOutcome:
+    """A run that ends by itself is a member of its group for a while after its last report: who asks it to stop then hears
+    nothing more of it, and the log has it."""
+    for report in reversed(log.reports.get(pipeline, {}).values()):
+        if _is_last_report(report, pipeline, runs):
+            return _ended(runs, report)
+    return StopOutcome(runs, None, "the run has ended without a word", "FLOE-R138", "")
 
 
 def _is_last_report(event: ControlEvent, pipeline: str, runs: tuple[str, ...]) -> TypeGuard[StateChanged]:

@@ -24,7 +24,7 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from framework.adapters.kafka.control.log import ControlPublisher
+from framework.adapters.kafka.control.log import ControlPublisher, ControlReader
 from framework.adapters.kafka.control.presence import Presence
 from framework.commit.events.event_types import (
     CommitComplete,
@@ -32,6 +32,7 @@ from framework.commit.events.event_types import (
     DataWritten,
     Health,
     StateChanged,
+    StopRequested,
     Subject,
 )
 from framework.commit.machine.reporting.condition import HELD, HELD_REMEDY
@@ -352,6 +353,31 @@ def test_retention_that_comes_near_is_reviewed(shown: Shown, hand: HandRun) -> N
 
 
 @types("floe doctor")
+def test_a_run_that_is_about_to_be_gone_has_said_why_it_failed(shown: Shown, hand: HandRun) -> None:
+    """Who types `floe stop` between a run's last report and its end is told what it reported, with what to do about it."""
+    presence = shown.live()
+    shown.tell(
+        StateChanged(
+            Subject.PIPELINE, "hand", Health.FAILED, "the topic is another one", "`floe rebase FILE --begin-at earliest`",
+            "FLOE-R316", 1, now_ms(), now_ms(), "run-1",
+        )
+    )  # fmt: skip
+    stop = subprocess.Popen(
+        ["floe", "stop", "hand", "-t", "it", "--control-topic", hand.control_topic],
+        cwd=hand.project.root, env=typing(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    asked = ControlReader(hand.kafka, hand.control_topic)
+    asked.seek(0)
+    wait_for(lambda: any(isinstance(event, StopRequested) for _, event in asked.poll(0.5)), "the request")
+    presence.close()
+    said, _ = stop.communicate(timeout=60)
+    assert (stop.returncode, "error[FLOE-R316] pipeline hand has failed: the topic is another one" in said) == (
+        1,
+        True,
+    ), said
+    assert "floe rebase" in said
+
+
 def test_what_cannot_be_read_is_asked_for(shown: Shown, hand: HandRun) -> None:
     """A metadata file is gone: the table cannot be looked at, and the command names it."""
     file = Path(hand.project.catalog().load_table(hand.names[0]).metadata_location.removeprefix("file://"))

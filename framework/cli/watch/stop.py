@@ -59,7 +59,7 @@ def stop(
             f"pipeline {name} has failed: {outcome.reason}",
             code=outcome.code or "FLOE-R101",
             place=name,
-            remedy=outcome.remedy or "`floe status` says why; `floe run` goes on from the safe offsets",
+            remedy=outcome.remedy or "`floe status` says why; `floe run FILE` goes on from the safe offsets",
         )
     if outcome.code:
         raise TableBlocked(outcome.reason, code=outcome.code, place=name, remedy=outcome.remedy)
