@@ -33,9 +33,7 @@ WIDER: dict[str, tuple[PrimitiveType, PrimitiveType, tuple[Any, Any, Any], tuple
         (("identity", None), ("bucket", 4), ("truncate", 50)),
     ),
 }  # fmt: skip
-CASES = [
-    (kind, transform, version) for kind, each in WIDER.items() for transform in each[3] for version in ("2", "3")
-]
+CASES = [(kind, transform, version) for kind, each in WIDER.items() for transform in each[3] for version in ("2", "3")]
 
 
 @pytest.mark.parametrize(("kind", "transform", "version"), CASES)

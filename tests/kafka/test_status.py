@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import NewPartitions
 
 from framework.commit.events.event_types import CommitComplete, Deployed, Health, StateChanged, Subject
 from framework.observe.status.read import Status, filtered, read_status
+from tests.chaos.harness import wait_for
 from tests.conftest import Broker
 from tests.kafka.wide_log import COORDINATOR, ROWS, RUN, WideLog, now_ms
 from tests.pace import pace
@@ -207,6 +209,24 @@ def test_what_threatens_is_reported_by_status_and_top(project: Project, broker: 
     for _ in range(3):
         log.announce()
     assert [risk.code for risk in status_of(log).risks] == ["FLOE-R153"]  # a third of it is announced
+
+
+def test_what_was_removed_before_it_was_asked_for_is_no_lag(project: Project, broker: Broker) -> None:
+    """A partition came, of which nothing was announced: `status` and `top` count what it still holds, and not all offsets
+    that it ever had."""
+    log = wide(project, broker, 1)
+    log.commit(log.announce())
+    [made] = log.admin.raw.create_partitions([NewPartitions(log.topic, 2)]).values()
+    made.result(20)
+    wait_for(lambda: len(log.admin.topics([log.topic])[log.topic].partitions) == 2, "the partition")
+    broker.produce(log.topic, ["{}"] * 9, partition=1)
+    [removed] = log.admin.raw.delete_records([TopicPartition(log.topic, 1, 7)]).values()
+    removed.result(20)
+    [pipeline] = status_of(log).pipelines
+    assert [each.lag for each in pipeline.partitions] == [4, 2]
+    command = [*FLOE, "top", "--once", "--target", "it", "--control-topic", project.control_topic]
+    top = subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=True).stdout
+    assert " 6 for " in top, top
 
 
 def test_a_transaction_that_hides_records_is_reported(project: Project, broker: Broker) -> None:

@@ -231,7 +231,7 @@ class OverviewReader:
                 *key,
                 group[key].offset if key in group else None,
                 end,
-                max(0, end - group[key].offset) if key in group else end,
+                max(0, end - (group[key].offset if key in group else starts[key])),
                 group[key].gaps if key in group else (),
                 starts[key],
             )

@@ -68,6 +68,7 @@ class PipelineSeen:
     live: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     ends: Mapping[PartitionKey, int] = field(default_factory=dict)
+    starts: Mapping[PartitionKey, int] = field(default_factory=dict)
     held: tuple[Held, ...] = ()
     recreated: tuple[str, ...] = ()
     waits_since_ms: int | None = None
@@ -214,7 +215,11 @@ def _pipeline(name: str, log: ControlLog, seen: PipelineSeen, now_ms: int) -> Pi
             partition,
             group[topic, partition].offset if (topic, partition) in group else None,
             end,
-            max(0, end - group[topic, partition].offset) if (topic, partition) in group else end,
+            max(
+                0,
+                end
+                - (group[topic, partition].offset if (topic, partition) in group else seen.starts[topic, partition]),
+            ),
             group[topic, partition].gaps if (topic, partition) in group else (),
         )
         for (topic, partition), end in sorted(seen.ends.items())

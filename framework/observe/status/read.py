@@ -132,13 +132,15 @@ def _pipeline(admin: KafkaAdmin, kafka: dict[str, str], prefix: str, name: str, 
     found = admin.topics(topics) if topics else {}
     keys = [(topic, partition) for topic, facts in found.items() for partition in facts.partitions]
     ends = admin.end_offsets(keys) if keys else {}
+    starts = admin.start_offsets(keys) if keys else {}
     return PipelineSeen(
         group,
         foreign,
         tuple(member.run for member in live_members(admin, prefix, name) if member.run),
         tuple(topic for topic in topics if topic not in found),
         ends,
-        _held(kafka, admin.start_offsets([key for key in keys if key in group]), ends, group),
+        starts,
+        _held(kafka, {key: start for key, start in starts.items() if key in group}, ends, group),
         recreated_topics(group, link.ranges if link else (), {topic: facts.topic_id for topic, facts in found.items()}),
         transactions=open_transactions(ends, admin.end_offsets(keys, committed=False)),
     )
