@@ -13,6 +13,7 @@ import pytest
 
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.log import ControlPublisher, ControlReader, CoordinatorLeadership
+from framework.adapters.kafka.control.record_time import RecordTimes
 from framework.adapters.kafka.control.topic import check_control_topic, ensure_control_topic
 from framework.adapters.kafka.control.transactions import PipelineProducer
 from framework.adapters.kafka.fetch import RangeFetcher
@@ -117,6 +118,25 @@ def test_the_least_set_is_sufficient(secured: SecuredBroker) -> None:
     secured.grant("enough", team.grants)
     assert secured.grants_of("enough") == len(team.grants)
     do_all(team.settings, team.plan)
+
+
+def test_who_only_looks_does_not_wait_for_records_that_are_refused(secured: SecuredBroker) -> None:
+    """The times of records in a topic that may not be read do not come, and that is known at once; those of another topic
+    come. It is tried again, since a right can be given."""
+    team = Team(secured, "blind", with_password(secured, "blind"))
+    other = Team(secured, "sees", with_password(secured, "blind"))
+    [reads] = [each for each in team.grants if each.name == team.topic and each.operation == "Read"]
+    secured.grant("blind", [*other.grants, replace(reads, operation="Describe")])
+    times = RecordTimes(team.settings)
+    refused, allowed = ((team.topic, 0), 0), ((other.topic, 0), 0)
+    began = time.monotonic()
+    assert set(times.of([refused, allowed], timeout_s=120)) == {allowed}
+    assert time.monotonic() - began < 60
+    secured.grant("blind", [reads])
+    limit = time.monotonic() + 20
+    while refused not in times.of([refused]):
+        assert time.monotonic() < limit, "no time within 20 s of the grant"
+    times.close()
 
 
 @pytest.mark.slow
