@@ -18,7 +18,9 @@ import pytest
 import requests
 
 from framework.adapters.kafka.control.log import ControlPublisher
-from framework.commit.events.event_types import Deployed, PauseChanged
+from framework.adapters.kafka.control.presence import Presence
+from framework.commit.events.event_types import Deployed, PauseChanged, StopRequested
+from framework.observe.liveness import live_members
 from framework.plan.canonical import plan_value
 from tests.chaos.harness import wait_for
 from tests.recovery.conftest import HandRun
@@ -126,3 +128,33 @@ def test_without_tokens_this_machine_reads_and_nobody_acts(hand: HandRun) -> Non
         assert hand.names[0] in requests.get(url, timeout=20).text
         assert requests.put(f"{url}/connectors/hand/pause", timeout=20).status_code == 403
         assert requests.get(url, headers={"Host": "evil.example.com"}, timeout=20).status_code == 421
+
+
+def test_who_stops_over_rest_asks_the_live_run(hand: HandRun) -> None:
+    """202 while a run is live, with the token's name and the reason in the request that the run reads; the run ends, and then
+    there is nothing to stop: 409."""
+    hand.announce(3, 3)
+    tokens = hand.project.root / "tokens"
+    tokens.write_text(f"ann act {ACTOR}\n")
+    tokens.chmod(0o600)
+    presence = Presence(hand.kafka, hand.plan.read.group_id, [hand.topic], "run-1")
+    wait_for(lambda: live_members(hand.admin, hand.project.prefix, "hand"), "the run")
+    with ops(hand.project.root, hand.control_topic, "--listen", "127.0.0.1:0", "--tokens", str(tokens)) as url:
+        assert ask(url, "/connectors/hand/stop?why=INC-9", "PUT") is None
+        [request] = [event for event in hand.log() if isinstance(event, StopRequested)]
+        assert (request.pipeline, request.by, request.reason) == ("hand", "ann", "INC-9")
+        presence.close()
+        bearer = {"Authorization": f"Bearer {ACTOR}"}
+        wait_for(lambda: not live_members(hand.admin, hand.project.prefix, "hand"), "its end")
+        assert requests.put(f"{url}/connectors/hand/stop", headers=bearer, timeout=60).status_code == 409
+
+
+def test_the_page_is_there_before_the_first_run(hand: HandRun) -> None:
+    """With a control topic that nobody has made yet: the probe is answered, the page says what is missing, and no screen says
+    that all is well."""
+    with ops(hand.project.root, "made-by-the-first-run", "--listen", "127.0.0.1:0") as url:
+        assert requests.get(f"{url}/healthz", timeout=20).text == "ok\n"
+        page = requests.get(url, timeout=20)
+        assert page.status_code == 200
+        assert "made-by-the-first-run" in page.text
+        assert "Nothing is in trouble" not in page.text
