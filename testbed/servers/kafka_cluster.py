@@ -16,10 +16,11 @@ import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from framework.adapters.host.java import find_java
 from framework.local.broker import HOST, free_port
@@ -125,14 +126,22 @@ class KafkaCluster:
         with (node.folder / "log").open("ab") as log:
             node.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
 
+    @cached_property
     def admin(self) -> AdminClient:
         quiet = logging.Logger("floe.cluster", level=logging.CRITICAL + 1)  # refused connections are expected here
         return AdminClient({"bootstrap.servers": self.bootstrap_servers}, logger=quiet)
 
+    def new_topic(self, name: str, partitions: int) -> str:
+        """A topic with a copy on each broker, whose records stay."""
+        settings = {"retention.ms": "-1"}
+        self.admin.create_topics([NewTopic(name, partitions, -1, config=settings)])[name].result(30)
+        self.wait_for(len(self.nodes))
+        return name
+
     def wait_for(self, brokers: int) -> None:
         """Until this many brokers are members, and each partition has a leader and all copies on members."""
         limit = time.monotonic() + START_S
-        admin = self.admin()
+        admin = self.admin
         seen = ""
         while time.monotonic() < limit:
             try:

@@ -20,7 +20,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import ElectionType, Producer
-from confluent_kafka.admin import NewTopic
 
 from testbed.servers.kafka_cluster import KafkaCluster, Node
 from tests.chaos.checker import assert_exact, assert_sum_holds, produced_positions
@@ -73,7 +72,7 @@ def cluster(tmp_path: Path) -> Iterator[KafkaCluster]:
 
 def elect_preferred(cluster: KafkaCluster) -> None:
     """Each partition's first broker leads it again: leaderships move while all brokers are well."""
-    cluster.admin().elect_leaders(ElectionType.PREFERRED).result(30)
+    cluster.admin.elect_leaders(ElectionType.PREFERRED).result(30)
     cluster.wait_for(len(cluster.nodes))
 
 
@@ -99,8 +98,7 @@ def run_acts(tmp_path: Path, cluster: KafkaCluster, acts: int, seed: int) -> Non
     began = time.monotonic()
     chance = random.Random(seed)
     project = Project(tmp_path, cluster.bootstrap_servers)
-    topic = "three-brokers"
-    cluster.admin().create_topics([NewTopic(topic, 3, -1, config={"retention.ms": "-1"})])[topic].result(30)
+    topic = cluster.new_topic("three-brokers", 3)
     file = project.pipeline("three", fan_out(topic))
     flow = Flow(cluster, topic)
     story: list[str] = []
@@ -160,8 +158,7 @@ def test_sixty_troubles_of_three_brokers(tmp_path: Path, cluster: KafkaCluster) 
 def test_a_broker_that_is_gone_for_good(tmp_path: Path, cluster: KafkaCluster) -> None:
     """The first broker of the target file never comes back: a live run goes on, and a run that starts later finds the others."""
     project = Project(tmp_path, cluster.bootstrap_servers)
-    topic = "two-are-left"
-    cluster.admin().create_topics([NewTopic(topic, 3, -1)])[topic].result(30)
+    topic = cluster.new_topic("two-are-left", 3)
     file = project.pipeline("two", fan_out(topic))
     flow = Flow(cluster, topic)
     with Running(project, "run", file) as driver:

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyiceberg.catalog import Catalog
-from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -47,7 +46,7 @@ class Lake:
     @property
     def catalog(self) -> Catalog:
         """A catalog of PyIceberg's own class with nothing cached: what any other engine would see now."""
-        return SqlCatalog(self.name, **{key: value for key, value in self.settings.items() if key != "type"})
+        return load_catalog(self.name, **self.settings)
 
     def plain(self, name: str) -> Table:
         return self.catalog.load_table(name)

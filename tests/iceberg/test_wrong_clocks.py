@@ -18,10 +18,13 @@ from framework.adapters.iceberg.private import ordered_times
 from framework.adapters.iceberg.private.ordered_times import in_order
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.maintenance.tables import TableCare
-from framework.commit.machine.effects import Committed, RecoverTable
+from framework.commit.events.event_types import Health, StateChanged, Subject
+from framework.commit.machine.effects import CommitFailed, Committed, RecoverTable
+from framework.commit.machine.reporting.condition import TableFacts, table_condition
 from framework.commit.maintenance.expire import decide_expiry
 from framework.config.values.maintenance import ExpirePolicy
 from framework.table.changes import AlterTable
+from testbed.servers.rest_catalog import RestCatalog
 from tests.iceberg.conftest import POLICY, Lake
 from tests.iceberg.test_compaction import compact
 from tests.simulator.java_metadata import JavaMetadata
@@ -145,6 +148,35 @@ def test_java_reads_a_table_whose_writers_had_wrong_clocks(
     for times in ([each.timestamp_ms for each in log] for log in (metadata.metadata_log, metadata.snapshot_log)):
         assert times == sorted(times)
         assert times[-1] <= metadata.last_updated_ms
+
+
+def test_a_server_refuses_who_is_ahead_of_it_and_takes_who_is_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Iceberg's own REST server takes no snapshot that is more than a minute after its own clock. That commit fails and its
+    reason says what to do; whoever commits after it, by a right clock or one that is behind, is taken."""
+    server = RestCatalog(tmp_path / "rest").start()
+    clock = Clock(monkeypatch)
+    try:
+        lake = Lake(server.settings())
+        name = lake.create("shop.clocks")
+        for number, clock.minutes in enumerate((0, -45, -2, 0), start=1):
+            commit(lake, name, number)
+            note(lake, name, number)
+        clock.minutes = 20
+        answer = lake.tables.commit(lake.effect(name, lake.files(name, [{"id": 9}]), 9))
+        assert isinstance(answer, CommitFailed)
+        report = StateChanged(
+            Subject.TABLE, name, Health.FAILED, answer.reason, "", "FLOE-R136", 1, 1_000, 1_000, "coordinator-1"
+        )
+        assert "set the clock" in table_condition(TableFacts(name, 1, None, report, None, None, True)).remedy
+        clock.minutes = -20
+        commit(lake, name, 10)
+        times = [each.timestamp_ms for each in lake.plain(name).metadata.snapshot_log]
+        assert len(times) == 5
+        assert times == sorted(times)
+    finally:
+        server.stop()
 
 
 def test_a_table_that_java_refused_is_repaired_by_the_next_commit(

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import NewTopic
 
 from testbed.servers.kafka_cluster import KafkaCluster
 from testbed.servers.spark_reader import java_read
@@ -45,8 +44,7 @@ def produce(cluster: KafkaCluster, start: int) -> None:
 def test_a_broker_of_another_version_is_read_exactly(cluster: KafkaCluster, tmp_path: Path) -> None:
     """Killed in a transaction, behind it and in a commit, then run again with more records: each record is there once. `floe
     doctor` finds nothing wrong with the broker."""
-    cluster.admin().create_topics([NewTopic(TOPIC, 2, -1, config={"retention.ms": "-1"})])[TOPIC].result(30)
-    cluster.wait_for(1)
+    cluster.new_topic(TOPIC, 2)
     project = Project(tmp_path, cluster.bootstrap_servers)
     file = project.pipeline("orders", fan_out(TOPIC))
     produce(cluster, 0)

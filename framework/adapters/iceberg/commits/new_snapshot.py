@@ -19,6 +19,7 @@ from pyiceberg.types import IcebergType
 
 from framework.adapters.iceberg.commits.counters import counters
 from framework.adapters.iceberg.private.manifests import WrittenSnapshot, to_iceberg
+from framework.adapters.iceberg.private.ordered_times import next_snapshot_ms
 from framework.adapters.iceberg.private.spec_schemas import UnknownSpec, partition_types, schema_for_spec
 from framework.adapters.iceberg.views import snapshot_by_id, start_of
 from framework.commit.machine.effects import CommitTable, RecoverTable
@@ -65,8 +66,7 @@ def snapshot_of(
         snapshot_id=snapshot_id,
         parent_snapshot_id=parent.snapshot_id if parent else None,
         sequence_number=metadata.next_sequence_number(),
-        # Readers refuse a snapshot log that runs backwards, which the clocks of two writers could make.
-        timestamp_ms=max(time.time_ns() // 1_000_000, metadata.last_updated_ms),
+        timestamp_ms=next_snapshot_ms(metadata, time.time_ns() // 1_000_000),
         manifest_list=written.manifest_list,
         summary=update_snapshot_summaries(Summary(operation, **counted, **own), parent.summary if parent else None),
         schema_id=metadata.current_schema_id,

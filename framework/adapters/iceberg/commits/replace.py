@@ -32,6 +32,7 @@ from framework.adapters.iceberg.private import row_lineage as lineage
 from framework.adapters.iceberg.private.deletes.deletion_vectors import Positions
 from framework.adapters.iceberg.private.live_files import LiveFile, LiveFiles, deleted_positions, live_files
 from framework.adapters.iceberg.private.manifests import WrittenSnapshot, to_iceberg
+from framework.adapters.iceberg.private.ordered_times import next_snapshot_ms
 from framework.adapters.iceberg.private.replaced_files import ReplacedFiles, can_sweep
 from framework.adapters.iceberg.private.snapshot_id import new_snapshot_id
 from framework.adapters.iceberg.private.spec_schemas import partition_types, schema_for_spec
@@ -246,7 +247,7 @@ def _snapshot(
         snapshot_id=snapshot_id,
         parent_snapshot_id=parent.snapshot_id,
         sequence_number=metadata.next_sequence_number(),
-        timestamp_ms=max(time.time_ns() // 1_000_000, metadata.last_updated_ms),
+        timestamp_ms=next_snapshot_ms(metadata, time.time_ns() // 1_000_000),
         manifest_list=written.manifest_list,
         summary=Summary(Operation.REPLACE, **summary.additional_properties),
         schema_id=metadata.current_schema_id,

@@ -43,6 +43,13 @@ def with_ordered_times(catalog: Catalog) -> Catalog:
     return catalog
 
 
+def next_snapshot_ms(metadata: TableMetadata, now_ms: int) -> int:
+    """When a new snapshot says that it was made: now, or with the newest change of the table, if a writer whose clock was
+    ahead made that. A server's last change may be older than that snapshot: it dates what is no snapshot by its own clock."""
+    newest_ms = metadata.snapshot_log[-1].timestamp_ms if metadata.snapshot_log else 0
+    return max(now_ms, metadata.last_updated_ms, newest_ms)
+
+
 def in_order(metadata: TableMetadata, before: TableMetadata | None) -> TableMetadata:
     """The metadata with no time before the one that stands behind it, nor its last change before that of `before`; itself
     where that holds already."""

@@ -13,7 +13,14 @@ from framework.diagnose.shown import argument
 FILES_GONE = "announced files are gone"
 GOES_ON = "the table goes on by itself within a minute, and nothing announced is lost"
 FAILING_REMEDY = "check that the catalog and the store answer (`floe doctor`); floe tries again by itself"
+CLOCK_REMEDY = "set the clock of the coordinator's machine: it is ahead of the catalog's; floe tries again by itself"
 _ROLLED_BACK = re.compile(r"`floe rollback --table (?:\S+) --to (-?\d+)(?: --replay)?`")
+
+
+def failing_remedy(reason: str) -> str:
+    """What a person does about commits that fail and are tried again."""
+    # As Iceberg's own server says that a snapshot is more than a minute after its clock.
+    return CLOCK_REMEDY if "before last snapshot log entry" in reason else FAILING_REMEDY
 
 
 def blocked_remedy(table: str, reason: str) -> str:
@@ -40,7 +47,7 @@ def blocked_remedy(table: str, reason: str) -> str:
         name = argument(pipeline)
         return f"`floe stop {name}`, then `floe offsets set {name} --from-log` goes on where its good chain ends"
     if " commits failed, the last one with: " in reason or reason.startswith("not committed by the deadline: "):
-        return FAILING_REMEDY
+        return failing_remedy(reason)
     if reason == "not committed by the deadline":
         return f"it goes on by itself; `floe status --table {named} --verify` says how far it is"
     return f"repair what the reason names: {GOES_ON}. If it cannot be repaired, {give_up}"

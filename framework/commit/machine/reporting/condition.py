@@ -13,7 +13,12 @@ from dataclasses import dataclass, replace
 from framework.commit.events.event_types import Health, PauseChanged, StateChanged, Subject
 from framework.commit.machine.pauses import describe, resume_command
 from framework.commit.machine.reporting.batch_remedies import batch_remedy
-from framework.commit.machine.reporting.blocked_remedies import FAILING_REMEDY, FILES_GONE, blocked_remedy
+from framework.commit.machine.reporting.blocked_remedies import (
+    FAILING_REMEDY,
+    FILES_GONE,
+    blocked_remedy,
+    failing_remedy,
+)
 from framework.commit.machine.reporting.health import (
     STALLED_BATCH,
     STALLED_BATCH_REMEDY,
@@ -170,7 +175,7 @@ def _made(report: StateChanged) -> str | None:
         STALLED_BATCH: STALLED_BATCH_REMEDY,
         STALLED_COMMIT: STALLED_COMMIT_REMEDY,
         "FLOE-R135": FAILING_REMEDY,
-        "FLOE-R136": FAILING_REMEDY,
+        "FLOE-R136": failing_remedy(report.reason),
         "FLOE-R316": RECREATED_REMEDY,
     }.get(report.code)
 
@@ -224,7 +229,7 @@ def table_condition(facts: TableFacts) -> Condition:
     if facts.pending and report is not None and report.state in (Health.DEGRADED, Health.FAILED):
         return _as_reported(report)
     if facts.pending and state in (Health.DEGRADED, Health.FAILED):
-        return Condition(Health.DEGRADED, reason, FAILING_REMEDY, "FLOE-R136")
+        return Condition(Health.DEGRADED, reason, failing_remedy(reason), "FLOE-R136")
     if facts.unreadable:
         return Condition(Health.DEGRADED, facts.unreadable, FAILING_REMEDY, "FLOE-R135")
     if facts.pending and not facts.coordinated:

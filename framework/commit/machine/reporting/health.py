@@ -15,7 +15,7 @@ from framework.commit.machine.cycle import waiting_reason
 from framework.commit.machine.effects import Publish
 from framework.commit.machine.model import CoordinatorState, TablePhase, TableState
 from framework.commit.machine.pauses import describe, holding, resume_command
-from framework.commit.machine.reporting.blocked_remedies import FAILING_REMEDY, blocked_remedy
+from framework.commit.machine.reporting.blocked_remedies import blocked_remedy, failing_remedy
 from framework.commit.machine.step_draft import StepDraft
 
 _FIGURES = re.compile(r"[0-9]+")
@@ -36,14 +36,14 @@ def table_health(state: CoordinatorState, table: TableState, now_ms: int | None 
     if pause is not None:
         return Health.PAUSED, describe(pause), f"`{resume_command(pause)}` resumes it"
     if table.failures >= state.limits.failed_after:
-        return Health.FAILED, table.failure, FAILING_REMEDY
+        return Health.FAILED, table.failure, failing_remedy(table.failure)
     reason = waiting_reason(state, table)
     if reason is not None:
         return Health.BLOCKED, reason, blocked_remedy(table.table, reason)
     if stalls_ms(state, table) <= (state.clock_ms if now_ms is None else now_ms):
         return Health.STALLED, "its commit is under way and makes no progress", STALLED_COMMIT_REMEDY
     if table.failures:
-        return Health.DEGRADED, table.failure, FAILING_REMEDY
+        return Health.DEGRADED, table.failure, failing_remedy(table.failure)
     return (Health.RUNNING if table.pending else Health.IDLE), "", ""
 
 
