@@ -760,4 +760,41 @@ FAILURES: dict[str, Failure] = {
         "`_kafka_headers` holds all of them, in order, each with its bytes or null; `header.NAME` is the last one",
         ("tests/spark/test_formats.py::test_every_format_lands_and_an_outage_of_the_registry_loses_nothing",),
     ),
+    "F97": Failure(
+        "brokers restart or lose copies, `min.insync.replicas` is not met, and a transactional producer ends for good "
+        "(confluentinc/librdkafka#3003, #3444)",
+        "the outcome of an announcement is read back, the producer is made anew, and the same run goes on once enough brokers are "
+        "in sync",
+        (
+            "tests/chaos/test_three_brokers.py::test_six_troubles_of_three_brokers",
+            "tests/chaos/test_three_brokers.py::test_a_broker_that_is_gone_for_good",
+        ),
+    ),
+    "F98": Failure(
+        "lag counts records that nobody can read any more: retention took them before anything of the partition was read "
+        "(redpanda-data/redpanda#30624)",
+        "lag begins at the safe offset, or where the partition begins if nothing of it was announced",
+        ("tests/kafka/test_status.py::test_what_was_removed_before_it_was_asked_for_is_no_lag",),
+    ),
+    "F99": Failure(
+        "a column that partitions are made of is widened, manifests with values of both types are put together, and readers fail "
+        "(apache/iceberg-rust#1334, redpanda-data/redpanda#25095, apache/iceberg#2327)",
+        "partition values are written anew with the present type whenever a manifest is",
+        ("tests/iceberg/test_promoted_partitions.py::test_files_of_before_and_after_are_found",),
+    ),
+    "F100": Failure(
+        "a container's first process ignores SIGTERM, or does not pass it on: the pod is killed after its grace period, and dead "
+        "children fill the table of processes (stackabletech/docker-images#1564)",
+        "each verb that lasts handles the signal itself, and driver and coordinator drain",
+        ("tests/spark/test_operations.py::test_the_first_process_of_a_container_drains",),
+    ),
+    "F101": Failure(
+        "a topic is made anew between two looks, and a monitor goes on with figures of the former one (seglo/kafka-lag-exporter#197, "
+        "#478)",
+        "each look compares the topic's id with the one that was announced: BLOCKED with FLOE-R316, whatever the offsets are",
+        (
+            "tests/chaos/test_source_changes.py::test_retention_passes_a_running_job_and_the_topic_is_made_again",
+            "tests/recovery/test_shown_remedies.py::test_a_topic_that_was_restored_goes_on",
+        ),
+    ),
 }

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.chaos.harness import wait_for
+from tests.chaos.harness import processes, wait_for
 from tests.conftest import Broker
 from tests.project import Project, kill_group
 from tests.spark.test_end_to_end import FAN_OUT, orders
@@ -79,3 +82,49 @@ def test_commits_and_reading_are_paused_and_the_run_is_stopped(project: Project,
     pipeline = of(project.status(), "pipeline", "ops")
     assert (pipeline["state"], pipeline["runs"]) == ("STOPPED", [])
     assert "nothing to stop" in project.run("stop", "ops")
+
+
+def in_a_container(*command: str) -> list[str]:
+    """The command as the first process of a namespace of its own, as in a container: no other process has reaped or told it
+    anything, and a signal that it does not handle is ignored."""
+    return ["unshare", "--pid", "--fork", "--mount-proc", *command]
+
+
+@pytest.mark.skipif(
+    subprocess.run(in_a_container("true"), capture_output=True).returncode != 0, reason="no namespace can be made here"
+)
+def test_the_first_process_of_a_container_drains(project: Project, broker: Broker) -> None:
+    """What Kubernetes sends to a pod reaches driver, coordinator and page though each of them is process 1: they end within
+    the grace period, the driver after all that it announced is committed, and no dead child of theirs is left behind."""
+    topic = broker.new_topic("first")
+    broker.produce(topic, orders(30))
+    file = project.pipeline("first", FAN_OUT.format(topic=topic))
+    page = project.command("ops", "--listen", "127.0.0.1:0", "--control-topic", project.control_topic)
+    coordinator = project.command("coordinator", "--control-topic", project.control_topic)
+    running = []
+    try:
+        for command in (coordinator, project.command("run", file), page):
+            running.append(
+                subprocess.Popen(
+                    in_a_container(*map(str, command)), cwd=project.root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                    text=True, start_new_session=True,
+                )
+            )  # fmt: skip
+        wait_for(lambda: rows(project) == 30, "30 rows")
+        broker.produce(topic, orders(30, start=30))
+        wait_for(lambda: of(project.status(), "pipeline", "first")["lag"] == 0, "the second batch")
+        firsts = [next(each for each in processes() if each.parent == process.pid) for process in running]
+        assert [each for first in firsts for each in dead_children(first.pid)] == []
+        for first in firsts:
+            os.kill(first.pid, signal.SIGTERM)
+        said = [process.communicate(timeout=60)[0] for process in running]
+        assert [process.returncode for process in running] == [0, 0, 143], said
+    finally:
+        for process in running:
+            kill_group(process)
+    assert rows(project) == 60
+    assert of(project.status(), "pipeline", "first")["state"] == "STOPPED"
+
+
+def dead_children(pid: int) -> list[str]:
+    return [each.command for each in processes() if each.parent == pid and each.state.startswith("Z")]
