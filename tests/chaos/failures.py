@@ -763,8 +763,8 @@ FAILURES: dict[str, Failure] = {
     "F97": Failure(
         "brokers restart or lose copies, `min.insync.replicas` is not met, and a transactional producer ends for good "
         "(confluentinc/librdkafka#3003, #3444)",
-        "the outcome of an announcement is read back, the producer is made anew, and the same run goes on once enough brokers are "
-        "in sync",
+        "the outcome of an announcement is read back, the producer is made anew, and the same run goes on once enough brokers "
+        "are in sync",
         (
             "tests/chaos/test_three_brokers.py::test_six_troubles_of_three_brokers",
             "tests/chaos/test_three_brokers.py::test_a_broker_that_is_gone_for_good",
@@ -789,8 +789,8 @@ FAILURES: dict[str, Failure] = {
         ("tests/spark/test_operations.py::test_the_first_process_of_a_container_drains",),
     ),
     "F101": Failure(
-        "a topic is made anew between two looks, and a monitor goes on with figures of the former one (seglo/kafka-lag-exporter#197, "
-        "#478)",
+        "a topic is made anew between two looks, and a monitor goes on with figures of the former one "
+        "(seglo/kafka-lag-exporter#197, #478)",
         "each look compares the topic's id with the one that was announced: BLOCKED with FLOE-R316, whatever the offsets are",
         (
             "tests/chaos/test_source_changes.py::test_retention_passes_a_running_job_and_the_topic_is_made_again",
