@@ -8,6 +8,7 @@ and for how long depends on the seed alone.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -102,12 +103,11 @@ def run_acts(tmp_path: Path, cluster: KafkaCluster, acts: int, seed: int) -> Non
     file = project.pipeline("three", fan_out(topic))
     flow = Flow(cluster, topic)
     story: list[str] = []
-    with (
-        Running(project, "coordinator", "--control-topic", project.control_topic) as coordinator,
-        Running(project, "run", file) as driver,
-    ):
+    with Running(project, "run", file) as driver, contextlib.ExitStack() as stack:
         try:
-            driver.wait_for_output("batch 1:")
+            driver.wait_for_output("batch 1:")  # the control topic is there
+            coordinator = Running(project, "coordinator", "--control-topic", project.control_topic)
+            stack.enter_context(coordinator)
             for number in range(acts):
                 if time.monotonic() - began > MINUTES * 60:
                     break
