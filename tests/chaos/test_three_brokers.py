@@ -22,6 +22,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import ElectionType, Producer
 
+from framework.adapters.kafka.admin import KafkaAdmin
+from framework.errors import SetupError
 from testbed.servers.kafka_cluster import KafkaCluster, Node
 from tests.chaos.checker import assert_exact, assert_sum_holds, produced_positions
 from tests.chaos.harness import Running, fan_out, landed, records, wait_for
@@ -172,3 +174,33 @@ def test_a_broker_that_is_gone_for_good(tmp_path: Path, cluster: KafkaCluster) -
     project.run("run", file, "--until-caught-up", timeout_s=300)
     verdict = assert_exact(project.catalog(), cluster.bootstrap_servers, [topic])
     assert verdict.rows == len(produced_positions(cluster.bootstrap_servers, [topic]))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.slow
+def test_what_one_broker_does_not_answer_another_is_asked(cluster: KafkaCluster) -> None:
+    """One of three brokers stands still, connections to it and all: each question is answered, also where the client sends it
+    there first. With none left that answers, it is an error after two time-outs."""
+    topic = cluster.new_topic("asked", 3)
+    admin = KafkaAdmin({"bootstrap.servers": cluster.bootstrap_servers}, timeout_s=4)
+    keys = [(topic, partition) for partition in range(3)]
+    assert admin.end_offsets(keys) == dict.fromkeys(keys, 0)
+    frozen = cluster.nodes[1]
+    assert frozen.process is not None
+    frozen.process.send_signal(signal.SIGSTOP)
+    try:
+        for _ in range(12):
+            assert list(admin.topics([topic])) == [topic]
+            assert admin.cluster_id()
+        wait_for(lambda: len(cluster.admin.list_topics(timeout=5).brokers) == 2, "the cluster to go on without it")
+        assert admin.end_offsets(keys) == dict.fromkeys(keys, 0)
+        assert admin.replicas(topic) == 3
+        for node in cluster.nodes:
+            assert node.process is not None
+            node.process.send_signal(signal.SIGSTOP)
+        with pytest.raises(SetupError, match="no answer from Kafka"):
+            admin.topics([topic])
+    finally:
+        for node in cluster.nodes:
+            assert node.process is not None
+            node.process.send_signal(signal.SIGCONT)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -103,13 +104,14 @@ class KafkaAdmin:
 
     def cluster_id(self) -> str:
         """The cluster's id; part of what qualifies an offset (invariant 11)."""
-        try:
+
+        def ask() -> str:
             found = self._client.cluster_id(timeout=self._timeout_s)
             if not found:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-        except KafkaException as raised:
-            raise self.error(raised, "asking for the cluster id") from raised
-        return str(found)
+            return str(found)
+
+        return self._patiently(ask, "asking for the cluster id", self._timeout_s)
 
     def topics(self, wanted: Sequence[str] | str) -> dict[str, TopicFacts]:
         """Facts of the named topics, or of those whose name a regular expression is found in.
@@ -123,24 +125,32 @@ class KafkaAdmin:
         names = self._matching(wanted) if isinstance(wanted, str) else sorted(set(wanted))
         if not names:
             return {}
-        futures = self._client.describe_topics(TopicCollection(names), request_timeout=self._timeout_s)
-        found: dict[str, TopicFacts] = {}
-        for name in names:
-            try:
-                description = self.answer(futures[name])
-            except KafkaException as raised:
-                if error_of(raised).code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    continue
-                raise self.error(raised, f"describing topic {name}") from raised
-            numbers = tuple(sorted(partition.id for partition in description.partitions))
-            found[name] = TopicFacts(known_id(name, str(description.topic_id), self.address), numbers)
-        return found
+
+        def ask() -> dict[str, TopicFacts]:
+            futures = self._client.describe_topics(TopicCollection(names), request_timeout=self._timeout_s)
+            found: dict[str, TopicFacts] = {}
+            for name in names:
+                try:
+                    description = self.answer(futures[name])
+                except KafkaException as raised:
+                    if error_of(raised).code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        continue
+                    raise
+                numbers = tuple(sorted(partition.id for partition in description.partitions))
+                found[name] = TopicFacts(known_id(name, str(description.topic_id), self.address), numbers)
+            return found
+
+        others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        return self._patiently(ask, f"describing topic {names[0]}{others}", self._timeout_s)
 
     def replicas(self, topic: str) -> int:
         """How many brokers are to hold the topic: the least of its partitions."""
-        described = self._client.describe_topics(TopicCollection([topic]), request_timeout=self._timeout_s)
-        description = self.wait(described[topic], f"describing topic {topic}")
-        return min(len(partition.replicas) for partition in description.partitions)
+
+        def ask() -> int:
+            described = self._client.describe_topics(TopicCollection([topic]), request_timeout=self._timeout_s)
+            return min(len(partition.replicas) for partition in self.answer(described[topic]).partitions)
+
+        return self._patiently(ask, f"describing topic {topic}", self._timeout_s)
 
     def _matching(self, pattern: str) -> list[str]:
         regex = compiled(pattern)
@@ -150,11 +160,11 @@ class KafkaAdmin:
         return {topic for topic, _ in self._all_partitions()}
 
     def _all_partitions(self) -> list[Key]:
-        try:
+        def ask() -> list[Key]:
             topics = self._client.list_topics(timeout=self._timeout_s).topics
-        except KafkaException as raised:
-            raise self.error(raised, "listing topics") from raised
-        return [(name, partition) for name, facts in topics.items() for partition in facts.partitions]
+            return [(name, partition) for name, facts in topics.items() for partition in facts.partitions]
+
+        return self._patiently(ask, "listing topics", self._timeout_s)
 
     def start_offsets(self, keys: Iterable[Key]) -> dict[Key, int]:
         """The first offset that each partition still has."""
@@ -306,29 +316,39 @@ class KafkaAdmin:
         return self._patiently(ask, f"describing group {group}", self._timeout_s)
 
     def _patiently(self, ask: Callable[[], T], doing: str, timeout_s: float) -> T:
-        """Ask again while the broker says "not now": a leader moves, a coordinator loads, a transaction settles."""
+        """Ask again while the broker says "not now": a leader moves, a coordinator loads, a transaction settles. What one of
+        several brokers was asked that is silent is asked once more, of whichever answers a new client."""
         deadline = time.monotonic() + timeout_s
+        may_ask_another = "," in str(self._settings.get("bootstrap.servers", ""))
         while True:
             try:
                 return ask()
             except KafkaException as raised:
                 found = error_of(raised)
                 is_silent = found.code() in SILENT  # it was waited for already
+                if is_silent and may_ask_another:
+                    may_ask_another = False
+                    self._renew()
+                    deadline = time.monotonic() + timeout_s
+                    continue
                 if is_silent or not is_passing(found) or time.monotonic() > deadline:
                     raise self.error(raised, doing) from raised
             if found.code() in STALE:
-                self._all_topics()  # asks anew; naming one topic could create it
+                with suppress(KafkaException):
+                    self._client.list_topics(timeout=self._timeout_s)  # asks anew; naming one topic could create it
             time.sleep(0.1)
+
+    def _renew(self) -> None:
+        """A client that lost its connection may ask the same broker nothing ever again: what is asked next gets a new one."""
+        self._log = ClientLog()
+        self._client = build(AdminClient, self._settings, client_config(self._settings, self._log))
 
     def error(self, raised: KafkaException, doing: str) -> FloeError:
         """What a failed request means to a person, with the newest error of the connection in it."""
         self._client.poll(0)  # serves the error callback, which knows why nothing answered
         log = self._log
         if error_of(raised).code() in SILENT:
-            # A client that lost its connection to a group's coordinator may ask it nothing ever again, though the broker is
-            # back and answers all others: what is asked next gets a new one.
-            self._log = ClientLog()
-            self._client = build(AdminClient, self._settings, client_config(self._settings, self._log))
+            self._renew()  # also where a group's coordinator is back, and answers all others
         return setup_error(error_of(raised), self._settings, log, doing)
 
     @property
