@@ -164,14 +164,10 @@ def upkeep(review: Review) -> Iterator[Evidence]:
     for table in review.tables:
         missing = review.catalog.missing_files(table, pending.get(table, ()))
         if missing:
-            text = (
-                f"{table}: {counted(len(missing), 'announced file')} that waits is not in the store, first {missing[0]}"
-            )
+            text = f"{table}: {counted(len(missing), 'waiting file')} not in the store, first {missing[0]}"
             yield failed(text, f"floe status {review.in_control} --verify")
         else:
-            yield passed(
-                f"{table}: {counted(len(pending.get(table, ())), 'announced file')} that waits, all in the store"
-            )
+            yield passed(f"{table}: {counted(len(pending.get(table, ())), 'announced file')} waiting, all in the store")
     for report in maintain(review.kafka, topics, review.catalog, review.tables, True, lambda text: None):
         command = f"floe maintain {argument(report.table)} {review.in_control} --dry-run"
         if report.skipped:

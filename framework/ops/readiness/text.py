@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from html import escape
 
 from framework.diagnose.counted import counted
-from framework.diagnose.shown import shown
+from framework.diagnose.shown import is_command, shown
 from framework.ops.readiness.model import Check, CheckVerdict, Evidence, Scorecard
 
 _MARKS = {CheckVerdict.PASS: "✔", CheckVerdict.WARN: "!", CheckVerdict.FAIL: "✘", CheckVerdict.NOT_CHECKED: "–"}
@@ -69,7 +69,7 @@ def markdown(card: Scorecard) -> Iterator[str]:
         for seen in check.seen or (Evidence(CheckVerdict.NOT_CHECKED, "nothing was looked at"),):
             yield f"- {_MARKS[seen.verdict]} {_plain(seen.text)}"
             if seen.remedy:
-                yield f"  - remedy: {_code(seen.remedy)}"
+                yield f"  - remedy: {_remedy(seen.remedy)}"
     for title, steps in (("Cut-over", card.cut_over), ("The way back", card.back)):
         if steps:
             yield ""
@@ -86,6 +86,14 @@ def _plain(text: str) -> str:
 def _code(text: str) -> str:
     line = shown(text)
     return f"`` {line} ``" if "`" in line else f"`{line}`"
+
+
+def _remedy(text: str) -> str:
+    """A command as code; in a sentence, what stands between back quotes."""
+    parts = text.split("`")
+    if is_command(text) or len(parts) % 2 == 0:
+        return _code(text)
+    return "".join(_code(part) if number % 2 else _plain(part) for number, part in enumerate(parts))
 
 
 def _step(step: str) -> str:
@@ -125,7 +133,7 @@ def html(card: Scorecard) -> str:
 def _section(check: Check) -> str:
     items = "".join(
         f'<li><span class="{_class(seen.verdict)}">{_MARKS[seen.verdict]} {seen.verdict.value}</span> {_shown(seen.text)}'
-        + (f"<br>remedy: <code>{_shown(seen.remedy)}</code>" if seen.remedy else "")
+        + (f"<br>remedy: {_remedy_html(seen.remedy)}" if seen.remedy else "")
         + "</li>"
         for seen in check.seen or (Evidence(CheckVerdict.NOT_CHECKED, "nothing was looked at"),)
     )
@@ -138,3 +146,10 @@ def _class(verdict: CheckVerdict) -> str:
 
 def _shown(text: str) -> str:
     return escape(shown(text))
+
+
+def _remedy_html(text: str) -> str:
+    parts = text.split("`")
+    if is_command(text) or len(parts) % 2 == 0:
+        return f"<code>{_shown(text)}</code>"
+    return "".join(f"<code>{_shown(part)}</code>" if number % 2 else _shown(part) for number, part in enumerate(parts))
