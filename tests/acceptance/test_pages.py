@@ -17,7 +17,14 @@ from tests.acceptance.pages import PAGES, ROOT, Command, commands, wrong
 ALL = [command for page in PAGES for command in commands(page)]
 IN_BLOCKS = [command for command in ALL if command.kind != "inline"]
 # Pages whose `bash` blocks tests/acceptance/test_tutorials.py and test_first_minutes.py run, in order and as they stand.
-RUN_AS_A_WHOLE = {"index.md", "one-table.md", "many-tables.md", "edit-test-review.md", "change-streams.md"}
+RUN_AS_A_WHOLE = {
+    "index.md",
+    "one-table.md",
+    "many-tables.md",
+    "edit-test-review.md",
+    "change-streams.md",
+    "production.md",
+}
 # Verbs that need no server: their commands are run here, in a new project with the files that the pages speak of.
 OFFLINE = {"validate", "test", "render", "explain", "schema", "graph", "docs", "completion", "migrate", "init"}
 # What no test runs -> why not.
@@ -80,7 +87,7 @@ def offline_commands() -> list[Command]:
 
 
 def run_with_its_page(command: Command) -> bool:
-    return command.kind == "bash" and command.page.name in RUN_AS_A_WHOLE
+    return command.kind in ("bash", "console") and command.page.name in RUN_AS_A_WHOLE
 
 
 @pytest.mark.parametrize("command", offline_commands(), ids=lambda one: f"{one.place} {one.text}")
