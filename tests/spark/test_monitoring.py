@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from framework.local.broker import free_port
+from testbed.servers.prometheus import Prometheus
 from testbed.servers.pushgateway import pushgateway
 from tests.chaos.harness import Running, descendants, kill
 from tests.chaos.harness import wait_for as wait_patiently
@@ -25,6 +26,7 @@ from tests.project import Project, kill_group
 from tests.spark.test_end_to_end import FAN_OUT, orders
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg]
+ROOT = Path(__file__).parents[2]
 T = TypeVar("T")
 PATIENCE_S = 90.0
 SECRET = "metrics-token-of-this-test"
@@ -333,3 +335,44 @@ def test_a_coordinator_alone_says_that_it_coordinates(project: Project, run: lis
     wait_for(lambda: sorted(owners()) == [0, 1], "one owner")
     for each in run:
         assert each.terminate() == 0, each.output
+
+
+@pytest.mark.slow
+def test_a_spent_budget_reaches_prometheus_and_the_pipelines_owner(
+    project: Project, broker: Broker, run: list[Running], tmp_path: Path
+) -> None:
+    """A real Prometheus with floe's own rules beside a live run: while records are good no budget burns; soon after half of
+    them are bad the alert fires for that pipeline and objective, with its owner's team, and no other one about it does."""
+    topic = broker.new_topic("budget", partitions=2)
+    broker.produce(topic, orders(300))
+    listen = f"127.0.0.1:{free_port()}"
+    monitored(project, listen=listen)
+    promised = "    objectives: {dead_letters: 1%}\n    owners: {pipeline: team-orders}\n"
+    driver = Running(project, "run", project.pipeline("budget", FAN_OUT.format(topic=topic) + promised))
+    run.append(driver)
+    address(driver)
+    prometheus = Prometheus(tmp_path / "prometheus", ROOT / "docs" / "reference" / "alerts.yaml", listen)
+    try:
+
+        def counted() -> float:
+            return prometheus.value("sum(floe_objective_counted_total)")
+
+        wait_for(lambda: prometheus.firing() == [] and counted() >= 300, "the first records in Prometheus")
+        broker.produce(topic, orders(300, start=300))
+        wait_for(lambda: counted() >= 600, "good records in Prometheus")
+        assert [each for each in prometheus.firing() if "Budget" in each["alertname"]] == []
+        bad = [{"id": "not a number", "kind": "no-such"}] * 300
+        broker.produce(topic, [*orders(300, start=600), *bad])
+
+        def burning() -> set[tuple[str, ...]]:
+            names = ("alertname", "pipeline", "objective", "team", "severity")
+            firing = [each for each in prometheus.firing() if "Budget" in each["alertname"]]
+            return {tuple(str(each.get(name)) for name in names) for each in firing}
+
+        wait_for(lambda: any(each[0] == "FloeBudgetBurnsFast" for each in burning()), "the alert")
+        assert {each[:4] for each in burning()} <= {
+            ("FloeBudgetBurnsFast", "budget", "dead_letters", "team-orders"),
+            ("FloeBudgetBurnsSlowly", "budget", "dead_letters", "team-orders"),
+        }
+    finally:
+        prometheus.stop()
