@@ -180,9 +180,9 @@ def test_a_broker_that_is_gone_for_good(tmp_path: Path, cluster: KafkaCluster) -
 @pytest.mark.slow
 def test_what_one_broker_does_not_answer_another_is_asked(cluster: KafkaCluster) -> None:
     """One of three brokers stands still, connections to it and all: each question is answered, also where the client sends it
-    there first. With none left that answers, it is an error after two time-outs."""
+    there first. With none left that answers, it is an error, no later than with one."""
     topic = cluster.new_topic("asked", 3)
-    admin = KafkaAdmin({"bootstrap.servers": cluster.bootstrap_servers}, timeout_s=4)
+    admin = KafkaAdmin({"bootstrap.servers": cluster.bootstrap_servers}, timeout_s=8)
     keys = [(topic, partition) for partition in range(3)]
     assert admin.end_offsets(keys) == dict.fromkeys(keys, 0)
     frozen = cluster.nodes[1]

@@ -88,7 +88,9 @@ class KafkaAdmin:
 
     def __init__(self, settings: Mapping[str, str], timeout_s: float = CONNECT_TIMEOUT_S) -> None:
         self._settings = dict(settings)
-        self._timeout_s = timeout_s
+        # Of several brokers two are asked, each for half the time: who waits for an answer waits no longer than for one.
+        self._has_several = "," in str(self._settings.get("bootstrap.servers", ""))
+        self._timeout_s = timeout_s / 2 if self._has_several else timeout_s
         self._log = ClientLog()
         self._met: set[str] = set()
         self._coordinated: set[str] = set()
@@ -319,7 +321,7 @@ class KafkaAdmin:
         """Ask again while the broker says "not now": a leader moves, a coordinator loads, a transaction settles. What one of
         several brokers was asked that is silent is asked once more, of whichever answers a new client."""
         deadline = time.monotonic() + timeout_s
-        may_ask_another = "," in str(self._settings.get("bootstrap.servers", ""))
+        may_ask_another = self._has_several
         while True:
             try:
                 return ask()

@@ -218,7 +218,11 @@ def _pipeline(name: str, log: ControlLog, seen: PipelineSeen, now_ms: int) -> Pi
             max(
                 0,
                 end
-                - (group[topic, partition].offset if (topic, partition) in group else seen.starts[topic, partition]),
+                - (
+                    group[topic, partition].offset
+                    if (topic, partition) in group
+                    else seen.starts.get((topic, partition), 0)
+                ),
             ),
             group[topic, partition].gaps if (topic, partition) in group else (),
         )
