@@ -184,6 +184,8 @@ def test_what_one_broker_does_not_answer_another_is_asked(cluster: KafkaCluster)
     topic = cluster.new_topic("asked", 3)
     admin = KafkaAdmin({"bootstrap.servers": cluster.bootstrap_servers}, timeout_s=8)
     keys = [(topic, partition) for partition in range(3)]
+    wait_for(lambda: admin.topics([topic]), "the topic on each broker")
+    time.sleep(2)
     assert admin.end_offsets(keys) == dict.fromkeys(keys, 0)
     frozen = cluster.nodes[1]
     assert frozen.process is not None
