@@ -319,6 +319,10 @@ def find_gaps(
     )
 
 
+BEHIND_END_REMEDY = (
+    "check bootstrap.servers first: the broker lost records, or this is another cluster. Where MirrorMaker copied the topic to "
+    "it, `floe rebase FILE --begin-at latest` goes on behind the copies"
+)
 RECREATED_REMEDY = (
     "`floe rebase FILE --begin-at earliest` goes on with it from its start, into the same tables; if each offset "
     "holds the record that it held, `floe rebase FILE --same-offsets`"
@@ -340,7 +344,7 @@ def _check_position(pipeline: str, key: PartitionKey, safe: SafeOffset, fact: Pa
             f"the safe offset of {_name(key)} is {safe.offset}, but its log ends at {fact.log_end}",
             code="FLOE-R317",
             place=_name(key),
-            remedy="the broker lost records or it is another cluster; check bootstrap.servers before anything else",
+            remedy=BEHIND_END_REMEDY,
         )
     return safe.offset
 

@@ -42,6 +42,7 @@ from tests.chaos.harness import wait_for
 from tests.kafka import test_deploy
 from tests.night import faults
 from tests.recovery.conftest import HandRun
+from tests.spark import test_moved_cluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.iceberg, pytest.mark.timeout(600)]
 
@@ -58,6 +59,7 @@ ELSEWHERE = {
     "floe run FILE": faults.run_again,
     "floe rebase FILE": faults.rebase_all,
     "floe doctor FILE": faults.allow_reading,
+    "floe rebase FILE --begin-at latest": test_moved_cluster.test_a_pipeline_moves_to_a_cluster_with_other_offsets,
     "floe rebase FILE --begin-at earliest": faults.go_on_with_new_topic,
     "floe offsets set * * --allow-loss": faults.allow_loss,
     # With a deployment that a stand-in of spark-submit runs.

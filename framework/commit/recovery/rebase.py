@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from framework.commit.events.event_types import Accounting, OffsetsSet, SourceRange
 from framework.commit.machine.effects import PipelineProgress
-from framework.commit.offsets import PartitionFacts, PartitionKey, SafeOffset, current_offsets
+from framework.commit.offsets import BEHIND_END_REMEDY, PartitionFacts, PartitionKey, SafeOffset, current_offsets
 from framework.commit.recovery.held import Ends, HeldBy, ends_of, offsets_of
 from framework.diagnose.shown import argument
 from framework.errors import DataLossError, StateDisagreement
@@ -342,7 +342,7 @@ def _positions(facts: RebaseFacts, choice: RebaseChoice) -> tuple[dict[Partition
                 f"table {least.table if least else ''} holds {key[0]}-{key[1]} up to {at}, but its log ends at {fact.log_end}",
                 code="FLOE-R317",
                 place=f"{key[0]}-{key[1]}",
-                remedy="the broker lost records or it is another cluster; check bootstrap.servers before anything else",
+                remedy=BEHIND_END_REMEDY,
             )
         if at < fact.log_start:
             if not choice.allow_loss:

@@ -99,7 +99,8 @@ ENTRIES = (
             "run orders.yaml -t prod",
             "the safe offset of orders-0 is 1500, but its log ends at 900",
             "orders-0",
-            "the broker lost records or it is another cluster; check bootstrap.servers before anything else",
+            "check bootstrap.servers first: the broker lost records, or this is another cluster. Where MirrorMaker copied the topic to "
+            "it, `floe rebase FILE --begin-at latest` goes on behind the copies",
             (
                 "floe doctor orders.yaml -t prod",
                 "floe offsets show orders.yaml -t prod",

@@ -31,7 +31,7 @@ ENTRIES = (
             "stop orders -t prod",
             "pipeline orders has failed: OSError: [Errno 28] No space left on device",
             "orders",
-            "`floe status` says why; `floe run` goes on from the safe offsets",
+            "`floe status` says why; `floe run FILE` goes on from the safe offsets",
             (
                 "floe status -t prod",
                 "floe run orders.yaml -t prod",
