@@ -38,7 +38,7 @@ appender.console.layout.pattern=%d %p %m (%c{1})%n
 """
 
 
-def kafka_jars(version: str) -> Path:
+def kafka_jars(version: str = OWN_VERSION) -> Path:
     """The folder with the jars of this version of Kafka. Brokers before 4.0 log by another library."""
     logs_by = (
         dependency("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.3")
