@@ -142,9 +142,7 @@ class KafkaAdmin:
                 found[name] = TopicFacts(known_id(name, str(description.topic_id), self.address), numbers)
             return found
 
-        return self._patiently(
-            ask, f"describing {'topic' if len(names) == 1 else 'topics, first'} {names[0]}", self._timeout_s
-        )
+        return self._patiently(ask, f"describing topic {', '.join(names[:3])}", self._timeout_s)
 
     def replicas(self, topic: str) -> int:
         """How many brokers are to hold the topic: the least of its partitions."""
