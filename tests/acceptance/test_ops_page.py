@@ -360,6 +360,25 @@ def test_a_token_is_asked_for_and_kept_in_the_tab_alone(chrome: Browser, backend
         chrome.run("sessionStorage.clear()")
 
 
+def test_a_late_refusal_does_not_forget_a_newer_token(chrome: Browser, backend: PlainDesk) -> None:
+    """Whoever corrects a wrong token before its refusal arrives is let in with the right one, by one listener."""
+    with served(backend) as url:
+        chrome.open("about:blank")
+        chrome.open(url)
+        chrome.wait_for(lambda: chrome.run("return !document.getElementById('enter').hidden"), "the form")
+        chrome.run(
+            "const real = window.fetch; window.asked = 0; const gate = new Promise((open) => { window.release = open; });"
+            "window.fetch = async (...all) => { window.asked += 1; const found = await real(...all); await gate; return found; };"
+        )
+        for token in ("a-wrong-token", READER):
+            chrome.run("document.getElementById('token').focus()")
+            chrome.keys(*token, ENTER)
+        chrome.run("window.release()")
+        chrome.wait_for(lambda: chrome.text("#link") == "live", "the page is live")
+        assert chrome.run("return [sessionStorage.getItem('floe-token'), window.asked]") == [READER, 2]
+        chrome.run("sessionStorage.clear()")
+
+
 def test_dead_letters_are_shown_to_who_may_act_with_a_mark_at_what_is_wrong(
     chrome: Browser, backend: PlainDesk
 ) -> None:

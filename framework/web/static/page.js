@@ -41,6 +41,7 @@ function put(name, part) {
 }
 
 let heard = null; // when the server was last heard
+let following = false; // one listener a tab
 
 function live(is, text) {
   link.dataset.live = is ? "yes" : "no";
@@ -61,6 +62,8 @@ async function listen() {
   let alarm = setTimeout(() => silence.abort(), link.dataset.silentMs);
   const answer = await fetch("/events?at=" + encodeURIComponent(at), { headers, cache: "no-store", signal: silence.signal });
   if (answer.status === 401) {
+    // Another token may have been given while this one was judged.
+    if (sessionStorage.getItem("floe-token") !== token) return true;
     sessionStorage.removeItem("floe-token");
     enter.hidden = false;
     live(false, token ? "this token does not count" : "not live");
@@ -89,9 +92,14 @@ async function listen() {
 }
 
 async function follow() {
+  if (following) return;
+  following = true;
   for (let pause = 1000; ; pause = Math.min(pause * 2, 30000)) {
     try {
-      if (!(await listen())) return;
+      if (!(await listen())) {
+        following = false;
+        return;
+      }
       pause = 500;
     } catch (error) {
       // reported below
