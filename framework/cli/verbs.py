@@ -43,6 +43,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "framework.cli.check.readiness:readiness",
             "Answer a migration review live, with evidence: go or no go.",
         ),
+        "drill": (
+            "framework.cli.check.drill:drill",
+            "Try crashes, outages and losses on a target, and check every row.",
+        ),
         "explain": ("framework.cli.check.explain:explain", "Explain an error code, and show how to repair it."),
     },
     "Run": {

@@ -24,6 +24,7 @@ class ScratchPrefix(str, Enum):
 
     DOCTOR = "floe_doctor_"
     READINESS = "floe_readiness_"
+    DRILL = "floe_drill_"
 
 
 _MADE = re.compile(rf"(?:{'|'.join(each.value for each in ScratchPrefix)})([0-9a-f]{{8}})_[0-9a-f]{{8}}")
@@ -52,7 +53,7 @@ def scratch_table(opened: Catalog, schema: Schema, prefix: ScratchPrefix, format
     try:
         yield opened.create_table(name, schema, properties={"format-version": str(format_version)})
     finally:
-        _remove(opened, name)
+        remove_table(opened, name)
         with suppress(Exception):
             opened.drop_namespace(namespace)
 
@@ -62,24 +63,32 @@ def scratch_namespace(prefix: ScratchPrefix) -> str:
     return f"{prefix.value}{int(time.time()):08x}_{uuid.uuid4().hex[:8]}"
 
 
+def made_at(namespace: str) -> int | None:
+    """When a scratch namespace was made, in seconds; None for any other one."""
+    made = _MADE.fullmatch(namespace)
+    return int(made[1], 16) if made is not None else None
+
+
 def is_left(namespace: str, now_s: float) -> bool:
     """Whether it is a scratch namespace that nobody uses any more."""
-    made = _MADE.fullmatch(namespace)
-    return made is not None and now_s - int(made[1], 16) > LEFT_AFTER_S
+    made = made_at(namespace)
+    return made is not None and now_s - made > LEFT_AFTER_S
 
 
 def remove_left(opened: Catalog) -> None:
     """Remove what killed processes have left behind; what cannot be removed stays."""
     with suppress(Exception):
         for (namespace,) in [each for each in opened.list_namespaces() if len(each) == 1]:
-            if is_left(namespace, time.time()):
+            # A drill leaves files that no snapshot names, too: the next drill finds them.
+            if is_left(namespace, time.time()) and not namespace.startswith(ScratchPrefix.DRILL.value):
                 with suppress(Exception):
                     for name in opened.list_tables(namespace):
-                        _remove(opened, ".".join(name))
+                        remove_table(opened, ".".join(name))
                     opened.drop_namespace(namespace)
 
 
-def _remove(opened: Catalog, name: str) -> None:
+def remove_table(opened: Catalog, name: str) -> None:
+    """The table with the files that its snapshots name, as far as catalog and store let us."""
     with suppress(Exception):
         scratch = opened.load_table(name)
         paths = [task.file.file_path for task in scratch.scan().plan_files()]
