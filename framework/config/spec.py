@@ -635,6 +635,7 @@ class TargetSpec:
     `prefix` begins every consumer group and transactional id, so that teams can be kept apart by ACL. `allow_...` is
     what pipeline files may name beside what is allowed everywhere: roots of tables' locations, globs of table
     properties and names of environment variables; of pipelines, globs of those whose dead letters the page may show.
+    `drills_max_age_ms`: how old the last result of a drill may be; None where nobody asks for drills.
     """
 
     name: str
@@ -652,6 +653,7 @@ class TargetSpec:
     monitoring: MonitoringSpec = field(default_factory=MonitoringSpec)
     lineage: LineageSpec = field(default_factory=LineageSpec)
     maintenance: MaintenanceLimits = field(default_factory=MaintenanceLimits)
+    drills_max_age_ms: int | None = None
 
 
 @dataclass(frozen=True)

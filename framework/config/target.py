@@ -33,7 +33,7 @@ from framework.config.schema.document_schema import check
 from framework.config.spec import LineageSpec, MonitoringSpec, SecretRef, SettingValue, TargetSpec
 from framework.config.text import SourceText
 from framework.config.tree import Mapping, Node, Scalar, Sequence, find, leaves, parse, plain
-from framework.config.units import setting_text, size_bytes
+from framework.config.units import duration_ms, setting_text, size_bytes
 from framework.config.values.maintenance import MaintenanceLimits
 from framework.config.world import World
 from framework.diagnose.diagnostic import Diagnostic, Severity, Span
@@ -208,6 +208,7 @@ def _build(document: dict[str, dict[str, dict[str, dict[str, object]]]]) -> Targ
         monitoring=_monitoring(dict(document.get("monitoring", {}))),
         lineage=_lineage(dict(document.get("lineage", {})), connections["kafka"]),
         maintenance=_maintenance(dict(document.get("maintenance", {}))),
+        drills_max_age_ms=duration_ms(str(document.get("drills", {}).get("max_age", ""))),
     )
 
 

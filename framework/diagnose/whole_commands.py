@@ -14,8 +14,8 @@ from framework.diagnose.shown import argument
 # Verbs that take --target, and those of them that have a control topic by an option rather than by a file.
 _BY_TOPIC = frozenset(("clean", "coordinator", "discard", "log", "maintain", "offsets", "ops", "pause", "resume", "rollback",
                        "status", "stop", "top"))  # fmt: skip
-_TARGETED = _BY_TOPIC | {"deploy", "diff", "dlq", "doctor", "graph", "plan", "readiness", "rebase", "render", "replay", "run",
-                         "submit", "tap", "test", "validate"}  # fmt: skip
+_TARGETED = _BY_TOPIC | {"deploy", "diff", "dlq", "doctor", "drill", "graph", "plan", "readiness", "rebase", "render", "replay",
+                         "run", "submit", "tap", "test", "validate"}  # fmt: skip
 # With nothing behind them they are no command, but the name of one: they want a file, a table, a pipeline.
 _WANT_A_FILE = frozenset(("diff", "dlq list", "dlq replay", "dlq stats", "graph", "plan", "readiness", "rebase", "render",
                           "replay", "run", "submit", "tap", "test", "validate"))  # fmt: skip

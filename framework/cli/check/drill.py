@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from framework.adapters.project.files import real_world
 from framework.adapters.telemetry.safe_output import log_line
 from framework.cli.shared import complete
 from framework.cli.shared.options import json_option, whoami
 from framework.cli.shared.recovery import whole_here
 from framework.cli.shared.target_options import open_control
 from framework.config.names.table_names import DEFAULT_CATALOG
+from framework.config.target import load_target
 from framework.diagnose.whole_commands import CONTROL_TOPIC
 from framework.errors import SetupError
 from framework.ops.drill.model import MEANING, Drill
@@ -70,13 +73,17 @@ def drill(
     else:
         asked = tuple(map(Drill, drills or _NAMES))
         found = []
-        for result in perform(world, asked, target or "local", whoami(), _say):
+        for result in perform(world, asked, whoami(), _say):
             found.append(result)
             if not as_json:
                 _show(result)
     ok = all(each.passed for each in found)
     if as_json:
-        click.echo(json.dumps({"command": "drill", "ok": ok, "results": [_whole(each) for each in found]}, indent=2))
+        click.echo(
+            json.dumps(
+                {"version": 1, "command": "drill", "ok": ok, "results": [_whole(each) for each in found]}, indent=2
+            )
+        )
     elif results:
         for each in found:
             _show(each)
@@ -98,13 +105,21 @@ def _world(target: str | None, connection: str | None, catalog: str | None) -> D
             place=control.target.name,
             remedy="name one with --catalog",
         )
-    return DrillWorld(control.target, control.connection, chosen)
+    return DrillWorld(control.target, control.connection, chosen, _named(target or "local"))
+
+
+def _named(target: str) -> str:
+    """What finds the target also from another folder."""
+    source = load_target(target, real_world(), Path.cwd()).source
+    return str(Path(source.file).absolute()) if source is not None and Path(source.file).is_file() else target
 
 
 def _clean(world: DrillWorld, as_json: bool) -> int:
     stays = world.remove_left(0)
     if as_json:
-        click.echo(json.dumps({"command": "drill", "ok": not stays, "results": [], "stays": stays}, indent=2))
+        click.echo(
+            json.dumps({"version": 1, "command": "drill", "ok": not stays, "results": [], "stays": stays}, indent=2)
+        )
     else:
         click.echo(f"could not be removed: {', '.join(stays)}" if stays else "nothing of a drill is left")
     return FAILED if stays else 0

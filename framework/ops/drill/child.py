@@ -25,13 +25,15 @@ from framework.adapters.iceberg.commits.commit import TableCommits
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.project.files import load_or_raise
 from framework.adapters.secrets import resolve
-from framework.config.spec import LineageSpec, LoadedPipeline, MonitoringSpec, TargetSpec
+from framework.commit.recovery.settle_offsets import OffsetsOrigin, PipelineOffsets, Settlement, settle
+from framework.config.spec import LineageSpec, MonitoringSpec, TargetSpec
 from framework.errors import ConfigError, FloeError, SetupError
 from framework.plan.compile import compile_plan
 from framework.plan.model import Plan
 from framework.recovery.discard import ControlPlace
 from framework.recovery.rebase import Recovery
 from framework.recovery.rollback import decide_rollback, perform_rollback
+from framework.recovery.source_offsets import perform, read_places
 from framework.recovery.table_replay import decide_replay, perform_replay
 from framework.runtime.coordinator.thread import Coordinator
 from framework.runtime.job import open_catalog, run_job
@@ -45,6 +47,7 @@ class ChildStep(str, Enum):
     COORDINATE = "coordinate"
     ROLL_BACK = "roll back"
     REPLAY = "replay"
+    SET_OFFSETS = "set offsets"
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,11 @@ def main(task: ChildTask) -> None:
         at = ControlPlace(target.prefix, kafka, plan.announce.control_topic, open_catalog(target, ()))
         perform_rollback(at, decide_rollback(at, task.table, task.snapshot_id, False, True), "floe drill")
     else:
-        _replay(loaded, plan, kafka, task.table)
+        at_pipeline = Recovery(plan, target.prefix, kafka, open_catalog(target, ()), _say)
+        if task.step is ChildStep.REPLAY:
+            perform_replay(at_pipeline, loaded, decide_replay(at_pipeline, task.table, None), _say)
+        else:
+            _set_offsets(at_pipeline)
 
 
 def _coordinate(target: TargetSpec, plan: Plan, kafka: dict[str, str], refuse_s: float) -> None:
@@ -119,9 +126,13 @@ def _coordinate(target: TargetSpec, plan: Plan, kafka: dict[str, str], refuse_s:
         raise coordinator.error
 
 
-def _replay(loaded: LoadedPipeline, plan: Plan, kafka: dict[str, str], table: str) -> None:
-    at = Recovery(plan, loaded.target.prefix, kafka, open_catalog(loaded.target, ()), _say)
-    perform_replay(at, loaded, decide_replay(at, table, None), _say)
+def _set_offsets(at: Recovery) -> None:
+    """To the end of the pipeline's announcements."""
+
+    def decide(now: PipelineOffsets) -> Settlement:
+        return settle(now, OffsetsOrigin.LOG, {}, allow_loss=False, allow_duplicates=False)
+
+    perform(at.where, at.catalog, decide, decide(read_places(at.where, at.catalog)), "floe drill", "floe drill")
 
 
 def _say(text: str) -> None:

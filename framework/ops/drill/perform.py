@@ -23,13 +23,8 @@ _FOR_EVER = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "d
 _WRONG = "FLOE-R191"
 
 
-def perform(
-    world: DrillWorld, drills: Sequence[Drill], target: str, by: str, say: Callable[[str], None]
-) -> Iterator[DrillResult]:
+def perform(world: DrillWorld, drills: Sequence[Drill], by: str, say: Callable[[str], None]) -> Iterator[DrillResult]:
     """Each drill's result as soon as it is kept.
-
-    Args:
-        target: as it was typed; processes of the drill find it by that.
 
     Raises:
         FloeError: the broker does not answer, or keeps no result.
@@ -41,7 +36,7 @@ def perform(
     small_topics.ensure_topic(world.admin, topic, 1, _FOR_EVER)
     for drill in drills:
         say(drill.value)
-        result = _one(world, drill, target, by, say)
+        result = _one(world, drill, by, say)
         small_topics.write(world.kafka, topic, [(0, json.dumps(result.to_json()).encode())])
         yield result
 
@@ -52,12 +47,12 @@ def kept_results(world: DrillWorld) -> list[DrillResult]:
     return [result for value in values if (result := result_of(value)) is not None]
 
 
-def _one(world: DrillWorld, drill: Drill, target: str, by: str, say: Callable[[str], None]) -> DrillResult:
+def _one(world: DrillWorld, drill: Drill, by: str, say: Callable[[str], None]) -> DrillResult:
     began, names = time.time(), world.new_names()
     seen: list[str] = []
     rows, trouble = 0, ("", "", "")
     with tempfile.TemporaryDirectory(prefix="floe-drill-") as folder:
-        scene = Scene(world, names, target, Path(folder), lambda text: say(f"  {text}"), seen)
+        scene = Scene(world, names, Path(folder), lambda text: say(f"  {text}"), seen)
         try:
             world.make(names)
             with scene.stack:

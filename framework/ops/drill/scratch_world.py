@@ -7,11 +7,14 @@ and in the end nothing. Invariant: removed is what the name of a drill stands on
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from urllib.parse import urlparse
 
 from pyiceberg.catalog import Catalog
 
@@ -30,11 +33,13 @@ from framework.ops.drill.model import KINDS, PARTITIONS, DrillNames, Row, made_a
 
 @dataclass(frozen=True)
 class DrillWorld:
-    """Where drills of a target run: one Kafka connection and one catalog."""
+    """Where drills of a target run: one Kafka connection and one catalog. `named`: the target's name or path, by which the
+    processes of a drill find it."""
 
     target: TargetSpec
     connection: str
     catalog: str
+    named: str = ""
 
     @cached_property
     def kafka(self) -> dict[str, str]:
@@ -165,3 +170,14 @@ def _remove_table(opened: Catalog, namespace: str, name: str) -> None:
     opened.drop_table(name)
     with suppress(Exception):
         table.io.delete(newest)
+    if location.startswith("file:"):
+        _remove_empty(Path(urlparse(location).path), namespace)
+
+
+def _remove_empty(folder: Path, namespace: str) -> None:
+    """Folders of a local store, as far as nothing is in them."""
+    folders = [Path(found) for found, _, _ in os.walk(folder, topdown=False)]
+    folders += [folder.parent] if folder.parent.name.removesuffix(".db") == namespace else []
+    for each in folders:
+        with suppress(OSError):
+            each.rmdir()

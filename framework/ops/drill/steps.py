@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from framework.adapters.host.process import python, python_environment
+from framework.errors import StateDisagreement
 from framework.ops.drill.child import REFUSED, ChildStep, ChildTask
 from framework.ops.drill.model import KINDS, RECORDS, Drill, DrillNames, JudgedRows, Row, judge_rows, records
 from framework.ops.drill.scratch_world import DrillWorld
@@ -51,7 +52,6 @@ class Scene:
 
     world: DrillWorld
     names: DrillNames
-    target: str
     folder: Path
     say: Callable[[str], None]
     seen: list[str] = field(default_factory=list)
@@ -70,24 +70,26 @@ class Scene:
 
     # ---- steps in processes of their own ----------------------------------------------------------------------------
 
-    def start(self, step: ChildStep, fault: str = "", **more: object) -> ChildProcess:
-        """Start a step; `fault` kills its process at that point."""
+    def start(
+        self, step: ChildStep, fault: str = "", refuse_s: float = 0, table: str = "", snapshot_id: int = 0
+    ) -> ChildProcess:
+        """Start a step; `fault` kills its process at that point, the others are of its task."""
         file = self.folder / "drill.yaml"
         tables = self.world.table(self.names, "x").removesuffix(".x")
         file.write_text(_FILE.format(
             name=self.names.pipeline, connection=self.world.connection, topic=self.names.topic, tables=tables,
             control_topic=self.names.control_topic,
         ))  # fmt: skip
-        task = ChildTask(str(file), self.target, step, **more)  # type: ignore[arg-type]
+        task = ChildTask(str(file), self.world.named, step, refuse_s, table, snapshot_id)
         log = self.folder / f"{len(list(self.folder.iterdir()))}.log"
         found = ChildProcess(task, log, {"FLOE_FAULT": f"{fault}=kill" if fault else ""})
         self.stack.callback(found.end)
         return found
 
-    def finish(self, step: ChildStep, text: str, **more: object) -> None:
-        """A step that has to end well."""
-        child = self.start(step, **more)
-        if (code := child.wait()) != 0:
+    def finish(self, step: ChildStep, text: str, expected: int = 0, table: str = "", snapshot_id: int = 0) -> None:
+        """A step that has to end with an exit code."""
+        child = self.start(step, table=table, snapshot_id=snapshot_id)
+        if (code := child.wait()) != expected:
             raise DrillFailed(f"{text} ended with {code}: {child.last_words}")
         self.note(text)
 
@@ -232,6 +234,9 @@ def _lost_offsets(at: Scene) -> None:
         raise DrillFailed("the consumer group could not be deleted")
     at.note("the consumer group is deleted")
     at.produce()
+    at.finish(ChildStep.RUN, "the same command is refused, and reads nothing", StateDisagreement.exit_code)
+    at.in_tables(RECORDS)
+    at.finish(ChildStep.SET_OFFSETS, "offsets set from the announcements")
     at.finish(ChildStep.RUN, "the same command again")
 
 

@@ -15,6 +15,7 @@ from framework.config.spec import LoadedPipeline
 from framework.errors import FloeError
 from framework.ops.readiness import checks, retention
 from framework.ops.readiness.commit_times import commits
+from framework.ops.readiness.drills import drills
 from framework.ops.readiness.model import Check, Evidence, Scorecard, look
 from framework.ops.readiness.replay import replayed
 from framework.ops.readiness.review import Review
@@ -78,6 +79,10 @@ def scorecard(pipeline: LoadedPipeline, plan: Plan, asked: CardOptions, say: Cal
             partial(checks.positions, review, asked.old_group),
         ),
     )
+    max_age_ms = pipeline.target.drills_max_age_ms
+    if max_age_ms is not None:
+        asks = "Were the faults tried that it must survive?"
+        questions = (*questions, ("drills", asks, partial(drills, review, max_age_ms)))
     found: list[Check] = []
     for name, question, find in questions:
         say(name)

@@ -205,4 +205,17 @@ ENTRIES = (
             ),
         ),
     ),
+    Code(
+        "FLOE-R191",
+        "A drill has failed",
+        "The fault did not come, a step after it did not end as it must, or the tables do not hold each record once. The steps of the "
+        "drill show which.",
+        transcript=Transcript(
+            "drill crash-before-commit -t prod",
+            "1,000 records missing (id 0, 2, 4, ...)",
+            "",
+            "`floe drill crash-before-commit` runs it again; if it fails again, report it with its steps",
+            ("floe drill crash-before-commit -t prod",),
+        ),
+    ),
 )
