@@ -44,7 +44,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "Answer a migration review live, with evidence: go or no go.",
         ),
         "drill": (
-            "framework.cli.check.drill:drill",
+            "framework.cli.run.drill:drill",
             "Try crashes, outages and losses on a target, and check every row.",
         ),
         "explain": ("framework.cli.check.explain:explain", "Explain an error code, and show how to repair it."),
