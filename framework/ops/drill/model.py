@@ -39,7 +39,7 @@ MEANING = {
     Drill.CRASH_BEFORE_ANNOUNCEMENT: "kill -9 of the driver: its files are written, nothing is announced",
     Drill.CRASH_BEFORE_COMMIT: "kill -9 of the driver: its files are announced, no table has them",
     Drill.CATALOG_OUTAGE: "the coordinator gets errors in place of the catalog's answers; the catalog itself stays up",
-    Drill.LOST_COORDINATOR: "kill -9 of the coordinator between two commits; another one takes over",
+    Drill.LOST_COORDINATOR: "kill -9 of the coordinator after a commit that it has not recorded; another one takes over",
     Drill.ROLLBACK_AND_REPLAY: "a table is rolled back, and what it lost is replayed",
     Drill.LOST_OFFSETS: "the consumer group with the source offsets is deleted",
 }

@@ -24,7 +24,7 @@ from framework.adapters.kafka import small_topics
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.log import ControlReader
 from framework.adapters.secrets import resolve
-from framework.commit.events.event_types import DataWritten
+from framework.commit.events.event_types import CommitComplete, ControlEvent, DataWritten
 from framework.config.names.table_names import full_name
 from framework.config.spec import TargetSpec
 from framework.ops.doctor.scratch import LEFT_AFTER_S, ScratchPrefix, made_at, remove_table, scratch_namespace
@@ -98,15 +98,23 @@ class DrillWorld:
 
     def announced(self, names: DrillNames) -> int:
         """How many rows announcements in the control topic name."""
+        return sum(event.rows for _, event in self._events(names) if isinstance(event, DataWritten))
+
+    def is_settled(self, names: DrillNames) -> bool:
+        """Whether a coordinator has said that every announcement is in its table."""
+        events = self._events(names)
+        last = max((offset for offset, event in events if isinstance(event, DataWritten)), default=-1)
+        return any(isinstance(event, CommitComplete) and event.low_water > last for _, event in events)
+
+    def _events(self, names: DrillNames) -> list[tuple[int, ControlEvent | None]]:
         if not self.admin.topics([names.control_topic]):
-            return 0
+            return []
         reader = ControlReader(self.kafka, names.control_topic)
         try:
             reader.seek(reader.start_offset())
-            events = [event for _, event in reader.read_until(reader.end_offset())]
+            return list(reader.read_until(reader.end_offset()))
         finally:
             reader.close()
-        return sum(event.rows for event in events if isinstance(event, DataWritten))
 
     def forget_offsets(self, names: DrillNames) -> list[str]:
         """Delete the pipeline's consumer group; returns its name if it stays."""

@@ -86,12 +86,20 @@ class Scene:
         self.stack.callback(found.end)
         return found
 
-    def finish(self, step: ChildStep, text: str, expected: int = 0, table: str = "", snapshot_id: int = 0) -> None:
-        """A step that has to end with an exit code."""
+    def finish(self, step: ChildStep, text: str, table: str = "", snapshot_id: int = 0) -> None:
+        """A step that has to end well."""
         child = self.start(step, table=table, snapshot_id=snapshot_id)
-        if (code := child.wait()) != expected:
+        if code := child.wait():
             raise DrillFailed(f"{text} ended with {code}: {child.last_words}")
         self.note(text)
+
+    def refused(self, step: ChildStep, text: str, error_code: str) -> None:
+        """A step that has to be refused, for one reason."""
+        child = self.start(step)
+        code = child.wait()
+        if code != StateDisagreement.exit_code or not child.last_words.endswith(f"[{error_code}]"):
+            raise DrillFailed(f"{text} was to be refused ({error_code}) and ended with {code}: {child.last_words}")
+        self.note(f"{text} is refused ({error_code}), and reads nothing")
 
     def crash(self, step: ChildStep, point: str, text: str) -> None:
         """A step that has to die at a point."""
@@ -115,9 +123,9 @@ class Scene:
         self.note(f"the tables hold {found:,} rows")
 
     def commits(self, child: ChildProcess) -> None:
-        """Until the tables hold at least as many rows as there are records."""
+        """Until a coordinator has said that every announcement is in its table."""
         limit = time.monotonic() + PATIENCE_S
-        while len(self.world.rows(self.names)) < len(self.produced):
+        while not self.world.is_settled(self.names):
             if not child.is_running or time.monotonic() > limit:
                 raise DrillFailed(f"the coordinator commits nothing more: {self.judged()}; {child.last_words}")
             time.sleep(0.5)
@@ -206,7 +214,7 @@ def _lost_coordinator(at: Scene) -> None:
     at.produce()
     at.crash(ChildStep.RUN, "announced", "kill -9 of the driver with its files announced")
     at.announced(RECORDS)
-    at.crash(ChildStep.COORDINATE, "committed", "kill -9 of the coordinator behind its first commit")
+    at.crash(ChildStep.COORDINATE, "committed", "kill -9 of the coordinator after a commit that it has not recorded")
     at.commits(at.start(ChildStep.COORDINATE))
     at.finish(ChildStep.RUN, "the same command again, with nothing left to read")
 
@@ -234,7 +242,7 @@ def _lost_offsets(at: Scene) -> None:
         raise DrillFailed("the consumer group could not be deleted")
     at.note("the consumer group is deleted")
     at.produce()
-    at.finish(ChildStep.RUN, "the same command is refused, and reads nothing", StateDisagreement.exit_code)
+    at.refused(ChildStep.RUN, "the same command", "FLOE-R314")
     at.in_tables(RECORDS)
     at.finish(ChildStep.SET_OFFSETS, "offsets set from the announcements")
     at.finish(ChildStep.RUN, "the same command again")

@@ -71,14 +71,14 @@ def rollback_and_replay() -> None:
 
 
 def lost_offsets() -> None:
-    """Who finds no offsets asks no log: a pipeline with announcements begins anew."""
+    """Whoever finds no offsets does not ask the log: a pipeline with announcements begins anew, as far as others let it."""
     from framework.commit import offsets
     from framework.runtime.pipeline import begin
 
     decide = offsets.decide_start
 
     def anew(pipeline: Any, group: Any, facts: Any, chain: Any, *more: Any) -> Any:
-        return decide(pipeline, group, facts, None, *more)
+        return decide(pipeline, group, facts, chain if group else None, *more)
 
     begin.decide_start = anew  # type: ignore[assignment]
 
