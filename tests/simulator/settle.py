@@ -6,7 +6,8 @@ person can see, such as a topic that is no more.
 
 from __future__ import annotations
 
-from framework.commit.machine.progress.recorded import MISSING_PROPERTY
+from framework.commit.events.event_types import CommitComplete, CommitToTable, DataWritten
+from framework.commit.machine.progress.recorded import MISSING_PROPERTY, PROGRESS_PROPERTY, parse
 from framework.commit.offsets import decode_metadata
 from framework.commit.recovery.missing import gaps_of
 from framework.commit.recovery.settle_offsets import OffsetsOrigin
@@ -39,6 +40,8 @@ def settle_everything(world: World) -> None:
         number, left = number + 1, _listed(world)
         _settle(world)
     world.oracle.check()
+    for name in world.logs:
+        _told(world, name)
     for name in TABLES:
         if not world.oracle.truth(world.catalog.tables[name].uuid).unsettled:
             world.oracle.whole(name, _never(world, name))
@@ -68,6 +71,25 @@ def _alone(world: World) -> None:
                 raise Fault(
                     f"{table.table}: it waits for nothing, and log {name} has {len(table.pending)} announcements for it"
                 )
+
+
+def _told(world: World, name: str) -> None:
+    """Whoever reads the log alone sees that an announcement is in its table, once the mark has passed it."""
+    log = world.logs[name]
+    told = max((e.low_water for _, entry in log.since(0) if isinstance(e := entry.event, CommitComplete)), default=0)
+    by_table: dict[str, int] = {}
+    for _, entry in log.since(0):
+        if isinstance(event := entry.event, CommitToTable):
+            by_table[event.table_uuid] = max(event.control_offset, by_table.get(event.table_uuid, 0))
+    for loaded in world.catalog.tables.values():
+        progress = parse(loaded.properties.get(PROGRESS_PROPERTY), log.topic_id)
+        passed = min(progress.control_offset if progress is not None else 0, log.low_water or 0)
+        for offset, entry in log.since(0):
+            event = entry.event
+            if not isinstance(event, DataWritten) or event.table_uuid != loaded.uuid:
+                continue
+            if max(told, by_table.get(loaded.uuid, 0)) <= offset < passed:
+                raise Fault(f"{event.table}: it holds announcement {offset} of log {name}, and the log never says so")
 
 
 def _settle(world: World) -> None:

@@ -246,7 +246,7 @@ class CoordinatorState:
     pending_files: int = 0  # over all tables
     committing: int = 0  # tables with a commit in flight
     commits: int = 0  # commits asked for since the assignment
-    cycle_open: bool = False  # something was committed since the last CommitComplete
+    cycle_open: bool = False  # something was committed, or found in a table, since the last CommitComplete
     unreported: frozenset[str] = frozenset()  # pipelines that moved since the last CommitComplete
     last_complete_ms: int | None = None
     last_carry_ms: int | None = None

@@ -193,7 +193,11 @@ def loaded(turn: StepDraft, view: ExaminedTable) -> None:
         _block(turn, table, reason)
         return
     if view.progress is not None:
+        waited = len(table.pending)
         table = _forget_recorded(table, view.progress.control_offset, view.progress.leader_epoch, turn.now_ms)
+        if len(table.pending) < waited:
+            # Whoever committed them may have died before it said so, and readers of the log wait for that.
+            _open_cycle(turn)
     reason = first_obstacle(turn.state, table, view)
     if reason is not None:
         _block(turn, table, reason)
@@ -253,8 +257,7 @@ def committed(
     )
     epoch = view.progress.leader_epoch if view.progress is not None else None
     turn.put_table(_forget_recorded(table, attempt.through, epoch, turn.now_ms))
-    last_complete_ms = turn.state.last_complete_ms
-    turn.set(cycle_open=True, last_complete_ms=turn.now_ms if last_complete_ms is None else last_complete_ms)
+    _open_cycle(turn)
     turn.emit(
         Publish(
             CommitToTable(
@@ -271,6 +274,12 @@ def committed(
         )
     )
     consider(turn, name)
+
+
+def _open_cycle(turn: StepDraft) -> None:
+    """Something is in a table that no CommitComplete tells of yet."""
+    last_complete_ms = turn.state.last_complete_ms
+    turn.set(cycle_open=True, last_complete_ms=turn.now_ms if last_complete_ms is None else last_complete_ms)
 
 
 def conflict(turn: StepDraft, name: str, commit_id: str) -> None:

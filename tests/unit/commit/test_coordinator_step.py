@@ -171,6 +171,19 @@ def test_announcements_below_recorded_progress_are_dropped() -> None:
     assert paths(commit) == ["db.t/a-r-2-0-0"]
 
 
+def test_what_a_dead_coordinator_committed_is_said_by_the_next() -> None:
+    """kill -9 between a commit and its word: whoever coordinates next finds the announcement in the table, and says that all is
+    committed, once; readers of the log would wait for ever."""
+    coordinator = SteppedCoordinator()
+    coordinator.read(written("a", 1), complete("a", 1))
+    effects = coordinator.load(progress=TableProgress(TOPIC_ID, 2, {})) + coordinator.tick() + coordinator.tick(60_000)
+    [said] = published(effects, CommitComplete)
+    assert isinstance(said, CommitComplete)
+    assert said.low_water == 2
+    coordinator.load()
+    assert not published(coordinator.tick(60_000), CommitComplete)
+
+
 def test_a_table_waits_for_its_interval() -> None:
     """After a commit the next one begins an interval later, at the time that `next_due_ms` names."""
     coordinator = SteppedCoordinator()
