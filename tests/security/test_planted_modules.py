@@ -198,6 +198,7 @@ PLACES = {
     ("local/broker.py", "start"): "java",
     ("local/jars.py", "_run_ivy"): "java",
     ("local/nycflights.py", "fetch"): "python",
+    ("ops/drill/steps.py", "__init__"): "python",
     ("runtime/monitoring/page.py", "_started"): "python",
     ("local/spark.py", "_spawn"): "java",
     ("task/probe.py", "_run"): "python",

@@ -191,6 +191,7 @@ REMOVALS = {
     "adapters/parquet/long_file.py": (1, "written by this very task"),
     "ops/doctor/catalog.py": (1, "through the guard: the doctor's own table"),
     "ops/doctor/scratch.py": (1, "through the guard: the scratch table"),
+    "ops/drill/scratch_world.py": (2, "through the guard: below a location with the drill's own name in it"),
     "task/output.py": (1, "written by this batch's own tasks"),
 }
 

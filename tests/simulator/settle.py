@@ -41,7 +41,7 @@ def settle_everything(world: World) -> None:
         _settle(world)
     world.oracle.check()
     for name in world.logs:
-        _told(world, name)
+        _reported(world, name)
     for name in TABLES:
         if not world.oracle.truth(world.catalog.tables[name].uuid).unsettled:
             world.oracle.whole(name, _never(world, name))
@@ -73,10 +73,10 @@ def _alone(world: World) -> None:
                 )
 
 
-def _told(world: World, name: str) -> None:
+def _reported(world: World, name: str) -> None:
     """Whoever reads the log alone sees that an announcement is in its table, once the mark has passed it."""
     log = world.logs[name]
-    told = max((e.low_water for _, entry in log.since(0) if isinstance(e := entry.event, CommitComplete)), default=0)
+    reported = max((e.low_water for _, entry in log.since(0) if isinstance(e := entry.event, CommitComplete)), default=0)
     by_table: dict[str, int] = {}
     for _, entry in log.since(0):
         if isinstance(event := entry.event, CommitToTable):
@@ -88,7 +88,7 @@ def _told(world: World, name: str) -> None:
             event = entry.event
             if not isinstance(event, DataWritten) or event.table_uuid != loaded.uuid:
                 continue
-            if max(told, by_table.get(loaded.uuid, 0)) <= offset < passed:
+            if max(reported, by_table.get(loaded.uuid, 0)) <= offset < passed:
                 raise Fault(f"{event.table}: it holds announcement {offset} of log {name}, and the log never says so")
 
 

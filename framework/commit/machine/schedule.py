@@ -277,7 +277,7 @@ def committed(
 
 
 def _open_cycle(turn: StepDraft) -> None:
-    """Something is in a table that no CommitComplete tells of yet."""
+    """Something is in a table, and no CommitComplete has reported it yet."""
     last_complete_ms = turn.state.last_complete_ms
     turn.set(cycle_open=True, last_complete_ms=turn.now_ms if last_complete_ms is None else last_complete_ms)
 

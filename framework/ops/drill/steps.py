@@ -15,13 +15,14 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from framework.adapters.host.private_files import open_private, write_private
 from framework.adapters.host.process import python, python_environment
 from framework.errors import StateDisagreement
 from framework.ops.drill.child import REFUSED, ChildStep, ChildTask
 from framework.ops.drill.model import KINDS, RECORDS, Drill, DrillNames, JudgedRows, Row, judge_rows, records
 from framework.ops.drill.scratch_world import DrillWorld
 
-PATIENCE_S = 180.0
+STEP_TIMEOUT_S = 180.0
 OUTAGE_S = 8.0
 _KILLED = -signal.SIGKILL
 _FILE = """\
@@ -76,7 +77,7 @@ class Scene:
         """Start a step; `fault` kills its process at that point, the others are of its task."""
         file = self.folder / "drill.yaml"
         tables = self.world.table(self.names, "x").removesuffix(".x")
-        file.write_text(_FILE.format(
+        write_private(file, _FILE.format(
             name=self.names.pipeline, connection=self.world.connection, topic=self.names.topic, tables=tables,
             control_topic=self.names.control_topic,
         ))  # fmt: skip
@@ -124,7 +125,7 @@ class Scene:
 
     def commits(self, child: ChildProcess) -> None:
         """Until a coordinator has said that every announcement is in its table."""
-        limit = time.monotonic() + PATIENCE_S
+        limit = time.monotonic() + STEP_TIMEOUT_S
         while not self.world.is_settled(self.names):
             if not child.is_running or time.monotonic() > limit:
                 raise DrillFailed(f"the coordinator commits nothing more: {self.judged()}; {child.last_words}")
@@ -142,7 +143,7 @@ class ChildProcess:
 
     def __init__(self, task: ChildTask, log: Path, environment: Mapping[str, str]) -> None:
         self._log = log
-        with log.open("wb") as output:
+        with open_private(log) as output:
             self._process = subprocess.Popen(
                 python("-m", "framework.ops.drill.child", task.to_json()),
                 stdin=subprocess.PIPE,
@@ -166,9 +167,9 @@ class ChildProcess:
 
     def wait(self) -> int:
         try:
-            return self._process.wait(PATIENCE_S)
+            return self._process.wait(STEP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            raise DrillFailed(f"a step takes more than {PATIENCE_S:.0f} s: {self.last_words}") from None
+            raise DrillFailed(f"a step takes more than {STEP_TIMEOUT_S:.0f} s: {self.last_words}") from None
 
     def end(self, number: signal.Signals = signal.SIGKILL) -> int:
         """End it, and whatever it has left behind."""

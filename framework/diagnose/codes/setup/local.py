@@ -212,7 +212,7 @@ ENTRIES = (
         "drill show which.",
         transcript=Transcript(
             "drill crash-before-commit -t prod",
-            "1,000 records missing (id 0, 2, 4, ...)",
+            "the tables hold 1,000 rows, not 0",
             "",
             "`floe drill crash-before-commit` runs it again; if it fails again, report it with its steps",
             ("floe drill crash-before-commit -t prod",),
