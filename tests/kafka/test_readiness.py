@@ -19,7 +19,9 @@ from jsonschema import Draft202012Validator
 
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.topic import ensure_control_topic
+from framework.adapters.kafka.small_topics import ensure_topic
 from framework.cli.main import run_main
+from framework.ops.drill.model import Drill, DrillResult
 from tests.conftest import Broker
 from tests.project import Project
 
@@ -165,6 +167,45 @@ def test_a_duty_that_nobody_owns_is_no_go(project: Project, broker: Broker, read
 
 
 DAY_MS = 86_400_000
+
+
+def test_drills_that_are_missing_old_or_failed_are_seen(project: Project, broker: Broker, readiness: Floe) -> None:
+    """Where the target asks for drills, each is a line: one that was never tried or is too old warns, one that failed is no go.
+    A result of another target counts for nothing. No other line turns."""
+    file = project.pipeline("shop", PIPELINE.format(topic=broker.new_topic("ready")))
+    _, before = readiness(file, "--no-spark")
+    assert "drills" not in verdicts(before)
+    target = project.root / "pipelines" / "targets" / "it.yaml"
+    target.write_text(f"{target.read_text()}drills: {{max_age: 90d}}\n")
+    now_ms = int(time.time() * 1000)
+
+    def passed(drill: Drill, days: int = 0, target: str = "it", problem: str = "") -> None:
+        at_ms = now_ms - days * 86_400_000
+        result = DrillResult(
+            drill, target, "default", at_ms, 9.5, 2_000, ("step",), "somebody", "0", problem, "FLOE-R191"
+        )
+        broker.produce(f"{project.prefix}-drills", [result.to_json()])
+
+    ensure_topic(KafkaAdmin({"bootstrap.servers": broker.bootstrap_servers}), f"{project.prefix}-drills", 1, {})
+    first, *others = list(Drill)
+    passed(first, target="another")
+    for each in others:
+        passed(each)
+    _, document = readiness(file, "--no-spark")
+    assert [each["verdict"] for each in seen(document, "drills")] == ["warn", *["pass"] * 5]
+    [missing, *_] = seen(document, "drills")
+    assert missing["text"] == f"{first.value}, catalog default: never tried"
+    assert missing["remedy"] == f"floe drill {first.value} -t it"
+    passed(first, days=91)
+    _, document = readiness(file, "--no-spark")
+    assert next(seen(document, "drills"))["text"].endswith("91 d ago, by somebody: passed, and older than 90 d")
+    passed(first)
+    _, document = readiness(file, "--no-spark")
+    assert verdicts(document) == {**verdicts(before), "drills": "pass"}
+    passed(others[-1], problem="1,000 records missing")
+    code, document = readiness(file, "--no-spark")
+    assert (code, verdicts(document)) == (10, {**verdicts(before), "drills": "fail"})
+    assert "failed: 1,000 records missing [FLOE-R191]" in list(seen(document, "drills"))[-1]["text"]
 
 
 def keeps(broker: Broker, retention: dict[str, str], removed: int = 0) -> str:

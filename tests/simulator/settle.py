@@ -76,7 +76,9 @@ def _alone(world: World) -> None:
 def _reported(world: World, name: str) -> None:
     """Whoever reads the log alone sees that an announcement is in its table, once the mark has passed it."""
     log = world.logs[name]
-    reported = max((e.low_water for _, entry in log.since(0) if isinstance(e := entry.event, CommitComplete)), default=0)
+    reported = max(
+        (e.low_water for _, entry in log.since(0) if isinstance(e := entry.event, CommitComplete)), default=0
+    )
     by_table: dict[str, int] = {}
     for _, entry in log.since(0):
         if isinstance(event := entry.event, CommitToTable):
