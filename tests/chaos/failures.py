@@ -797,4 +797,32 @@ FAILURES: dict[str, Failure] = {
             "tests/recovery/test_shown_remedies.py::test_a_topic_that_was_restored_goes_on",
         ),
     ),
+    "F102": Failure(
+        "a tool that tries faults, or a check that makes a topic, leaves things behind when it is killed, or fails because it may not "
+        "remove them (chaos-mesh/chaos-mesh#2449, litmuschaos/litmus#5609, apache/ambari#1477)",
+        "what a drill makes carries the time in its name, and `--clean` removes that alone; what stays is named and fails no drill",
+        (
+            "tests/chaos/test_drills.py::test_what_a_killed_drill_leaves_is_removed",
+            "tests/chaos/test_drills.py::test_a_cluster_that_deletes_no_topics_fails_no_drill",
+        ),
+    ),
+    "F103": Failure(
+        "whoever recovers adds files that orphan removal has taken meanwhile (apache/storm#8950)",
+        "files that waited long are looked for before a commit, and the table is blocked by name",
+        ("tests/iceberg/test_catalog_contract.py::test_announced_files_that_are_gone_are_not_added",),
+    ),
+    "F104": Failure(
+        "a date column becomes a timestamp, bounds of older files are read as microseconds, and filters find no rows "
+        "(apache/iceberg#17744)",
+        "floe does not promote a date, and adds no file of one to a table where others did",
+        ("tests/unit/table/test_compatible.py::test_other_changes_make_files_unusable",),
+    ),
+    "F105": Failure(
+        "a task that failed goes on only after topics, offsets and state were cleared by hand (apache/iceberg#18067)",
+        "the same command goes on; a coordinator that takes over reports what another one committed and could not report",
+        (
+            "tests/chaos/test_drills.py::test_all_pass_and_leave_nothing_behind",
+            "tests/unit/commit/test_coordinator_step.py::test_what_a_dead_coordinator_committed_is_said_by_the_next",
+        ),
+    ),
 }

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 from jsonschema import Draft202012Validator
 from pyiceberg.catalog import load_catalog
 
+from framework.local import stack
 from framework.ops.drill.model import Drill
 from testbed.servers.places import Place, Servers
 from tests.chaos.harness import descendants, kill, processes, wait_for
@@ -139,3 +140,25 @@ def test_what_a_killed_drill_leaves_is_removed(on_sqlite: Drilled, moment: str) 
     on_sqlite.drill("--results")
     assert on_sqlite.drill("--clean") == {"version": 1, "command": "drill", "ok": True, "results": [], "stays": []}
     assert on_sqlite.everything() == before
+
+
+def test_a_cluster_that_deletes_no_topics_fails_no_drill(tmp_path: Path, servers: Servers) -> None:
+    """With `delete.topic.enable=false` a drill passes, says which topics stay, and waits for none; so does the next one."""
+    state_dir = tmp_path / "broker"
+    broker = stack.up(state_dir, kafka_port=0, broker_config={"delete.topic.enable": "false"})
+    try:
+        project = Project(tmp_path, broker.bootstrap_servers)
+        place = servers.place("sqlite", tmp_path)
+        project.write_target(catalog=place.by_reference)
+        drilled = Drilled(project, place, tmp_path / "warehouse")
+        for _ in range(2):
+            [result] = drilled.drill("crash-before-announcement")["results"]
+            assert result["passed"]
+            topics = [t for t in drilled.everything()["topics"] if result["steps"][-1].count(t)]
+            assert len(topics) == 2
+            assert result["steps"][-1].endswith("; `floe drill --clean` tries again")
+        left = drilled.everything()
+        assert (len(left["topics"]), left["groups"], left["namespaces"], left["files"]) == (4, [], [], [])
+        assert drilled.drill("--clean")["stays"] == left["topics"]
+    finally:
+        stack.down(state_dir, wipe=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import NewTopic
@@ -90,11 +89,14 @@ def topics_and_groups(admin: KafkaAdmin, pattern: str) -> tuple[list[str], list[
 def remove(admin: KafkaAdmin, topics: Iterable[str], groups: Collection[str]) -> list[str]:
     """Remove these topics and groups, and wait until they are gone; returns what stays. A member that has just ended may be
     counted for a few seconds."""
-    wanted, deadline = list(topics), time.monotonic() + _GONE_S
-    if wanted:
-        for future in admin.raw.delete_topics(wanted).values():
-            with suppress(KafkaException):
-                admin.answer(future)
+    wanted, refused, deadline = list(topics), list[str](), time.monotonic() + _GONE_S
+    for name, future in admin.raw.delete_topics(wanted).items() if wanted else ():
+        try:
+            admin.answer(future)
+        except KafkaException as raised:
+            if error_of(raised).code() not in _GONE:
+                refused.append(name)
+    wanted = [name for name in wanted if name not in refused]
     left = set(groups)
     while left and time.monotonic() < deadline:
         for name, future in admin.raw.delete_consumer_groups(sorted(left)).items():
@@ -108,4 +110,4 @@ def remove(admin: KafkaAdmin, topics: Iterable[str], groups: Collection[str]) ->
             time.sleep(0.5)
     while (there := sorted(admin.topics(wanted))) and time.monotonic() < deadline:
         time.sleep(0.1)
-    return [*there, *sorted(left)]
+    return [*sorted(refused), *there, *sorted(left)]
