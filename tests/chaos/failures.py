@@ -798,9 +798,10 @@ FAILURES: dict[str, Failure] = {
         ),
     ),
     "F102": Failure(
-        "a tool that tries faults, or a check that makes a topic, leaves things behind when it is killed, or fails because it may not "
-        "remove them (chaos-mesh/chaos-mesh#2449, litmuschaos/litmus#5609, apache/ambari#1477)",
-        "what a drill makes carries the time in its name, and `--clean` removes that alone; what stays is named and fails no drill",
+        "a tool that tries faults, or a check that makes a topic, leaves things behind when it is killed, or fails because it "
+        "may not remove them (chaos-mesh/chaos-mesh#2449, litmuschaos/litmus#5609, apache/ambari#1477)",
+        "what a drill makes carries the time in its name, and `--clean` removes that alone; what stays is named and fails no "
+        "drill",
         (
             "tests/chaos/test_drills.py::test_what_a_killed_drill_leaves_is_removed",
             "tests/chaos/test_drills.py::test_a_cluster_that_deletes_no_topics_fails_no_drill",
