@@ -269,7 +269,7 @@ def test_a_token_is_no_leave_for_any_name() -> None:
     metered = MetricsServer("127.0.0.1", 0, "a-token-of-this-test", CollectorRegistry(), dict)
     tokens = (token_of("monitoring", Role.READ, "a-token-of-this-test"),)
     served_page = shown(PlainDesk(), Access(lambda: tokens, ("127.0.0.1",)))
-    for (at, close), path in (((metered.address, metered.close), "/healthz"), (served_page, "/v1/overview")):
+    for (at, close), path in (((metered.address, metered.close), "/metrics"), (served_page, "/v1/overview")):
         host, _, port = at.rpartition(":")
         assert ask(host, int(port), path, "evil.example") == 421
         assert ask(host, int(port), path, "localhost") == 401

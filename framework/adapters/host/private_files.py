@@ -122,7 +122,9 @@ def why_not_private(found: os.stat_result, path: Path) -> tuple[str, str] | None
         return "is no plain file", "name a file"
     if found.st_uid not in (os.geteuid(), 0):
         return f"belongs to user {found.st_uid}", f"`chown {os.geteuid()} {shlex.quote(str(path))}`"
-    if found.st_mode & 0o077:
+    # Root gives a service its secrets through a group, as Kubernetes does; a group of one's own may hold anybody.
+    of_root = found.st_uid == 0 != os.geteuid()
+    if found.st_mode & (0o037 if of_root else 0o077):
         return "may be read or written by others", f"`chmod 600 {shlex.quote(str(path))}`"
     return None
 

@@ -1,8 +1,8 @@
 """The HTTP side of metrics and health: three pages, read only.
 
 In: an address, perhaps a token, and functions that give the metrics and the checks of this moment. Out: a server in
-threads of its own. Where there is a token every request must bring it; it is compared in constant time. Nothing of a
-request is logged or answered.
+threads of its own. Where there is a token every request must bring it; it is compared in constant time. Without it
+`/healthz` and `/readyz` are one word, for probes that can hold no secret. Nothing of a request is logged or answered.
 """
 
 from __future__ import annotations
@@ -137,24 +137,31 @@ class MetricsServer:
     def _answer(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         if not is_ours(str(environ.get("HTTP_HOST", "")), self._names):
             return _text(start_response, "421 Misdirected Request", MISDIRECTED)
-        if self._token and not self._may(str(environ.get("HTTP_AUTHORIZATION", ""))):
+        path, is_read = environ.get("PATH_INFO", ""), environ["REQUEST_METHOD"] in ("GET", "HEAD")
+        may = not self._token or self._may(str(environ.get("HTTP_AUTHORIZATION", "")))
+        if not may and not (is_read and path in ("/healthz", "/readyz")):
             head = [("WWW-Authenticate", 'Bearer realm="floe"'), ("Content-Type", "text/plain; charset=utf-8")]
             start_response("401 Unauthorized", head)
             return [b"a token is needed\n"]
-        if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
+        if not is_read:
             return _text(start_response, "405 Method Not Allowed", "only GET\n")
-        path = environ.get("PATH_INFO", "")
         if path == "/metrics":
             return self._metrics(environ, start_response)  # type: ignore[no-any-return]
         if path == "/healthz":
             return _text(start_response, "200 OK", "alive\n")
         if path == "/readyz":
-            checks = self._checks()
-            ready = all(checks.values())
-            body = json.dumps({"ready": ready, "checks": dict(checks)}, sort_keys=True) + "\n"
-            status = "200 OK" if ready else "503 Service Unavailable"
-            return _text(start_response, status, body, "application/json")
+            return self._readiness(start_response, may)
         return _text(start_response, "404 Not Found", "/metrics, /healthz and /readyz are here\n")
+
+    def _readiness(self, start_response: Callable[..., Any], may: bool) -> list[bytes]:
+        """Who may not know the names of services and pipelines gets one word."""
+        checks = self._checks()
+        ready = all(checks.values())
+        status = "200 OK" if ready else "503 Service Unavailable"
+        if not may:
+            return _text(start_response, status, "ready\n" if ready else "not ready\n")
+        body = json.dumps({"ready": ready, "checks": dict(checks)}, sort_keys=True) + "\n"
+        return _text(start_response, status, body, "application/json")
 
     def _may(self, authorization: str) -> bool:
         kind, _, given = authorization.partition(" ")

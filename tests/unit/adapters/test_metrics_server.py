@@ -41,15 +41,29 @@ def ask(address: str, path: str, authorization: str | None = f"Bearer {TOKEN}", 
         return error.code, error.read().decode()
 
 
-@pytest.mark.parametrize("path", ["/metrics", "/healthz", "/readyz", "/", "/nothing"])
-@pytest.mark.parametrize(
-    "authorization",
-    [None, "", "Bearer", f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", f"Basic {TOKEN}", TOKEN, "Bearer ü"],
-)
+WITHOUT = [None, "", "Bearer", f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", f"Basic {TOKEN}", TOKEN, "Bearer ü"]
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/", "/nothing"])
+@pytest.mark.parametrize("authorization", WITHOUT)
 def test_without_the_token_there_is_no_page(server: MetricsServer, path: str, authorization: str | None) -> None:
     """Whatever is asked for, and however near the token is, the answer is 401 and says nothing else."""
     encoded = authorization.encode().decode("latin-1") if authorization is not None else None
     assert ask(server.address, path, encoded) == (401, "a token is needed\n")
+
+
+@pytest.mark.parametrize("authorization", WITHOUT)
+def test_without_the_token_health_is_one_word(server: MetricsServer, authorization: str | None) -> None:
+    """Probes of Kubernetes bring no secret: they learn whether the process lives and works, and no name of anything."""
+    encoded = authorization.encode().decode("latin-1") if authorization is not None else None
+    assert ask(server.address, "/healthz", encoded) == (200, "alive\n")
+    assert ask(server.address, "/readyz", encoded) == (200, "ready\n")
+    CHECKS["catalog"] = False
+    assert ask(server.address, "/readyz", encoded) == (503, "not ready\n")
+    for path in ("/healthz", "/readyz"):
+        assert ask(server.address, path, encoded, method="POST")[0] == 401
+    for path in ("/healthz/", "/readyz/x", "/READYZ", "/readyz/../metrics"):
+        assert ask(server.address, path, encoded)[0] == 401
 
 
 def test_pages_answer(server: MetricsServer) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from framework.adapters.host.private_files import why_not_private
 from framework.cli.main import run_main
 from framework.errors import SetupError
 from framework.web.access.access import Identity, Role, needs_tokens, parse_tokens, who
@@ -65,6 +67,19 @@ def test_a_file_that_others_may_read_or_write_is_not_used(tmp_path: Path, mode: 
     with pytest.raises(SetupError) as refused:
         TokenFile(path)
     assert (refused.value.code, refused.value.remedy) == ("FLOE-E037", f"`chmod 600 {path}`")
+
+
+@pytest.mark.parametrize(("user", "owner"), [(10001, 0), (10001, 10001), (10001, 10002), (0, 0), (0, 10001)])
+def test_only_roots_file_may_be_read_by_a_group(user: int, owner: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Secret of Kubernetes is root's, and its group is the pod's: only root may write it, and nobody else read it. Of every
+    mode that there is."""
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    for mode in range(0o10000):
+        found = os.stat_result((stat.S_IFREG | mode, 1, 1, 1, owner, 10001, 10, 0, 0, 0))
+        by_group, by_others = mode & 0o070, mode & 0o007
+        is_roots = owner == 0 and user != 0
+        wanted = owner in (user, 0) and not by_others and (by_group == 0 or (is_roots and by_group == 0o040))
+        assert (why_not_private(found, Path("tokens")) is None) is wanted, oct(mode)
 
 
 def test_a_token_that_is_taken_out_counts_no_more(tmp_path: Path) -> None:
