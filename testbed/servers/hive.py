@@ -53,7 +53,8 @@ class HiveMetastore:
             redirect_stdout=subprocess.DEVNULL,
             redirect_stderr=subprocess.DEVNULL,
         )
-        parameters = GatewayParameters(port=port, auth_token=token, auto_convert=True)
+        # Without management of memory: py4j's finalizers would ask a server that has been killed, at any moment after.
+        parameters = GatewayParameters(port=port, auth_token=token, auto_convert=True, enable_memory_management=False)
         self._gateway = JavaGateway(gateway_parameters=parameters)
         hive = self._gateway.jvm.org.apache.hadoop.hive.metastore
         hive.txn.TxnDbUtil.prepDb(hive.conf.MetastoreConf.newMetastoreConf())

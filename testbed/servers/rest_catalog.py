@@ -98,7 +98,8 @@ class RestCatalog:
             enable_auth=True,
             return_proc=True,
         )
-        parameters = GatewayParameters(port=port, auth_token=token, auto_convert=True)
+        # Without management of memory: py4j's finalizers would ask a server that has been killed, at any moment after.
+        parameters = GatewayParameters(port=port, auth_token=token, auto_convert=True, enable_memory_management=False)
         self._gateway = JavaGateway(gateway_parameters=parameters)
         jvm = self._gateway.jvm
         backend = jvm.org.apache.iceberg.CatalogUtil.buildIcebergCatalog(
