@@ -26,7 +26,7 @@ _PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kubectl")
 
 
 def kubernetes_programs() -> Path:
-    """The folder with kube-apiserver, kube-controller-manager and kubectl (about five minutes of building)."""
+    """The folder with kube-apiserver, kube-controller-manager and kubectl (about seven minutes of building)."""
     staged = {f"k8s.io/{name}": f"v0.{KUBERNETES_VERSION.split('.', 1)[1]}" for name in _STAGED}
     major, minor, _ = KUBERNETES_VERSION.removeprefix("v").split(".")
     named = {"gitVersion": KUBERNETES_VERSION, "gitMajor": major, "gitMinor": minor}
