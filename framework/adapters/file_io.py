@@ -1,15 +1,16 @@
 """Opens every FileIO and every table's location provider; no class is imported because a table says so.
 
-In: a target's own settings, a table's location and properties. Out: PyIceberg's FileIO and location provider. Whoever
-may alter a table may set its properties, and PyIceberg imports the class that `write.py-location-provider.impl` names;
-invariant: here it never does, in the driver and in every task, since whatever opens a file imports this module.
+In: a target's own settings, a table's location and properties. Out: PyIceberg's FileIO and location provider; of S3 the
+FileIO that counts requests. Whoever may alter a table may set its properties, and PyIceberg imports the class that
+`write.py-location-provider.impl` names; invariant: here it never does, in the driver and in every task, since whatever
+opens a file imports this module.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.io import SCHEMA_TO_FILE_IO, FileIO, load_file_io
 from pyiceberg.table import TableProperties, locations
 
 __all__ = ["file_io", "location_provider"]
@@ -33,3 +34,7 @@ def _default_provider(_impl: str, location: str, properties: dict[str, str]) -> 
 
 # PyIceberg asks for a provider in many places, with the properties as they are; all of them end here.
 locations._import_location_provider = _default_provider  # type: ignore[assignment]
+
+# PyIceberg imports the class when a file is first opened; all its ways to a FileIO look here.
+for _scheme in ("s3", "s3a", "s3n"):
+    SCHEMA_TO_FILE_IO[_scheme] = ["framework.adapters.store.s3_files.S3Files"]

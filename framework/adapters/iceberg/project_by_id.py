@@ -29,6 +29,7 @@ from pyiceberg.table.name_mapping import MappedField, NameMapping, parse_mapping
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
+from framework.adapters.store.counted_files import parquet_file
 from framework.adapters.value_bytes import plain, plain_type
 from framework.record.rows.nested_slices import own_entries
 from framework.table.schema.arrow import arrow_type, parse_schema
@@ -136,7 +137,7 @@ class FileColumns:
 
 def open_parquet(stream: InputStream) -> pq.ParquetFile:
     """A data file; moments of 96 bits, which Hive and Spark write, come as those of the specification."""
-    return pq.ParquetFile(stream, coerce_int96_timestamp_unit="us")
+    return parquet_file(stream, coerce_int96_timestamp_unit="us")
 
 
 def projected(

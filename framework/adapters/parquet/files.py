@@ -41,6 +41,7 @@ from framework.adapters.parquet.partition import PartitionRows, partitions
 from framework.adapters.parquet.private import writer_options
 from framework.adapters.parquet.sorting.in_memory import can_sort, sorted_rows
 from framework.adapters.parquet.statistics import CollectedColumn, collected_columns, file_metrics, split_offsets
+from framework.adapters.store.counted_files import native
 from framework.commit.events.event_types import DataFile
 from framework.config.names.table_names import catalog_of
 from framework.record.model import AlikeRows, TableTarget
@@ -266,7 +267,7 @@ class TableWriter:
         # may read files and list the bucket.
         with output.create(overwrite=True) as stream:
             with pq.ParquetWriter(
-                stream,
+                native(stream),
                 table.schema,
                 # Arrow's own schema would say which columns came as dictionaries; Iceberg's and Parquet's say what they
                 # are.

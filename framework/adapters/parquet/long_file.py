@@ -21,6 +21,7 @@ from framework.adapters.parquet.metrics import RowMetrics
 from framework.adapters.parquet.partition import PartitionRows, partitions
 from framework.adapters.parquet.sorting.external import sorted_pieces
 from framework.adapters.parquet.statistics import file_metrics, split_offsets
+from framework.adapters.store.counted_files import native
 from framework.commit.events.event_types import DataFile
 from framework.record.model import TableTarget
 
@@ -58,7 +59,7 @@ def write_long_file(
     try:
         with io.new_output(path).create(overwrite=False) as stream:
             with pq.ParquetWriter(
-                stream,
+                native(stream),
                 layout.arrow,
                 store_schema=False,
                 store_decimal_as_integer=True,

@@ -35,6 +35,7 @@ from pyiceberg.io import FileIO
 
 from framework.adapters.host.private_files import private_dir
 from framework.adapters.key_hash import Words
+from framework.adapters.store.counted_files import native
 from framework.record.arrays import Ints, Mask
 
 # Of all copies on one machine; what does not fit is copied again when it is needed.
@@ -82,7 +83,7 @@ def write_hash_file(
     checksums = _checksums(path, said, batch).encode()
     schema = batch.schema.with_metadata({key: said, _CHECKSUMS: checksums})
     output = io.new_output(path)
-    with output.create(overwrite=False) as stream, pa.ipc.new_file(stream, schema) as writer:
+    with output.create(overwrite=False) as stream, pa.ipc.new_file(native(stream), schema) as writer:
         writer.write_batch(batch.replace_schema_metadata(schema.metadata))
     return path, len(output)
 

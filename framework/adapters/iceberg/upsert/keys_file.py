@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 
 from framework.adapters.iceberg.upsert.search import Hits
+from framework.adapters.store.counted_files import native, parquet_file
 from framework.adapters.value_bytes import plain
 from framework.commit.events.event_types import KeysFile
 from framework.record.arrays import Ints, Mask
@@ -57,7 +58,7 @@ def write_keys(io: FileIO, path: str, keys: pa.Table, hits: Hits, searched: Sequ
     with output.create(overwrite=False) as stream:
         # It is read once, by the next commit: to make it small takes longer than to move it. Keys are often random.
         packed = {name: "lz4" if name in (FILE, POSITION) else "none" for name in held.column_names}
-        pq.write_table(held, stream, compression=packed, use_dictionary=[FILE], write_statistics=False)
+        pq.write_table(held, native(stream), compression=packed, use_dictionary=[FILE], write_statistics=False)
     return KeysFile(path, len(held), len(output))
 
 
@@ -68,7 +69,7 @@ def read_found(io: FileIO, path: str) -> RowPositions:
         OSError: the file is not there, or is no such file.
     """
     with io.new_input(path).open() as stream:
-        opened = pq.ParquetFile(stream, read_dictionary=[FILE])
+        opened = parquet_file(stream, read_dictionary=[FILE])
         held = opened.read([FILE, POSITION], use_threads=False).unify_dictionaries()
     held = held.filter(pc.is_valid(held.column(POSITION))).combine_chunks()
     paths = held.column(FILE).combine_chunks()
@@ -82,7 +83,7 @@ def read_keys(io: FileIO, path: str) -> pa.Table:
         OSError: as `read_found`.
     """
     with io.new_input(path).open() as stream:
-        opened = pq.ParquetFile(stream)
+        opened = parquet_file(stream)
         names = [name for name in opened.schema_arrow.names if name not in (FILE, POSITION)]
         held = opened.read(names, use_threads=False)
     held = pa.table([plain(column) for column in held.columns], names)

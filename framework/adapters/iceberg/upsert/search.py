@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 
 from framework.adapters.iceberg.private.live_files import LiveFile, deleted_positions
 from framework.adapters.iceberg.project_by_id import FileColumns, NotProjected, TableColumns, open_parquet
+from framework.adapters.store.counted_files import parquet_file
 from framework.adapters.value_bytes import plain
 from framework.record.arrays import Ints
 
@@ -165,7 +165,7 @@ def rows_at_once(file: LiveFile, bytes_at_once: int) -> int:
 def row_ids_in(io: FileIO, file: LiveFile) -> Ints | None:
     """The row ids that a file itself holds, -1 for a row without one; None where it has no such column."""
     with io.new_input(file.path).open() as stream:
-        opened = pq.ParquetFile(stream)
+        opened = parquet_file(stream)
         ids = (field.name for field in opened.schema_arrow if (field.metadata or {}).get(_FIELD_ID) == _ROW_ID_FIELD)
         if (name := next(ids, None)) is None:
             return None

@@ -1,0 +1,1 @@
+"""The one way to an object store: files whose requests are counted."""
