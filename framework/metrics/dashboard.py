@@ -12,6 +12,7 @@ from typing import Any
 
 from framework.metrics import definitions as d
 from framework.metrics.definitions import Metric
+from framework.metrics.labels import Label
 
 DASHBOARD_FILE = "dashboard.json"
 _WIDTH, _HEIGHT, _COLUMNS = 8, 7, 3
@@ -164,6 +165,17 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             Panel("Memory", ((d.MEMORY.name, "{{instance}} {{process}}"),), "bytes"),
             Panel("Services that answer", ((d.SERVICE_UP.name, "{{instance}} {{service}}"),)),
             Panel("Series that are summed", ((d.SUMMED.name, "{{instance}} {{kind}}"),)),
+            Panel(
+                "Requests to the store",
+                (
+                    _rate(d.STORE_REQUESTS, "request"),
+                    (
+                        f"sum by (pipeline, request) (rate({d.TASK_STORE_REQUESTS.name}[$__rate_interval]))",
+                        "tasks of {{pipeline}} {{request}}",
+                    ),
+                ),
+                "reqps",
+            ),
             Panel("Lineage events that were dropped", ((d.LINEAGE_DROPPED.name, "{{instance}}"),)),
             Panel("Versions", ((d.INFO.name, "{{instance}} {{version}} {{target}}"),), kind="table"),
             Panel("Version of the metrics", ((d.CONTRACT.name, "{{instance}}"),)),
@@ -249,7 +261,7 @@ def _selected(query: str) -> str:
 
     def selected(found: re.Match[str]) -> str:
         metric = _METRICS[re.sub(r"_(bucket|sum|count)$", "", found[1])]
-        chosen = ['instance=~"$instance"', *(['pipeline=~"$pipeline"'] if d.Label.PIPELINE in metric.labels else ())]
+        chosen = ['instance=~"$instance"', *(['pipeline=~"$pipeline"'] if Label.PIPELINE in metric.labels else ())]
         given = found[2].strip("{}") if found[2] else ""
         return f"{found[1]}{{{', '.join([*filter(None, (given,)), *chosen])}}}"
 

@@ -1,8 +1,7 @@
 """The metrics: names, types, labels and units. Everything that shows or explains a metric is made from this list.
 
 In: nothing. Out: definitions, in the order of the reference. The list is a contract: a metric keeps its name, its type,
-its unit and its labels, and what is added says since which version. Labels are those of `Label` alone, so that no
-record, key or secret can become one.
+its unit and its labels, and what is added says since which version.
 """
 
 from __future__ import annotations
@@ -12,8 +11,9 @@ from enum import Enum
 
 from framework.commit.maintenance.health import MANY_FILES, MANY_MANIFESTS, MANY_SNAPSHOTS, MUCH_DELETED
 from framework.commit.risks import TAKEOVERS_MIN
+from framework.metrics.labels import Label
 
-CONTRACT_VERSION = 6
+CONTRACT_VERSION = 7
 # Beyond so many tables, partitions or reasons the rest is summed under this label.
 OTHERS = "(others)"
 
@@ -23,57 +23,6 @@ class MetricKind(str, Enum):
     COUNTER = "counter"
     HISTOGRAM = "histogram"
 
-
-class Label(str, Enum):
-    """Every label that a metric may have, with what stands in it."""
-
-    CATALOG = "catalog"
-    CODE = "code"
-    CONTROL_TOPIC = "control_topic"
-    DUTY = "duty"
-    KIND = "kind"
-    OBJECTIVE = "objective"
-    OUTCOME = "outcome"
-    PARTITION = "partition"
-    PHASE = "phase"
-    PIPELINE = "pipeline"
-    PROCESS = "process"
-    REASON = "reason"
-    SERVICE = "service"
-    SIZE = "size"
-    STAGE = "stage"
-    STATE = "state"
-    TABLE = "table"
-    TARGET = "target"
-    TEAM = "team"
-    TOPIC = "topic"
-    VERSION = "version"
-
-
-LABELS: dict[Label, str] = {
-    Label.CATALOG: "a catalog's name in the target",
-    Label.CODE: "a code of [codes.md](codes.md); `none` without one",
-    Label.CONTROL_TOPIC: "the control topic's name",
-    Label.DUTY: "`pipeline`, `schema`, `catalog`, `topics`, `dead_letters` or `cut_over`, as under `owners:`",
-    Label.KIND: "`table`, `partition` or `reason`",
-    Label.OBJECTIVE: "`freshness`, `complete` or `dead_letters`, as under `objectives:`",
-    Label.OUTCOME: "how a record, a batch or a commit ended; the metric names the values",
-    Label.PARTITION: "a partition's number",
-    Label.PHASE: "what a batch is at; the metric names the values",
-    Label.PIPELINE: "a pipeline's name",
-    Label.PROCESS: "`python`: the driver or the coordinator; `java`: the JVM beside it",
-    Label.REASON: "the code of why a record was dropped; `rule`: the file says so, and nothing is wrong with it. Of a "
-    "table: why it should be maintained; the metric names the values",
-    Label.SERVICE: "`broker`, `catalog`, `store`, `registry` or `spark`",
-    Label.SIZE: "`1MiB`, `8MiB`, `32MiB`, `128MiB`, `512MiB`: smaller than that, and no smaller than the one before; `larger`",
-    Label.STAGE: "`fetch`, `decode`, `transform`, `route`, `convert` or `write`",
-    Label.STATE: "a state as `floe status` shows it",
-    Label.TABLE: "a table's name as commands show it",
-    Label.TEAM: "a team, as under `owners:`",
-    Label.TARGET: "the target's name",
-    Label.TOPIC: "a source topic's name",
-    Label.VERSION: "the version of floe",
-}
 
 BATCH_BOUNDS_S = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 COMMIT_BOUNDS_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -258,6 +207,23 @@ LINEAGE_DROPPED = _counter(
     unit="events",
 )
 
+STORE_REQUESTS = _counter(
+    "floe_store_requests_total",
+    "Requests to S3 that this process made, as driver and coordinator; what its tasks made is in the next one. A request that is "
+    "made again after an error counts once.",
+    Label.REQUEST,
+    unit="requests",
+    since=7,
+)
+TASK_STORE_REQUESTS = _counter(
+    "floe_task_store_requests_total",
+    "Requests to S3 that tasks of this run made, as they reported when they ended.",
+    Label.PIPELINE,
+    Label.REQUEST,
+    unit="requests",
+    since=7,
+)
+
 OWNER = _gauge("floe_coordinator_owner", "1: this process coordinates. 0: it stands by.", Label.CONTROL_TOPIC)
 OWNER_SINCE = _gauge(
     "floe_coordinator_owner_since_timestamp_seconds",
@@ -393,7 +359,7 @@ METRICS: tuple[Metric, ...] = (
     PIPELINE_STATE, PIPELINE_SINCE, PIPELINE_OWNER, OBJECTIVE_TARGET, OBJECTIVE_COUNTED, OBJECTIVE_BAD,
     LAG_RECORDS, LAG_SECONDS, RETENTION_USED, SAFE_OFFSET, LOG_END,
     RECORDS, DEAD_LETTERS, DROPPED, BATCH, BATCHES, BATCH_SECONDS, PHASE_SECONDS, PHASE, PROGRESS, STALLED, SILENT,
-    WAITING_BATCHES, WAITING_BYTES, RETRIES, LINEAGE_DROPPED,
+    WAITING_BATCHES, WAITING_BYTES, RETRIES, LINEAGE_DROPPED, STORE_REQUESTS, TASK_STORE_REQUESTS,
     OWNER, OWNER_SINCE, TAKEOVERS, RECENT_TAKEOVERS, LEADER_EPOCH, LOW_WATER, POSITION,
     TABLES, TABLE_STATE, PENDING_ANNOUNCEMENTS, PENDING_RECORDS, PENDING_FILES, PENDING_BYTES, OLDEST, VALID_THROUGH,
     LAST_COMMIT, COMMITS, COMMIT_SECONDS, OLDEST_REQUEST,

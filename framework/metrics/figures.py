@@ -15,6 +15,7 @@ from framework.commit.events.event_types import Accounting, Health
 from framework.commit.maintenance.health import Need, TableHealth
 from framework.config.values.objectives import Objective
 from framework.config.values.owners import NOBODY, Owners
+from framework.metrics.store_requests import Requests
 
 
 class RunPhase(str, Enum):
@@ -117,6 +118,7 @@ class PipelineFigures:
     is_silent: bool = False  # for longer than its file says
     owners: Owners = NOBODY
     objectives: tuple[ObjectiveFigures, ...] = ()
+    requests: Requests = field(default_factory=dict)  # to stores, of its tasks
 
 
 @dataclass(frozen=True)
@@ -168,3 +170,4 @@ class Figures:
     services: Mapping[Service, bool] = field(default_factory=dict)  # whether each answered when it was last asked
     retries: Mapping[Service, int] = field(default_factory=dict)
     lineage_dropped: int = 0
+    requests: Requests = field(default_factory=dict)  # to stores, without those of tasks

@@ -6,7 +6,8 @@ In: definitions and alerts. Out: the text of `docs/reference/metrics.md`.
 from __future__ import annotations
 
 from framework.metrics.alerts import ALERTS, Alert
-from framework.metrics.definitions import CONTRACT_VERSION, LABELS, METRICS, OTHERS, Metric
+from framework.metrics.definitions import CONTRACT_VERSION, METRICS, OTHERS, Metric
+from framework.metrics.labels import LABELS
 from framework.metrics.samples import MAX_PARTITIONS, MAX_REASONS
 
 METRICS_FILE = "metrics.md"

@@ -29,6 +29,7 @@ from framework.metrics.figures import (
     Service,
     TableFigures,
 )
+from framework.metrics.store_requests import StoreRequest
 
 K = TypeVar("K")
 MAX_TABLES = 200
@@ -88,6 +89,8 @@ def _of_process(figures: Figures) -> Iterator[MetricSample]:
     for each in Service:
         yield MetricSample(d.RETRIES, (each.value,), figures.retries.get(each, 0))
     yield MetricSample(d.LINEAGE_DROPPED, (), figures.lineage_dropped)
+    for kind in StoreRequest:
+        yield MetricSample(d.STORE_REQUESTS, (kind.value,), figures.requests.get(kind, 0))
 
 
 def _of_pipeline(pipeline: PipelineFigures, at_ms: int) -> Iterator[MetricSample]:
@@ -130,6 +133,8 @@ def _of_pipeline(pipeline: PipelineFigures, at_ms: int) -> Iterator[MetricSample
     yield MetricSample(d.SILENT, (name,), int(pipeline.is_silent))
     yield MetricSample(d.WAITING_BATCHES, (name,), pipeline.waiting_batches)
     yield MetricSample(d.WAITING_BYTES, (name,), pipeline.waiting_bytes)
+    for kind in StoreRequest:
+        yield MetricSample(d.TASK_STORE_REQUESTS, (name, kind.value), pipeline.requests.get(kind, 0))
 
 
 def _of_coordinator(coordinator: CoordinatorFigures, max_tables: int) -> Iterator[MetricSample]:

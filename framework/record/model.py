@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from framework.commit.events.event_types import DataFile, DeletedKeysChange, KeysFile
+from framework.metrics.store_requests import Requests
 from framework.record.arrays import Ints, Mask, Numbers
 from framework.table.model import ColumnDetail, ObservedType, TableNeed, TableTarget
 from framework.table.upsert.key_index import KeyRun
@@ -283,7 +284,7 @@ class TaskReport:
     `rows` to its rows. With `needs` the task must be done again once the tables are changed, and `files` is empty.
     `failure` is the first record that the policy `fail` stops at. `keyed` has the changes of tables that follow their
     keys; a target stands for each of them, too. `sent_bytes` of rows went through the exchange, as they are in memory.
-    With `refused` the batch must be done again without these records, and `files` are nobody's.
+    With `refused` the batch must be done again without these records, and `files` are nobody's. `requests` went to stores.
     """
 
     slices: tuple[TaskRangeReport, ...]
@@ -295,3 +296,4 @@ class TaskReport:
     keyed: dict[str, UpsertPart] = field(default_factory=dict)
     sent_bytes: int = 0
     refused: tuple[RefusedUpdate, ...] = ()
+    requests: Requests = field(default_factory=dict)

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from framework.adapters.host.failpoints import meet_rows
 from framework.adapters.host.memory import keep_large_blocks, release_after
+from framework.adapters.store.counts import taken
 from framework.adapters.waiting_pieces import Piece, WaitingPieces
 from framework.config.spec import DistributionMode
 from framework.plan.model import Plan
@@ -256,7 +257,9 @@ def make_receiver(context: TaskContext):  # type: ignore[no-untyped-def]  # a cl
             names = [*files, *(name for name in parts if name not in files)]
             targets = {name: (t.table_uuid, t.schema_id) for name in names for t in (context.tables[name],)}
             yield report_batch(
-                TaskReport((), files, targets, {}, keyed.needs, None, parts, refused=tuple(keyed.refused))
+                TaskReport(
+                    (), files, targets, {}, keyed.needs, None, parts, refused=tuple(keyed.refused), requests=taken()
+                )
             )
         release_after(records)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from framework.adapters.store.counts import taken
 from framework.record.model import BlockResult, DeadLetter, TableNeed, TaskRangeReport, TaskReport, UpsertRows
 from framework.table.upsert.refused import RefusedAct, refused_by_upsert_table
 from framework.task.context import TaskContext
@@ -85,11 +86,13 @@ class TaskRun:
             self.writer.discard()
             if self.outbox is not None:
                 self.outbox.discard()
-            return TaskReport(tuple(self.slices), {}, {}, {}, self.needs, self.failure)
+            return TaskReport(tuple(self.slices), {}, {}, {}, self.needs, self.failure, requests=taken())
         files = self.writer.finish()
         if self.context.is_trial:
             self.writer.discard()
             files = {}
         targets = {name: (t.table_uuid, t.schema_id) for name in files for t in (self.context.tables[name],)}
         sent_bytes = self.outbox.sent_bytes if self.outbox is not None else 0
-        return TaskReport(tuple(self.slices), files, targets, self.rows, {}, None, sent_bytes=sent_bytes)
+        return TaskReport(
+            tuple(self.slices), files, targets, self.rows, {}, None, sent_bytes=sent_bytes, requests=taken()
+        )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
+from collections.abc import Iterable
 from urllib.parse import parse_qs, urlsplit
 
 from testbed.servers.s3 import BUCKET, S3Server
@@ -25,9 +26,13 @@ class S3Log:
 
     def new(self) -> Counter[str]:
         lines = self._lines()
-        found = Counter(kind for line in lines[self._seen :] if (kind := _kind(line)) is not None)
+        found = _counts(lines[self._seen :])
         self._seen = len(lines)
         return found
+
+    def so_far(self) -> Counter[str]:
+        """As `new`, of a server at work; they are still new."""
+        return _counts(self._server.log.read_text(errors="replace").splitlines()[self._seen :])
 
     def _lines(self) -> list[str]:
         """All whole lines, once none has been added for a moment: a line is written after its answer was sent."""
@@ -36,6 +41,10 @@ class S3Log:
             before = now
             time.sleep(0.3)
         return now.splitlines()
+
+
+def _counts(lines: Iterable[str]) -> Counter[str]:
+    return Counter(kind for line in lines if (kind := _kind(line)) is not None)
 
 
 def _kind(line: str) -> str | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import random
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,12 +12,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.io import FileIO
 
 from framework.adapters.file_io import file_io
 from framework.adapters.iceberg.files import list_files, missing_of
 from framework.adapters.store.counted_files import CountedReader, native, parquet_file
-from framework.adapters.store.counts import OWN
-from framework.metrics.store_requests import StoreRequest
+from framework.adapters.store.counts import taken
+from framework.metrics import store_requests
+from framework.metrics.store_requests import StoreRequest, total
 from testbed.servers.s3 import BUCKET, SECRET_KEY, S3Server
 from testbed.servers.s3_log import S3Log
 
@@ -31,15 +35,20 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     server.stop()
 
 
+def is_figure(value: object) -> bool:
+    """A function of the table that says how many requests something takes."""
+    return inspect.isfunction(value) and value.__annotations__["return"] == "Requests"
+
+
 class Both:
     """What the counter says and what the store says of the same work."""
 
     def __init__(self, server: S3Server) -> None:
         self.log = S3Log(server)
-        OWN.take()
+        taken()
 
     def counted(self) -> Counter[str]:
-        return Counter({kind.value: count for kind, count in OWN.take().items()})
+        return Counter({kind.value: count for kind, count in taken().items()})
 
     def agree(self, what: str) -> Counter[str]:
         counted, logged = self.counted(), self.log.new()
@@ -47,10 +56,9 @@ class Both:
         return logged
 
 
-def test_each_operation_counts_what_the_store_gets(store: S3Server) -> None:
+def operations(io: FileIO) -> dict[str, Callable[[], object]]:
     """Every way in which a file is opened, read, written, looked for, listed and removed."""
-    both = Both(store)
-    io = file_io(store.settings() | {"s3.secret-access-key": SECRET_KEY}, PLACE)
+    place = f"{PLACE}/{uuid.uuid4()}"
     rows = pa.table({f"c{n}": pa.array([f"{n * 7919 * i}" for i in range(60_000)]) for n in range(5)})
 
     def write(path: str, size: int, step: int = MIB) -> None:
@@ -74,11 +82,11 @@ def test_each_operation_counts_what_the_store_gets(store: S3Server) -> None:
 
     def write_parquet() -> None:
         with (
-            io.new_output(f"{PLACE}/p").create(overwrite=True) as stream,
+            io.new_output(f"{place}/p").create(overwrite=True) as stream,
             pq.ParquetWriter(native(stream), rows.schema) as out,
         ):
             out.write_table(rows, 20_000)
-        with io.new_output(f"{PLACE}/wide").create(overwrite=True) as stream:
+        with io.new_output(f"{place}/wide").create(overwrite=True) as stream:
             pq.write_table(pa.table({f"column {n}": [n] for n in range(1_500)}), stream)
 
     def gone(path: str) -> None:
@@ -93,40 +101,64 @@ def test_each_operation_counts_what_the_store_gets(store: S3Server) -> None:
         with io.new_input(path).open() as stream:
             assert sum(len(batch) for batch in parquet_file(stream).iter_batches(1_000, columns=["c0", "c3"])) == 60_000
 
-    steps: dict[str, Callable[[], object]] = {
+    return {
         **{
-            f"write {size} by {step}": lambda size=size, step=step: write(f"{PLACE}/f{size}", size, step)  # type: ignore[misc]
+            f"write {size} by {step}": lambda size=size, step=step: write(f"{place}/f{size}", size, step)  # type: ignore[misc]
             for size in (0, 1, 10 * MIB - 1, 10 * MIB, 10 * MIB + 1, 20 * MIB, 25 * MIB)
             for step in (MIB, 7 * MIB + 3)
         },
-        "create a new one": lambda: io.new_output(f"{PLACE}/new").create(overwrite=False).close(),
-        "read nothing": lambda: read(f"{PLACE}/f0", None),
-        "read all": lambda: read(f"{PLACE}/f{25 * MIB}", None),
-        "read parts": lambda: read(f"{PLACE}/f{25 * MIB}", 10, 5 * MIB, None, None),
-        "read as a stream": lambda: io.new_input(f"{PLACE}/f{25 * MIB}").open(seekable=False).read(),
+        "create a new one": lambda: io.new_output(f"{place}/new").create(overwrite=False).close(),
+        "read nothing": lambda: read(f"{place}/f0", None),
+        "read all": lambda: read(f"{place}/f{25 * MIB}", None),
+        "read parts": lambda: read(f"{place}/f{25 * MIB}", 10, 5 * MIB, None, None),
+        "read as a stream": lambda: io.new_input(f"{place}/f{25 * MIB}").open(seekable=False).read(),
         "write Parquet": write_parquet,
-        "read Parquet": lambda: parquet(f"{PLACE}/p", None),
-        "read columns": lambda: parquet(f"{PLACE}/p", ["c1", "c4"]),
-        "read row groups": lambda: parquet(f"{PLACE}/p", ["c0"], one=True),
-        "read a long footer": lambda: parquet(f"{PLACE}/wide", ["column 7"]),
-        "read batches": lambda: batches(f"{PLACE}/p"),
-        "length": lambda: len(io.new_input(f"{PLACE}/p")),
-        "look": lambda: missing_of(io, [f"{PLACE}/p", f"{PLACE}/none", f"{PLACE}/nor this"]),
-        "open none": lambda: not_opened(f"{PLACE}/none"),
-        "list": lambda: list_files(io, PLACE),
+        "read Parquet": lambda: parquet(f"{place}/p", None),
+        "read columns": lambda: parquet(f"{place}/p", ["c1", "c4"]),
+        "read row groups": lambda: parquet(f"{place}/p", ["c0"], one=True),
+        "read a long footer": lambda: parquet(f"{place}/wide", ["column 7"]),
+        "read batches": lambda: batches(f"{place}/p"),
+        "length": lambda: len(io.new_input(f"{place}/p")),
+        "look": lambda: missing_of(io, [f"{place}/p", f"{place}/none", f"{place}/nor this"]),
+        "open none": lambda: not_opened(f"{place}/none"),
+        "list": lambda: list_files(io, place),
         "list nothing": lambda: list_files(io, f"s3://{BUCKET}/nowhere"),
-        "remove": lambda: io.delete(f"{PLACE}/p"),
-        "remove none": lambda: gone(f"{PLACE}/p"),
+        "remove": lambda: io.delete(f"{place}/p"),
+        "remove none": lambda: gone(f"{place}/p"),
         "in no folder": lambda: (write(f"s3://{BUCKET}/top", 1), io.delete(f"s3://{BUCKET}/top")),
     }  # fmt: skip
-    for what, step in steps.items():
-        step()
+
+
+def of(store: S3Server) -> FileIO:
+    return file_io(store.settings() | {"s3.secret-access-key": SECRET_KEY}, PLACE)
+
+
+def test_each_operation_counts_what_the_store_gets(store: S3Server) -> None:
+    """After each of them the counter and the store's log say the same, by kind."""
+    both = Both(store)
+    for what, operation in operations(of(store)).items():
+        operation()
         both.agree(what)
+
+
+@pytest.mark.parametrize("name", sorted(name for name, each in vars(store_requests).items() if is_figure(each)))
+def test_a_figure_that_is_wrong_by_one_request_is_noticed(
+    store: S3Server, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Each figure of the table is needed: none of them can be another one and still agree with the store."""
+    right = getattr(store_requests, name)
+    monkeypatch.setattr(
+        store_requests, name, lambda *given, **named: total([right(*given, **named), {StoreRequest.GET: 1}])
+    )
+    both = Both(store)
+    for operation in operations(of(store)).values():
+        operation()
+    assert both.counted() != both.log.new()
 
 
 def test_a_listing_of_many_files_takes_a_request_for_each_thousand(store: S3Server) -> None:
     """More objects than one answer holds."""
-    io = file_io(store.settings() | {"s3.secret-access-key": SECRET_KEY}, PLACE)
+    io = of(store)
     for number in range(1_001):
         io.new_output(f"s3://{BUCKET}/many/{number}").create(overwrite=True).close()
     both = Both(store)
@@ -136,7 +168,7 @@ def test_a_listing_of_many_files_takes_a_request_for_each_thousand(store: S3Serv
 
 def test_a_small_file_is_written_with_one_request(store: S3Server) -> None:
     """Not with the three of an upload in parts, which cost three times as much and take three times as long."""
-    io = file_io(store.settings() | {"s3.secret-access-key": SECRET_KEY}, PLACE)
+    io = of(store)
     both = Both(store)
     with io.new_output(f"{PLACE}/small").create(overwrite=True) as stream:
         stream.write(b"x" * MIB)
@@ -159,9 +191,9 @@ def test_reads_side_by_side_are_counted_as_pyarrow_makes_them(tmp_path: Path) ->
         rows = chosen.sample(range(groups), chosen.randint(1, groups))
         seen = Seen(path)
         pq.ParquetFile(pa.PythonFile(seen, "r")).read_row_groups(rows, wanted, use_threads=False)
-        OWN.take()
+        taken()
         parquet_file(counted(path)).read_row_groups(rows, wanted, use_threads=False)
-        assert OWN.take() == {StoreRequest.GET: seen.reads}, (wanted, rows)
+        assert taken() == {StoreRequest.GET: seen.reads}, (wanted, rows)
         most = max(most, seen.reads)
     assert most > 3  # the footer, and several ranges
 

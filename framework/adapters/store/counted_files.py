@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from typing_extensions import Self, override
 
-from framework.adapters.store.counts import OWN
+from framework.adapters.store.counts import count
 from framework.metrics import store_requests
 
 
@@ -51,7 +51,7 @@ class CountedReader(_Counted):
 
     def _count(self, nbytes: int | None) -> None:
         left = self.native.size() - self.native.tell()
-        OWN.add(store_requests.reading(left if nbytes is None or nbytes < 0 else min(nbytes, left)))
+        count(store_requests.reading(left if nbytes is None or nbytes < 0 else min(nbytes, left)))
 
 
 class CountedWriter(_Counted):
@@ -65,7 +65,7 @@ class CountedWriter(_Counted):
         if not self.native.closed:
             size = self.native.tell()
             self.native.close()
-            OWN.add(store_requests.writing(size))
+            count(store_requests.writing(size))
 
 
 def native(stream: Any) -> Any:
@@ -84,7 +84,7 @@ def parquet_file(stream: Any, **options: Any) -> pq.ParquetFile:
 class _CountedParquet(pq.ParquetFile):  # type: ignore[misc]  # PyArrow has no types
     def __init__(self, source: pa.NativeFile, **options: Any) -> None:
         super().__init__(source, **options)
-        OWN.add(store_requests.opening_parquet(self.metadata.serialized_size + 8))
+        count(store_requests.opening_parquet(self.metadata.serialized_size + 8))
 
     @override
     def read(self, columns: Any = None, **options: Any) -> pa.Table:
@@ -110,7 +110,7 @@ class _CountedParquet(pq.ParquetFile):  # type: ignore[misc]  # PyArrow has no t
         return super().iter_batches(batch_size, groups, columns, **options)
 
     def _count(self, groups: Any, columns: Any) -> None:
-        OWN.add(store_requests.reading_ranges(_range(self.metadata.row_group(group).column(column)) for group in groups
+        count(store_requests.reading_ranges(_range(self.metadata.row_group(group).column(column)) for group in groups
                                      for column in self._wanted(columns)))  # fmt: skip
 
     def _wanted(self, columns: Any) -> list[int]:

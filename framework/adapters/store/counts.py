@@ -14,7 +14,7 @@ from framework.metrics.store_requests import Requests, StoreRequest
 
 
 class RequestCount:
-    """Requests by kind."""
+    """Requests by kind, from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -31,15 +31,30 @@ class RequestCount:
             return dict(self._made)
 
     def take(self) -> dict[StoreRequest, int]:
-        """Those since they were taken last. A task reports its own and those of tasks before it in its process that failed."""
+        """Those since they were taken last."""
         with self._lock:
             new = self._made - self._taken
             self._taken = Counter(self._made)
             return dict(new)
 
 
-OWN = RequestCount()
+_OWN = RequestCount()
 _OF_TASKS: dict[str, RequestCount] = {}
+
+
+def count(requests: Requests) -> None:
+    """This process makes these."""
+    _OWN.add(requests)
+
+
+def made() -> dict[StoreRequest, int]:
+    """All that this process has made."""
+    return _OWN.made()
+
+
+def taken() -> dict[StoreRequest, int]:
+    """Those that were not taken yet: a task's own, and those of tasks before it in its process that failed."""
+    return _OWN.take()
 
 
 def reported(pipeline: str, requests: Requests) -> None:
@@ -49,5 +64,5 @@ def reported(pipeline: str, requests: Requests) -> None:
 
 
 def of_tasks() -> Mapping[str, dict[StoreRequest, int]]:
-    """By pipeline, what its tasks have reported in this process."""
-    return {pipeline: count.made() for pipeline, count in _OF_TASKS.copy().items()}
+    """By pipeline, what its tasks have reported to this process."""
+    return {pipeline: each.made() for pipeline, each in _OF_TASKS.copy().items()}

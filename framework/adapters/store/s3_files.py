@@ -15,7 +15,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from typing_extensions import override
 
 from framework.adapters.store.counted_files import CountedReader, CountedWriter
-from framework.adapters.store.counts import OWN
+from framework.adapters.store.counts import count
 from framework.metrics import store_requests
 
 
@@ -41,7 +41,7 @@ class CountedStore:
         return getattr(self._inner, name)
 
     def open_input_file(self, path: str) -> CountedReader:
-        OWN.add(store_requests.opening())
+        count(store_requests.opening())
         return CountedReader(self._inner.open_input_file(path))
 
     def open_input_stream(self, path: str, **_: Any) -> CountedReader:
@@ -54,9 +54,9 @@ class CountedStore:
     def get_file_info(self, asked: str | FileSelector) -> FileInfo | list[FileInfo]:
         found = self._inner.get_file_info(asked)
         if isinstance(found, FileInfo):
-            OWN.add(store_requests.looking(found.type is FileType.File))
+            count(store_requests.looking(found.type is FileType.File))
         else:
-            OWN.add(store_requests.listing(sum(each.type is FileType.File for each in found)))
+            count(store_requests.listing(sum(each.type is FileType.File for each in found)))
         return found
 
     def delete_file(self, path: str) -> None:
@@ -67,4 +67,4 @@ class CountedStore:
             is_there = False
             raise
         finally:
-            OWN.add(store_requests.removing(is_there, in_bucket=path.count("/") < 2))
+            count(store_requests.removing(is_there, in_bucket=path.count("/") < 2))

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from framework.adapters.store.counts import reported
 from framework.commit.offsets import OffsetRange
+from framework.metrics.store_requests import total
 from framework.record.blocks.poison_records import Isolation, PoisonRecord
 from framework.record.model import TableNeed, TaskReport
 from framework.record.sql.failure import SQL_FAILED
@@ -46,6 +48,7 @@ def run_stage(
         from framework.task.sql.stage import run_sql_stage
 
         report = run_sql_stage(numbers, work, plan.transform.sql, context)
+        reported(plan.pipeline, report.requests)
         redo_all = bool(report.needs) and report.failure is None
         return ([], work, list(report.needs.values())) if redo_all else ([report], [], [])
     if plan.is_distributed:
@@ -53,6 +56,7 @@ def run_stage(
     else:
         rows = numbers.mapInArrow(reporting(make_task(context, work)), REPORT_SCHEMA).collect()
     reports: list[TaskReport] = [pickle.loads(bytes(row[0])) for row in rows]
+    reported(plan.pipeline, total(report.requests for report in reports))
     failed = [report for report in reports if report.failure is not None]
     again = [report for report in reports if report.needs or report.refused]
     if plan.is_upserted and (failed or again):

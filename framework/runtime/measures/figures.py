@@ -7,7 +7,7 @@ time is an argument, and nothing is asked of anybody.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from framework.commit.events.event_types import (
     Accounting,
@@ -46,6 +46,7 @@ from framework.metrics.figures import (
     TableFigures,
 )
 from framework.metrics.lag import EndsSeen
+from framework.metrics.store_requests import Requests
 from framework.runtime.batches.measures import RunMeasures
 from framework.runtime.measures.commits import CommitMeasures
 
@@ -68,6 +69,7 @@ class RunFacts:
     owners: Owners = NOBODY
     objectives: Objectives = NO_OBJECTIVES
     fresh: FreshTime | None = None
+    requests: Requests = field(default_factory=dict)
 
 
 def pipeline_figures(
@@ -122,6 +124,7 @@ def pipeline_figures(
         and steady_ms - measures.announced_ms >= facts.silent_after_ms,
         owners=facts.owners,
         objectives=tuple(_objectives(facts, now_ms)),
+        requests=facts.requests,
     )
 
 

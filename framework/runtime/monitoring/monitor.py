@@ -21,6 +21,7 @@ from framework.adapters.host.process_memory import java_pid, resident_bytes
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.secrets import resolve
+from framework.adapters.store.counts import made, of_tasks
 from framework.commit.machine.model import PipelineState
 from framework.commit.objectives.fresh_time import FreshTime
 from framework.config.rules.target.monitoring import host_and_port
@@ -166,6 +167,7 @@ class Monitor:
             },
             retries=dict(retries),
             lineage_dropped=self._lineage_dropped(),
+            requests=made(),
         )
 
     def _used(self) -> dict[Service, bool]:
@@ -210,6 +212,7 @@ class Monitor:
             worker.plan.owners,
             worker.plan.announce.objectives,
             self._fresh.get(name),
+            of_tasks().get(name, {}),
         )
         return pipeline_figures(facts, worker.measures, now_ms, steady, self._spec.stalled_after_ms)
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from framework.adapters.host.failpoints import meet
 from framework.commit.events.event_types import DataFile
+from framework.metrics.store_requests import total
 from framework.record.arrays import Ints
 from framework.record.blocks.bisect_failures import joined
 from framework.record.blocks.poison_records import set_aside
@@ -268,9 +269,10 @@ def combine(
     for topic, partition in {key for _, counts in late for key in counts} - set(notes):
         stray = [counts[topic, partition].offsets for _, counts in late if (topic, partition) in counts]
         removed(f"{topic}-{partition}", [], map(unpack, chain(*stray)), may_remove)
+    requests = total(report.requests for report in reports)
     if needs or failure:
-        return TaskReport(slices, {}, {}, {}, needs, failure)
-    return TaskReport(slices, files, targets, rows, {}, None)
+        return TaskReport(slices, {}, {}, {}, needs, failure, requests=requests)
+    return TaskReport(slices, files, targets, rows, {}, None, requests=requests)
 
 
 def _slice(notes: list[TaskRangeNote], arrived: list[Arrived], may_remove: bool) -> TaskRangeReport:

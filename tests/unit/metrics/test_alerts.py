@@ -17,8 +17,9 @@ from framework.commit.maintenance.others import OtherMaintainer
 from framework.config.values.objectives import Objective
 from framework.metrics.alerts import ALERTS, RUNBOOK
 from framework.metrics.dashboard import dashboard
-from framework.metrics.definitions import METRICS, Label
+from framework.metrics.definitions import METRICS
 from framework.metrics.figures import Figures, Histogram, ObjectiveFigures
+from framework.metrics.labels import Label
 from framework.metrics.rules_files import RULE_TESTS_FILE, RULES_FILE
 from framework.metrics.samples import samples
 from testbed.servers.promtool import promtool

@@ -16,7 +16,7 @@ from framework.commit.maintenance.health import Need, TableHealth
 from framework.config.values.objectives import Objective
 from framework.config.values.owners import Owners, OwningTeam
 from framework.metrics import definitions as d
-from framework.metrics.definitions import LABELS, METRICS, OTHERS, Label, Metric, MetricKind
+from framework.metrics.definitions import METRICS, OTHERS, Metric, MetricKind
 from framework.metrics.figures import (
     CoordinatorFigures,
     Figures,
@@ -25,6 +25,7 @@ from framework.metrics.figures import (
     PartitionFigures,
     TableFigures,
 )
+from framework.metrics.labels import LABELS, Label
 from framework.metrics.samples import MAX_PARTITIONS, MAX_REASONS, MetricSample, samples
 from tests.unit.metrics.planted import FAULTS, well
 
@@ -54,6 +55,7 @@ VERSION_3 = VERSION_2 | {"floe_coordinator_recent_takeovers"}
 VERSION_4 = VERSION_3 | {"floe_pipeline_silent"}
 VERSION_5 = VERSION_4 | {"floe_pipeline_owner"}
 VERSION_6 = VERSION_5 | {"floe_objective_target_ratio", "floe_objective_counted_total", "floe_objective_bad_total"}
+VERSION_7 = VERSION_6 | {"floe_store_requests_total", "floe_task_store_requests_total"}
 
 
 HEALTH = TableHealth(
@@ -85,15 +87,16 @@ def of(found: tuple[MetricSample, ...], metric: Metric) -> dict[tuple[str, ...],
 
 
 def test_every_metric_of_the_contract_is_shown_and_no_other() -> None:
-    """The list, what a process shows, and version 6 of the contract name the same metrics; those of the versions before are
+    """The list, what a process shows, and version 7 of the contract name the same metrics; those of the versions before are
     as they were."""
-    assert {sample.metric.name for sample in samples(full())} == {metric.name for metric in METRICS} == VERSION_6
+    assert {sample.metric.name for sample in samples(full())} == {metric.name for metric in METRICS} == VERSION_7
     assert {metric.name for metric in METRICS if metric.since == 1} == VERSION_1
     assert {metric.name for metric in METRICS if metric.since <= 2} == VERSION_2
     assert {metric.name for metric in METRICS if metric.since <= 3} == VERSION_3
     assert {metric.name for metric in METRICS if metric.since <= 4} == VERSION_4
     assert {metric.name for metric in METRICS if metric.since <= 5} == VERSION_5
-    assert d.CONTRACT_VERSION == max(metric.since for metric in METRICS) == 6
+    assert {metric.name for metric in METRICS if metric.since <= 6} == VERSION_6
+    assert d.CONTRACT_VERSION == max(metric.since for metric in METRICS) == 7
 
 
 def test_names_and_labels_keep_the_conventions() -> None:

@@ -1,0 +1,109 @@
+"""What a pipeline counts of its requests to the object store, beside the store's own log."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from pyiceberg.catalog import Catalog, load_catalog
+
+from testbed.servers.s3 import SECRET_KEY, S3Server
+from testbed.servers.s3_log import S3Log
+from tests.chaos.harness import Running, wait_for
+from tests.conftest import Broker
+from tests.project import Project
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg, pytest.mark.slow, pytest.mark.timeout(600)]
+
+# Rows are appended to one table and replaced in another; both are compacted, and their snapshots expire in moments.
+PIPELINE = """
+    source:
+      kafka: {{connection: main, topics: [{topic}]}}
+      schema: {{id: {{type: long}}, kind: {{type: string}}, n: {{type: long}}}}
+    routes:
+      rules:
+        - {{when: {{field: kind, equals: row}}, table: shop.orders}}
+        - {{table: shop.events}}
+      unrouted: fail
+      allow_tables: ["shop.*"]
+    tables:
+      defaults:
+        create: {{partition_by: ["bucket(2, id)"]}}
+        commit: {{interval: 1s}}
+        maintenance:
+          compaction: {{min_input_files: 2}}
+          expire: {{max_snapshot_age: 1s, rollback_window: 1s, reader_lease: 1s}}
+      overrides:
+        - {{match: shop.orders, write: {{mode: upsert, key: [id]}}}}
+    errors: {{policy: fail}}
+"""
+# A table has a round of maintenance after so many commits, and a minute.
+BATCHES = 22
+REMOVED = 30
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[S3Server]:
+    server = S3Server(tmp_path / "s3")
+    yield server
+    server.stop()
+
+
+def on(store: S3Server, project: Project, folder: Path) -> Catalog:
+    """The project's tables lie in the store, and each run leaves its metrics in the folder."""
+    settings = {"type": "sql", "uri": f"sqlite:///{project.root}/catalog.db", **store.settings()}
+    project.write_target(catalog=settings | {"s3.secret-access-key": "${secret:env:STORE_KEY}"})
+    path = project.root / "pipelines" / "targets" / "it.yaml"
+    path.write_text(path.read_text() + f"monitoring: {json.dumps({'textfile': str(folder)})}\n")
+    return load_catalog("default", **settings, **{"s3.secret-access-key": SECRET_KEY})
+
+
+def counted(folder: Path) -> tuple[Counter[str], Counter[str]]:
+    """What the run says of itself, and of its tasks."""
+    [written] = folder.iterdir()
+    samples = [s for family in text_string_to_metric_families(written.read_text()) for s in family.samples]
+    own, tasks = Counter[str](), Counter[str]()
+    for sample in samples:
+        if sample.name == "floe_store_requests_total":
+            own[sample.labels["request"]] += int(sample.value)
+        elif sample.name == "floe_task_store_requests_total":
+            assert sample.labels["pipeline"] == "shop"
+            tasks[sample.labels["request"]] += int(sample.value)
+    return own, tasks
+
+
+def test_a_run_counts_the_requests_that_the_store_gets(store: S3Server, tmp_path: Path, broker: Broker) -> None:
+    """Of appends, an upsert table, compaction and expiry: each kind as often as the store's own log has it, to the request."""
+    folder = tmp_path / "metrics"
+    folder.mkdir()
+    project = Project(tmp_path / "project", broker.bootstrap_servers)
+    catalog = on(store, project, folder)
+    topic = broker.new_topic("requests", partitions=2)
+    file = project.pipeline("shop", PIPELINE.format(topic=topic))
+    log = S3Log(store)
+    with Running(project, "run", file, env={"STORE_KEY": SECRET_KEY}) as run:
+
+        def is_removed() -> bool:
+            assert run.running, run.output
+            return log.so_far()["delete"] >= REMOVED
+
+        for number in range(BATCHES):
+            rows = [{"id": n % 50, "kind": ("row", "event")[n % 3 == 0], "n": number} for n in range(200)]
+            broker.produce(topic, rows, keys=[str(row["id"]) for row in rows])
+            run.wait_for_output("committed shop.orders", number + 1)
+        wait_for(is_removed, "expiry")
+        assert run.terminate() == 0, run.output
+    seen = log.new()
+    own, tasks = counted(folder)
+    assert {kind: count for kind, count in (own + tasks).items() if count} == dict(seen), (own, tasks, run.output)
+    assert set(seen) >= {"get", "head", "put", "delete"}
+    assert tasks["put"] > 10
+    assert tasks["get"] > 0  # those of the upsert table look for rows that are replaced
+    for name in ("shop.orders", "shop.events"):
+        snapshots = catalog.load_table(name).metadata.snapshots
+        assert any(each.summary and each.summary.operation.value == "replace" for each in snapshots), name
+        assert len(snapshots) < 6, name
