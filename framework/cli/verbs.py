@@ -64,6 +64,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "ops": ("framework.cli.watch.ops:ops", "Serve a web page of what runs, and a REST interface."),
         "tap": ("framework.cli.watch.tap:tap", "Show live records as a run would decode, route and write them."),
         "compare": ("framework.cli.watch.compare:compare", "Say whether two tables hold the same rows."),
+        "cost": ("framework.cli.watch.cost:cost", "Show what a pipeline uses and costs in a month."),
         "log": ("framework.cli.watch.log:log", "Print the control topic as a commit log."),
         "pause": ("framework.cli.watch.pause:pause", "Pause the reading of pipelines or the commits of tables."),
         "resume": ("framework.cli.watch.pause:resume", "Resume what was paused."),

@@ -6,12 +6,15 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 from prometheus_client.parser import text_string_to_metric_families
+from pyarrow.fs import FileSelector, FileType, S3FileSystem
 from pyiceberg.catalog import Catalog, load_catalog
 
-from testbed.servers.s3 import SECRET_KEY, S3Server
+from testbed.servers.s3 import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, S3Server
 from testbed.servers.s3_log import S3Log
 from tests.chaos.harness import Running, wait_for
 from tests.conftest import Broker
@@ -46,6 +49,17 @@ BATCHES = 22
 REMOVED = 30
 
 
+PRICES = """
+apiVersion: floe/v1
+kind: Prices
+currency: USD
+date: 2026-01-31
+store: {gib_month: 0.023, thousand_requests: {put: 0.005, get: 0.0004}}
+machines: [{name: driver, count: 2, month: 30.5}]
+"""
+SCHEMA = json.loads((Path(__file__).parents[2] / "schemas" / "cost.v1.schema.json").read_text())
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[S3Server]:
     server = S3Server(tmp_path / "s3")
@@ -62,6 +76,10 @@ def on(store: S3Server, project: Project, folder: Path) -> Catalog:
     return load_catalog("default", **settings, **{"s3.secret-access-key": SECRET_KEY})
 
 
+def store_of(store: S3Server) -> S3FileSystem:
+    return S3FileSystem(access_key=ACCESS_KEY, secret_key=SECRET_KEY, endpoint_override=store.endpoint, region=REGION)
+
+
 def counted(folder: Path) -> tuple[Counter[str], Counter[str]]:
     """What the run says of itself, and of its tasks."""
     [written] = folder.iterdir()
@@ -74,6 +92,17 @@ def counted(folder: Path) -> tuple[Counter[str], Counter[str]]:
             assert sample.labels["pipeline"] == "shop"
             tasks[sample.labels["request"]] += int(sample.value)
     return own, tasks
+
+
+def cost(project: Project, file: Path, folder: Path, *options: str) -> dict[str, Any]:
+    """What `floe cost` says with prices and the metrics of a run."""
+    prices = project.root / "prices.yaml"
+    prices.write_text(PRICES)
+    [written] = folder.iterdir()
+    asked = ["cost", file, "--prices", prices, "--metrics", written, *options, "--json"]
+    document: dict[str, Any] = json.loads(project.run(*asked, env={"STORE_KEY": SECRET_KEY}).splitlines()[-1])
+    Draft202012Validator(SCHEMA).validate(document)
+    return document
 
 
 def test_a_run_counts_the_requests_that_the_store_gets(store: S3Server, tmp_path: Path, broker: Broker) -> None:
@@ -107,3 +136,51 @@ def test_a_run_counts_the_requests_that_the_store_gets(store: S3Server, tmp_path
         snapshots = catalog.load_table(name).metadata.snapshots
         assert any(each.summary and each.summary.operation.value == "replace" for each in snapshots), name
         assert len(snapshots) < 6, name
+    document = cost(project, file, folder)
+    window_ms, month = document["counted"]["window_ms"], document["counted"]["month"]
+    assert month == {kind: pytest.approx(seen[kind] * 30 * 86_400_000 / window_ms, abs=1) for kind in month}
+    amounts = {line["what"]: line["amount"] for line in document["lines"]}
+    assert amounts["requests: put"] == pytest.approx(month["put"] / 1000 * 0.005, rel=1e-3)
+    assert amounts["requests: list"] is None  # the prices do not say it
+    assert amounts["machines: driver"] == 2 * 30.5
+
+
+def test_cost_is_what_is_stored_and_what_was_counted(store: S3Server, tmp_path: Path, broker: Broker) -> None:
+    """`floe cost` after appends and an upsert table: bytes as the store and the manifests have them, requests as the run has
+    counted them, and money as the prices say."""
+    folder = tmp_path / "metrics"
+    folder.mkdir()
+    project = Project(tmp_path / "project", broker.bootstrap_servers)
+    catalog = on(store, project, folder)
+    topic = broker.new_topic("cost", partitions=2)
+    file = project.pipeline(
+        "shop",
+        PIPELINE.format(topic=topic).replace(
+            "expire: {max_snapshot_age: 1s, rollback_window: 1s, reader_lease: 1s}", "expire: {enabled: false}"
+        ),
+    )
+    for number in range(3):
+        rows = [{"id": n % 50, "kind": ("row", "event")[n % 3 == 0], "n": number} for n in range(200)]
+        broker.produce(topic, rows, keys=[str(row["id"]) for row in rows])
+        project.run("run", file, "--until-caught-up", env={"STORE_KEY": SECRET_KEY})
+    maintain = ["maintain", "shop.*", "--control-topic", project.control_topic]
+    project.run(*maintain, env={"STORE_KEY": SECRET_KEY})
+    document = cost(project, file, folder, "--list")
+    assert document["counted"]["month"] is None  # a run of moments has no rate
+    own, tasks = counted(folder)
+    assert document["counted"]["seen"] == {kind: count for kind, count in (own + tasks).items() if count}
+    places = list(store_of(store).get_file_info(FileSelector(f"{BUCKET}/warehouse", recursive=True)))
+    sizes = {f"s3://{each.path}": each.size for each in places if each.type is FileType.File}
+    assert {each["table"] for each in document["tables"]} == {"shop.events", "shop.orders"}
+    for found in document["tables"]:
+        table = catalog.load_table(found["table"])
+        live = set(table.inspect.files().column("file_path").to_pylist())
+        every = set(table.inspect.all_files().column("file_path").to_pylist())
+        below = [path for path in sizes if path.startswith(f"{table.location()}/")]
+        stored = found["stored"]
+        assert stored["live"] == sum(sizes[path] for path in live)
+        assert stored["kept"] == sum(sizes[path] for path in every - live) > 0
+        assert sum(stored.values()) == sum(sizes[path] for path in below)
+        assert found["commits_seen"] == len(table.metadata.snapshots) - 1
+    [seen] = document["topics"]
+    assert seen["topic"] == topic

@@ -1,0 +1,1 @@
+"""What a pipeline costs in a month at today's rates."""
