@@ -22,6 +22,9 @@ from framework.metrics import store_requests
 from framework.metrics.store_requests import StoreRequest, total
 from testbed.servers.s3 import BUCKET, SECRET_KEY, S3Server
 from testbed.servers.s3_log import S3Log
+from tests.iceberg.conftest import POLICY, Lake
+from tests.iceberg.test_compaction import compact
+from tests.iceberg.test_grants import write_as_a_task
 
 pytestmark = [pytest.mark.iceberg]
 MIB = 1024 * 1024
@@ -229,3 +232,27 @@ class Seen:
 
     def close(self) -> None:
         self._file.close()
+
+
+def test_a_commit_takes_as_many_requests_as_the_page_says(store: S3Server, tmp_path: Path) -> None:
+    """However long the history of a table is, an append takes five, and one that merges ten manifests a few for each
+    of those; compaction takes a few for each file that it reads."""
+    settings = {
+        "type": "sql",
+        "uri": f"sqlite:///{tmp_path}/catalog.db",
+        "s3.secret-access-key": SECRET_KEY,
+        **store.settings(),
+    }
+    lake = Lake(settings)
+    name = lake.create("shop.requests")
+    target = lake.tables.load_target(name, POLICY)
+    assert target is not None
+    both = Both(store)
+    for number in range(1, 13):
+        files = write_as_a_task(target, settings)
+        assert both.agree("write") == {"put": 1}
+        lake.tables.commit(lake.effect(name, files, number))
+        merging = {"put": 1, "head": 10, "get": 10} if number == 11 else {}
+        assert both.agree(f"commit {number}") == Counter({"put": 3, "head": 1, "list": 1}) + Counter(merging)
+    compact(lake, name)
+    assert both.agree("compact") == {"get": 36, "head": 26, "list": 2, "put": 5}

@@ -11,12 +11,10 @@ from dataclasses import replace
 
 from framework.adapters.iceberg.growth import SnapshotGrowth, TableGrowth
 from framework.metrics.store_requests import Requests, StoreRequest, total, writing
-from framework.ops.cost.model import MONTH_MS, CountedRequests, StoredBytes, TableMonth
+from framework.ops.cost.model import FILES_OF_A_COMMIT, MONTH_MS, CountedRequests, StoredBytes, TableMonth
 
 # A rate of less than a minute says nothing.
 LEAST_MS = 60_000
-# Of each commit: a manifest, the list of manifests, and the metadata file.
-_FILES_OF_A_COMMIT = 3
 
 
 def table_month(growth: TableGrowth, interval_ms: int, now_ms: int, most_ms: int) -> TableMonth:
@@ -74,4 +72,4 @@ def _requests(snapshot: SnapshotGrowth) -> Requests:
     files = snapshot.added_data_files + snapshot.added_delete_files
     each = writing(snapshot.added_bytes // files) if files else {}
     of_files = {kind: number * files for kind, number in each.items()}
-    return total([of_files, {StoreRequest.PUT: _FILES_OF_A_COMMIT}])
+    return total([of_files, {StoreRequest.PUT: FILES_OF_A_COMMIT}])

@@ -11,11 +11,20 @@ from collections.abc import Iterator
 from framework.config.units import duration_text
 from framework.diagnose.counted import counted, size_text
 from framework.metrics.store_requests import StoreRequest
-from framework.ops.cost.model import DAY_MS, GIB, MONTH_MS, Change, CostLine, PipelineMonth, Prices, TableMonth
+from framework.ops.cost.model import (
+    DAY_MS,
+    FILES_OF_A_COMMIT,
+    GIB,
+    MONTH_MS,
+    Change,
+    CostLine,
+    PipelineMonth,
+    Prices,
+    TableMonth,
+)
 
 # Commits no further apart than this many intervals are as frequent as the interval lets them be.
 _AT_THE_INTERVAL = 1.5
-_FILES_OF_A_COMMIT = 3
 
 
 def cost_lines(month: PipelineMonth) -> Iterator[CostLine]:
@@ -67,11 +76,11 @@ def _changes(table: TableMonth, prices: Prices) -> Iterator[Change]:
         fewer = table.commits / 2
         amounts = [
             _times(fewer, prices.thousand_commits, 1_000),
-            _times(fewer * _FILES_OF_A_COMMIT, prices.thousand_requests.get(StoreRequest.PUT), 1_000),
+            _times(fewer * FILES_OF_A_COMMIT, prices.thousand_requests.get(StoreRequest.PUT), 1_000),
         ]
         yield Change(
             f"{table.table}: an interval of {duration_text(2 * table.interval_ms)} in place of {interval}",
-            f"{fewer:,.0f} fewer commits, and {fewer * _FILES_OF_A_COMMIT:,.0f} fewer requests to write them",
+            f"{fewer:,.0f} fewer commits, and {fewer * FILES_OF_A_COMMIT:,.0f} fewer requests to write them",
             None if all(each is None for each in amounts) else -sum(each or 0.0 for each in amounts),
         )
     else:

@@ -12,6 +12,8 @@ from framework.metrics.store_requests import Requests, StoreRequest
 MONTH_MS = 30 * 86_400_000
 DAY_MS = 86_400_000
 GIB = 1024**3
+# A manifest, the list of manifests, and the metadata file.
+FILES_OF_A_COMMIT = 3
 
 
 @dataclass(frozen=True)
@@ -38,10 +40,6 @@ class StoredBytes:
     kept: int
     other: int | None = None
     orphans: int | None = None
-
-    @property
-    def known(self) -> int:
-        return sum(each or 0 for each in (self.live, self.kept, self.other, self.orphans))
 
 
 @dataclass(frozen=True)
