@@ -17,7 +17,7 @@ _BY_TOPIC = frozenset(("clean", "coordinator", "discard", "log", "maintain", "of
 _TARGETED = _BY_TOPIC | {"deploy", "diff", "dlq", "doctor", "drill", "graph", "plan", "readiness", "rebase", "render", "replay",
                          "run", "submit", "tap", "test", "validate"}  # fmt: skip
 # With nothing behind them they are no command, but the name of one: they want a file, a table, a pipeline.
-_WANT_A_FILE = frozenset(("diff", "dlq list", "dlq replay", "dlq stats", "graph", "plan", "readiness", "rebase", "render",
+_WANT_A_FILE = frozenset(("cost", "diff", "dlq list", "dlq replay", "dlq stats", "graph", "plan", "readiness", "rebase", "render",
                           "replay", "run", "submit", "tap", "test", "validate"))  # fmt: skip
 _WANT_MORE = frozenset(("compare", "deploy", "discard", "dlq", "dlq show", "maintain", "offsets", "offsets set", "offsets show",
                         "pause", "resume", "rollback", "stop"))  # fmt: skip

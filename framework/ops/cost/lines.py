@@ -16,10 +16,10 @@ from framework.ops.cost.model import (
     FILES_OF_A_COMMIT,
     GIB,
     MONTH_MS,
-    Change,
     CostLine,
     PipelineMonth,
     Prices,
+    SettingEffect,
     TableMonth,
 )
 
@@ -62,14 +62,14 @@ def cost_lines(month: PipelineMonth) -> Iterator[CostLine]:
         yield CostLine(f"machines: {name}", f"{count:,}", count * each)
 
 
-def changes(month: PipelineMonth) -> Iterator[Change]:
+def changes(month: PipelineMonth) -> Iterator[SettingEffect]:
     """By table."""
     for table in month.tables:
         if table.is_known and table.commits_seen:
             yield from _changes(table, month.prices or Prices("", "", ""))
 
 
-def _changes(table: TableMonth, prices: Prices) -> Iterator[Change]:
+def _changes(table: TableMonth, prices: Prices) -> Iterator[SettingEffect]:
     apart_ms = MONTH_MS / table.commits
     interval = duration_text(table.interval_ms)
     if apart_ms <= _AT_THE_INTERVAL * table.interval_ms:
@@ -78,27 +78,27 @@ def _changes(table: TableMonth, prices: Prices) -> Iterator[Change]:
             _times(fewer, prices.thousand_commits, 1_000),
             _times(fewer * FILES_OF_A_COMMIT, prices.thousand_requests.get(StoreRequest.PUT), 1_000),
         ]
-        yield Change(
+        yield SettingEffect(
             f"{table.table}: an interval of {duration_text(2 * table.interval_ms)} in place of {interval}",
             f"{fewer:,.0f} fewer commits, and {fewer * FILES_OF_A_COMMIT:,.0f} fewer requests to write them",
             None if all(each is None for each in amounts) else -sum(each or 0.0 for each in amounts),
         )
     else:
-        yield Change(
+        yield SettingEffect(
             f"{table.table}: a longer interval than {interval}",
             "little: commits are further apart than it",
             None,
         )
     if table.rewritten_bytes:
         put = _times(table.rewritten_files, prices.thousand_requests.get(StoreRequest.PUT), 1_000)
-        yield Change(
+        yield SettingEffect(
             f"{table.table}: without compaction",
             f"{size_text(int(table.rewritten_bytes))} and {counted(round(table.rewritten_files), 'file')} fewer to write again; "
             "readers would open more files",
             None if put is None else -put,
         )
     a_day = table.removed_bytes * DAY_MS / MONTH_MS
-    yield Change(
+    yield SettingEffect(
         f"{table.table}: snapshots kept for a day longer",
         f"{size_text(int(a_day))} more stored",
         _times(a_day, prices.gib_month, GIB),

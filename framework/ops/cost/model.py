@@ -122,7 +122,7 @@ class CostLine:
 
 
 @dataclass(frozen=True)
-class Change:
+class SettingEffect:
     """What another setting would change in a month, as far as counts say it."""
 
     what: str
