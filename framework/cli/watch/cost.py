@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TextIO
 
 import click
 
@@ -20,10 +19,10 @@ from framework.cli.shared.options import json_option
 )
 @click.option(
     "--metrics",
-    type=click.File("r"),
+    type=click.Path(path_type=Path),
     multiple=True,
     metavar="FILE",
-    help="What `/metrics` of a run says, saved in a file; - for standard input. Requests are then those that it counted. "
+    help="What `/metrics` of a run says, saved in a file. Requests are then those that it counted. "
     "Repeat it for several processes.",
 )
 @click.option("--days", type=click.IntRange(1, 365), default=7, show_default=True, help="How far back to look.")
@@ -34,7 +33,7 @@ from framework.cli.shared.options import json_option
 def cost(
     pipeline_file: PipelineFile,
     prices: Path | None,
-    metrics: tuple[TextIO, ...],
+    metrics: tuple[Path, ...],
     days: int,
     lists: bool,
     as_json: bool,
@@ -49,7 +48,7 @@ def cost(
     floe cost pipelines/orders.yaml -t prod --prices prices.yaml --metrics driver.prom --list
     """
     from framework.adapters.project.files import real_world
-    from framework.ops.cost.look import look
+    from framework.ops.cost.look import counted_in, look
     from framework.ops.cost.model import DAY_MS
     from framework.ops.cost.prices import read_prices
     from framework.ops.cost.text import document, lines
@@ -58,16 +57,16 @@ def cost(
 
     pipeline = pipeline_file.load()
     known = None if prices is None else read_prices(prices, real_world())
-    review = Review.of(pipeline, compile_plan(pipeline))
-    pages = [each.read() for each in metrics]
     try:
-        month = look(
-            review, days * DAY_MS, pages, known, lists, lambda text: click.echo(f"  {log_line(text)}", err=True)
-        )
+        counts = counted_in([each.read_text(encoding="utf-8", errors="replace") for each in metrics])
+    except OSError as error:
+        raise click.FileError(str(error.filename), error.strerror) from error
     except ValueError as error:
         raise click.BadParameter(
             f"{error}; give it what `/metrics` of a `floe run` says", param_hint="--metrics"
         ) from None
+    review = Review.of(pipeline, compile_plan(pipeline))
+    month = look(review, days * DAY_MS, counts, known, lists, lambda text: click.echo(f"  {log_line(text)}", err=True))
     if as_json:
         click.echo(json.dumps(document(month)))
     else:

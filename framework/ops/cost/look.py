@@ -16,7 +16,7 @@ from framework.commit.file_ages import DEFAULT_AGE_MS
 from framework.metrics import definitions as metrics
 from framework.metrics.store_requests import Requests, StoreRequest, total
 from framework.ops.cost.estimate import counted, listed, table_month
-from framework.ops.cost.model import MONTH_MS, PipelineMonth, Prices, TableMonth, TopicMonth
+from framework.ops.cost.model import MONTH_MS, CountedRequests, PipelineMonth, Prices, TableMonth, TopicMonth
 from framework.ops.readiness.review import Review
 from framework.runtime.maintenance.orphans import clean
 
@@ -24,21 +24,19 @@ from framework.runtime.maintenance.orphans import clean
 def look(
     review: Review,
     most_ms: int,
-    pages: Iterable[str],
+    counts: CountedRequests | None,
     prices: Prices | None,
     lists: bool,
     say: Callable[[str], None],
 ) -> PipelineMonth:
     """
     Args:
-        pages: metrics of processes, as they serve them.
+        counts: what processes say of their requests.
         lists: whether to list all files of the tables.
 
     Raises:
         FloeError: the catalog, the store or the broker does not answer.
-        ValueError: a page holds no requests of a run.
     """
-    counts = counted([_counted(page) for page in pages])
     now_ms = int(time.time() * 1000)
     return PipelineMonth(
         review.plan.pipeline,
@@ -49,6 +47,15 @@ def look(
         counts,
         prices,
     )
+
+
+def counted_in(pages: Iterable[str]) -> CountedRequests | None:
+    """What processes say of their requests, by their metrics as they serve them; None where there is no page.
+
+    Raises:
+        ValueError: a page holds no requests of a run.
+    """
+    return counted([_counted(page) for page in pages])
 
 
 def _tables(review: Review, now_ms: int, most_ms: int, lists: bool, say: Callable[[str], None]) -> Iterator[TableMonth]:
@@ -91,9 +98,9 @@ def _counted(page: str) -> tuple[Requests, int]:
     ran_s: Counter[str] = Counter()
     for sample in (each for family in text_string_to_metric_families(page) for each in family.samples):
         if sample.name in names:
-            seen.append({StoreRequest(sample.labels["request"]): int(sample.value)})
+            seen.append({StoreRequest(sample.labels.get("request", "")): int(sample.value)})
         elif sample.name == metrics.PHASE_SECONDS.name:
-            ran_s[sample.labels["pipeline"]] += sample.value  # type: ignore[assignment]
+            ran_s[sample.labels.get("pipeline", "")] += sample.value  # type: ignore[assignment]
     if not seen or not ran_s:
         raise ValueError("it holds no requests of a run")
     return total(seen), int(1000 * max(ran_s.values()))

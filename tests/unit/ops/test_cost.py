@@ -14,6 +14,7 @@ from framework.errors import ConfigError
 from framework.metrics.store_requests import StoreRequest
 from framework.ops.cost.estimate import counted, listed, table_month
 from framework.ops.cost.lines import changes, cost_lines
+from framework.ops.cost.look import counted_in
 from framework.ops.cost.model import DAY_MS, GIB, MONTH_MS, PipelineMonth, Prices, TableMonth, TopicMonth
 from framework.ops.cost.prices import read_prices
 from framework.ops.cost.text import lines
@@ -109,6 +110,37 @@ def test_what_a_process_counted_takes_the_place_of_the_least() -> None:
     assert short is not None
     assert short.month is None
     assert counted([]) is None
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "",
+        "floe_info 1\n",
+        'floe_store_requests_total{request="put"} 3\n',
+        'floe_batch_phase_seconds_total{pipeline="a",phase="writing"} 70\n',
+        'floe_store_requests_total{request="copy"} 3\nfloe_batch_phase_seconds_total{pipeline="a"} 70\n',
+        "<html>",
+    ],
+)
+def test_a_page_that_is_none_of_a_run_is_refused(page: str) -> None:
+    """Neither another process's page, nor one without requests or without a run."""
+    with pytest.raises(ValueError):  # noqa: PT011  # that of the parser among them
+        counted_in([page])
+
+
+def test_a_page_of_a_run_is_read() -> None:
+    """The requests of the process and of its tasks, over the time of its pipelines' phases."""
+    page = """
+    floe_store_requests_total{request="put"} 3
+    floe_task_store_requests_total{pipeline="a",request="put"} 4
+    floe_batch_phase_seconds_total{pipeline="a",phase="writing"} 70
+    floe_batch_phase_seconds_total{pipeline="a",phase="waiting"} 20
+    floe_batch_phase_seconds_total{pipeline="b",phase="waiting"} 80
+    """
+    found = counted_in(["\n".join(line.strip() for line in page.strip().splitlines()) + "\n"])
+    assert found is not None
+    assert (found.seen, found.window_ms) == ({StoreRequest.PUT: 7}, 90_000)
 
 
 def test_changes_are_said_as_far_as_counts_say_them() -> None:
