@@ -121,7 +121,7 @@ class Review:
         return str(self._catalog().load_table(name).metadata.snapshots[0].snapshot_id)
 
     def _wait_for_a_rate(self) -> None:
-        """A history of less than a minute says nothing of a month, and one of more than an interval and a half of the interval."""
+        """A history of less than a minute says nothing of a month, nor does one that is much longer than the interval."""
         began_ms = self._catalog().load_table("shop.orders").metadata.snapshots[0].timestamp_ms
         time.sleep(max(0.0, 105 + began_ms / 1000 - time.time()))
 
