@@ -166,7 +166,11 @@ def test_what_a_writer_lost_is_named_by_its_offsets(compared: Compared) -> None:
     ]
     assert found["counts"] == {"missing": 62, "extra": 2, "changed": 0}
     assert "missing: orders-0 offsets 100 to 129" in compared.floe(left, right, "--by", "position", code=10)
-    compared.floe(left, right, "--by", "position", "--from", "orders-0@130", "--to", "1500", code=0)
+    assert found["range"] is None
+    place = ("--by", "position", "--from", "orders-0@130")
+    found = compared.document(left, right, *place, "--to", "1500", code=0)
+    assert found["range"] == {"topic": "orders", "partition": 0, "start": 130, "end": 1_500}
+    assert compared.document(left, right, *place, code=10)["range"]["end"] is None
     compared.floe(left, right, "--by", "position", "--from", "orders-0@130", "--to", "1501", code=10)
 
 

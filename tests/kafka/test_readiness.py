@@ -208,6 +208,66 @@ def test_drills_that_are_missing_old_or_failed_are_seen(project: Project, broker
     assert "failed: 1,000 records missing [FLOE-R191]" in list(seen(document, "drills"))[-1]["text"]
 
 
+def test_what_a_comparison_found_is_shown_while_it_is_about_the_table(
+    project: Project, broker: Broker, readiness: Floe, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A table that was found equal passes, with its snapshot. Rows that differ, a file that is none, or one of other tables are
+    no go. A comparison of some offsets alone, or of what the table does not hold any more, warns. No other line turns."""
+    file = project.pipeline("shop", PIPELINE.format(topic=broker.new_topic("ready")))
+    catalog = project.catalog()
+    catalog.create_namespace("shop")
+    rows = pa.table({"id": pa.array([1, 2], pa.int64())})
+    for name in ("shop.orders", "shop.shadow"):
+        catalog.create_table(name, rows.schema).append(rows)
+
+    def compared(left: str, right: str) -> Path:
+        run_main(["compare", left, right, "--target", "it", "--json"])
+        path = project.root / f"{left}-{right}.json"
+        path.write_text(capsys.readouterr().out)
+        return path
+
+    def line(*files: Path) -> tuple[str, str]:
+        code, document = readiness(file, "--no-spark", *[word for each in files for word in ("--comparison", each)])
+        assert (code == 10) is ("fail" in verdicts(document).values())
+        [found, *_] = seen(document, "comparison")
+        assert {**verdicts(document), "comparison": ""} == {**verdicts(before), "comparison": ""}
+        return found["verdict"], found["text"]
+
+    _, before = readiness(file, "--no-spark")
+    assert "comparison" not in verdicts(before)
+    first = catalog.load_table("shop.orders").current_snapshot()
+    assert first is not None
+    equal = compared("shop.shadow", "shop.orders")
+    verdict, text = line(equal)
+    assert verdict == "pass"
+    assert text.startswith(
+        f"shop.orders and shop.shadow were equal: 2 rows in 1 column, as of snapshot {first.snapshot_id}, "
+    )
+    part = project.root / "part.json"
+    place = {"topic": "t", "partition": 0, "start": 0, "end": 9}
+    part.write_text(json.dumps(json.loads(equal.read_text()) | {"range": place}))
+    verdict, text = line(part)
+    assert (verdict, text.rpartition("; ")[2]) == ("warn", "rows of other offsets were not compared")
+    foreign = project.root / "foreign.json"
+    foreign.write_text(equal.read_text().replace("shop.orders", "shop.others"))
+    assert line(foreign) == ("fail", f"{foreign}: shop.others and shop.shadow are none of the pipeline's tables")
+    for wrong in ("", "{}", "[1]", '{"command": "compare", "version": 1, "equal": 1}', equal.read_text()[:-20]):
+        foreign.write_text(wrong)
+        assert line(foreign) == ("fail", f"{foreign} is nothing that `floe compare --json` printed")
+    catalog.load_table("shop.shadow").append(rows)
+    assert line(compared("shop.orders", "shop.shadow")) == (
+        "fail",
+        "shop.orders and shop.shadow differ: 2 rows at least",
+    )
+    catalog.drop_table("shop.orders")
+    catalog.create_table("shop.orders", rows.schema).append(rows)
+    verdict, text = line(equal)
+    assert (verdict, text) == (
+        "warn",
+        f"shop.orders and shop.shadow were equal, but shop.orders does not hold that snapshot, {first.snapshot_id}, any more",
+    )
+
+
 def keeps(broker: Broker, retention: dict[str, str], removed: int = 0) -> str:
     """A topic with 100 records of 1,000 bytes, one every quarter of an hour until now, of which so many were removed."""
     topic, now_ms = broker.new_topic("ready"), int(time.time() * 1000)

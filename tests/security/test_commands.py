@@ -214,6 +214,8 @@ AS_IT_IS = {
     "metrics/alerts.py: _ARGUMENT": "quoted by Prometheus, see above",
     "ops/preview/decisions.py: table.code": CODE,
     "ops/drill/perform.py: drill.value": OURS,
+    "ops/readiness/comparisons.py: other": "made of arguments",
+    "ops/readiness/comparisons.py: table": "made of arguments",
     "ops/readiness/drills.py: drill.value": OURS,
     "ops/readiness/drills.py: options": "made of arguments",
     "ops/readiness/model.py: raised.code": CODE,

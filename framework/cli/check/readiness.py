@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import TextIO
 
 import click
 
@@ -41,6 +42,14 @@ def _duration(context: click.Context, parameter: click.Parameter, value: str | N
     callback=_duration,
     help="The longest outage, such as 3d, that must lose nothing, in place of `source.longest_outage`: what keeps less fails.",
 )
+@click.option(
+    "--comparison",
+    "comparisons",
+    type=click.File("r"),
+    multiple=True,
+    metavar="FILE",
+    help="What `floe compare --json` printed for a table of the pipeline; repeat it for several.",
+)
 @click.option("--no-spark", is_flag=True, help="Do not start Spark; then a pipeline with SQL is not read again.")
 def readiness(
     pipeline_file: PipelineFile,
@@ -49,6 +58,7 @@ def readiness(
     old_group: str | None,
     replay_offsets: int,
     outage: int | None,
+    comparisons: tuple[TextIO, ...],
     no_spark: bool,
 ) -> int:
     """Answer the questions of a migration review from broker, catalog, store and tables, each with what was seen and the
@@ -69,7 +79,8 @@ def readiness(
     plan = compile_plan(pipeline)
     with ExitStack() as stack:
         sql = None if no_spark else sql_of(plan, pipeline.target.spark_conf, stack)
-        asked = CardOptions(old_group, replay_offsets, sql, outage)
+        compared = tuple((each.name, each.read()) for each in comparisons)
+        asked = CardOptions(old_group, replay_offsets, sql, outage, compared)
         card = scorecard(pipeline, plan, asked, lambda name: click.echo(f"  {log_line(name)}", err=True))
     click.echo(rendered(card, format_))
     write_reports(reports, partial(rendered, card))

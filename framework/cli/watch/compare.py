@@ -97,7 +97,7 @@ def compare(
     asked = Asked(POSITION if by else keys, by is not None, without, most_rows, examples)
     found = compared(left, right, asked, lambda text: click.echo(f"  {log_line(text)}", err=True))
     if as_json:
-        click.echo(json.dumps(document(found), ensure_ascii=False))
+        click.echo(json.dumps(document(found, of), ensure_ascii=False))
     else:
         for line in lines(found):
             click.echo(line)

@@ -6,10 +6,12 @@ In: a `TableComparison`. Out: lines, or one document. Values of rows are shown a
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time
 from typing import Any
 
+from framework.commit.events.event_types import SourceRange
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import shown
 from framework.ops.compare.model import Compared, Example, OffsetGap, RowDifference, TableComparison
@@ -93,8 +95,8 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, str)) else str(value)
 
 
-def document(found: TableComparison) -> dict[str, Any]:
-    """The whole answer; its form is `schemas/comparison.v1.schema.json`."""
+def document(found: TableComparison, of: SourceRange | None = None) -> dict[str, Any]:
+    """The whole answer; its form is `schemas/comparison.v1.schema.json`. `of`: the offsets that were compared; None: all rows."""
     return {
         "version": VERSION,
         "command": "compare",
@@ -103,6 +105,7 @@ def document(found: TableComparison) -> dict[str, Any]:
         "complete": found.is_complete,
         "left": _side(found.left),
         "right": _side(found.right),
+        "range": None if of is None else _range(of),
         "columns": list(found.columns),
         "column_differences": [
             {"column": each.column, "left": each.left, "right": each.right} for each in found.column_differences
@@ -117,6 +120,11 @@ def document(found: TableComparison) -> dict[str, Any]:
 
 def _side(side: Compared) -> dict[str, Any]:
     return {"table": side.table, "snapshot_id": side.snapshot_id, "rows": side.rows}
+
+
+def _range(of: SourceRange) -> dict[str, Any]:
+    end = None if of.end == sys.maxsize else of.end
+    return {"topic": of.topic, "partition": of.partition, "start": of.start, "end": end}
 
 
 def _gap(gap: OffsetGap) -> dict[str, Any]:

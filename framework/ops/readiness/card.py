@@ -15,6 +15,7 @@ from framework.config.spec import LoadedPipeline
 from framework.errors import FloeError
 from framework.ops.readiness import checks, retention
 from framework.ops.readiness.commit_times import commits
+from framework.ops.readiness.comparisons import comparisons
 from framework.ops.readiness.drills import drills
 from framework.ops.readiness.model import Check, Evidence, Scorecard, look
 from framework.ops.readiness.replay import replayed
@@ -26,12 +27,14 @@ from framework.record.process import Sql
 @dataclass(frozen=True)
 class CardOptions:
     """`replay_offsets`: how many are read again. `sql`: what runs the pipeline's SQL, None where Spark is not wanted.
-    `outage_ms`: how long everything may stand still without loss, in place of what the file says."""
+    `outage_ms`: how long everything may stand still without loss, in place of what the file says. `comparisons`: what
+    `floe compare` printed, by the name of its file."""
 
     old_group: str | None
     replay_offsets: int
     sql: Sql | None
     outage_ms: int | None
+    comparisons: tuple[tuple[str, str], ...] = ()
 
 
 def scorecard(pipeline: LoadedPipeline, plan: Plan, asked: CardOptions, say: Callable[[str], None]) -> Scorecard:
@@ -83,6 +86,9 @@ def scorecard(pipeline: LoadedPipeline, plan: Plan, asked: CardOptions, say: Cal
     if max_age_ms is not None:
         asks = "Were the faults tried that it must survive?"
         questions = (*questions, ("drills", asks, partial(drills, review, max_age_ms)))
+    if asked.comparisons:
+        asks = "Do the tables hold what the other writer's hold?"
+        questions = (*questions, ("comparison", asks, partial(comparisons, review, asked.comparisons)))
     found: list[Check] = []
     for name, question, find in questions:
         say(name)
