@@ -18,7 +18,7 @@ from framework.adapters.kafka.control.topic import check_control_topic, ensure_c
 from framework.adapters.kafka.control.transactions import PipelineProducer
 from framework.adapters.kafka.fetch import RangeFetcher
 from framework.commit.dead_letter_replay import replay_name
-from framework.commit.events.event_types import CommitRequested
+from framework.commit.events.event_types import Accounting, CommitRequested, Heartbeat, SourceRange
 from framework.config.spec import (
     KafkaSourceSpec,
     LoadedPipeline,
@@ -30,7 +30,7 @@ from framework.config.spec import (
 )
 from framework.errors import FloeError, SetupError
 from framework.plan.compile import compile_plan
-from framework.plan.grants.kafka import control_topic_grants, grants_for, replay_grants
+from framework.plan.grants.kafka import control_topic_grants, grants_for, looking_grants, replay_grants
 from framework.plan.model import Plan
 from framework.record.model import TaskRange
 from tests.project import Project
@@ -316,3 +316,31 @@ def test_a_whole_run_on_a_secured_broker(secured: SecuredBroker, tmp_path: Path)
     assert PASSWORD not in output
     logs = (project.root / ".floe").rglob("*")
     assert not [path for path in logs if path.is_file() and PASSWORD.encode() in path.read_bytes()]
+
+
+def test_who_only_looks_needs_less(secured: SecuredBroker, tmp_path: Path) -> None:
+    """`floe status`, `floe log` and `floe plan` are answered with the listed grants; without any one of them `status` is refused,
+    and names the topic or group."""
+    project = secured_project(tmp_path, secured, secured.password_user("looker", PASSWORD))
+    topic = secured.plain.new_topic("looker", partitions=2)
+    secured.plain.produce(topic, [{"id": n} for n in range(10)])
+    admin = KafkaAdmin({"bootstrap.servers": secured.plain.bootstrap_servers})
+    ensure_control_topic(admin, project.control_topic)
+    plan = replace_names(plan_of(project.prefix, "orders", topic), project.control_topic)
+    file = project.pipeline("orders", PIPELINE.format(topic=topic))
+    own = ControlPublisher({"bootstrap.servers": secured.plain.bootstrap_servers}, project.control_topic)
+    begin = tuple(SourceRange(topic, admin.topics([topic])[topic].topic_id, number, 0, 0) for number in (0, 1))
+    own.publish((Heartbeat("orders", "run-1", 0, begin, Accounting()),))
+    own.close()
+    grants = looking_grants([plan])
+    environment = {"TEAM_PASSWORD": PASSWORD}
+
+    secured.grant("looker", grants)
+    for words in (("status",), ("log",), ("plan", file)):
+        assert "authorization failed" not in project.run(*words, code=None, env=environment)
+    for grant in grants:
+        secured.revoke("looker", [grant])
+        refused = project.run("status", code=3, env=environment)
+        assert refused.startswith("error[FLOE-E103]"), grant
+        assert grant.name in refused
+        secured.grant("looker", [grant])

@@ -86,6 +86,22 @@ def replay_grants(plans: Iterable[Plan]) -> tuple[Grant, ...]:
     return tuple(sorted(found))
 
 
+def looking_grants(plans: Iterable[Plan]) -> tuple[Grant, ...]:
+    """What a principal needs that only looks: `floe ops` as a process of its own, `floe status`, and `floe plan` in CI. With
+    `Read` in place of `Describe` on the source topics it sees the times of records, too."""
+    found: set[Grant] = set()
+    for plan in plans:
+        for name, prefixed in source_topics(plan.read):
+            found.add(Grant(Resource.TOPIC, name, "Describe", prefixed, "see where partitions begin and end"))
+        found |= {
+            Grant(Resource.TOPIC, plan.announce.control_topic, "Read", why="read announcements"),
+            Grant(Resource.TOPIC, plan.announce.control_topic, "DescribeConfigs", why="see its retention"),
+            Grant(Resource.GROUP, plan.read.group_id, "Describe", why="see the safe source offsets"),
+            Grant(Resource.GROUP, plan.commit.coordinator_group, "Describe", why="see what is committed"),
+        }
+    return tuple(sorted(found))
+
+
 def source_topics(read: ReadKafka) -> tuple[tuple[str, bool], ...]:
     """The topics as (name, prefixed): a pattern becomes the beginning that all its topics share, `*` for all topics."""
     if read.topics:

@@ -14,7 +14,7 @@ from framework.config.rules.permitted import is_location
 from framework.config.spec import LoadedPipeline, SettingValue
 from framework.plan.compile import compile_plan
 from framework.plan.grants.database import DatabaseGrant, database_grants, is_postgres, scratch_grants
-from framework.plan.grants.kafka import Grant, control_topic_grants, grants_for, replay_grants
+from framework.plan.grants.kafka import Grant, control_topic_grants, grants_for, looking_grants, replay_grants
 from framework.plan.grants.store import StoreUser, glue_policy, is_s3, store_policy
 from framework.plan.model import Plan
 
@@ -23,13 +23,15 @@ _COMMITS = "driver and coordinator"
 
 @dataclass(frozen=True)
 class KafkaGrants:
-    """Of one connection: what each run needs, what the first one needs besides, and what replays need besides."""
+    """Of one connection: what each run needs, what the first one needs besides, what replays need besides; and what somebody
+    needs who only looks."""
 
     connection: str
     bootstrap_servers: str
     run: tuple[Grant, ...]
     first_run: tuple[Grant, ...]
     replays: tuple[Grant, ...]
+    looking: tuple[Grant, ...]
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ def _kafka(connection: str, plans: Sequence[tuple[LoadedPipeline, Plan]]) -> Kaf
         grants_for(of),
         control_topic_grants(of),
         replay_grants(of),
+        looking_grants(of),
     )
 
 

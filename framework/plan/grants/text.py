@@ -23,6 +23,8 @@ def grant_lines(found: RunGrants, principal: str) -> Iterator[str]:
         yield from _commands(kafka, kafka.first_run, principal)
         yield "  also, for floe replay and floe dlq replay:"
         yield from _commands(kafka, kafka.replays, principal)
+        yield "  in place of all of these, for whoever only looks: floe ops by itself, floe status, floe plan in CI"
+        yield from _commands(kafka, kafka.looking, principal)
     for catalog in found.catalogs:
         yield from _of_catalog(catalog)
 
@@ -54,7 +56,12 @@ def grant_document(found: RunGrants, principal: str) -> dict[str, Any]:
                 "connection": each.connection,
                 **{
                     when: [_grant(grant, each, principal) for grant in grants]
-                    for when, grants in (("run", each.run), ("first_run", each.first_run), ("replays", each.replays))
+                    for when, grants in (
+                        ("run", each.run),
+                        ("first_run", each.first_run),
+                        ("replays", each.replays),
+                        ("looking", each.looking),
+                    )
                 },
             }
             for each in found.kafka
