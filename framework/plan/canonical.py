@@ -35,7 +35,8 @@ Canonical = dict[str, object]
 
 _TARGET = TypeAdapter(TargetSpec)
 # The name and the prefix are in the plan; where this machine keeps its state, and what a file might have said, changes
-# nothing of what runs. Nor does who is notified. Limits of maintenance hold for coordinators, whichever pipelines they serve.
+# nothing of what runs. Nor does who is notified, or what readiness asks of drills. Limits of maintenance hold for coordinators,
+# whichever pipelines they serve.
 _NOT_SETTINGS = (
     "name",
     "prefix",
@@ -46,6 +47,7 @@ _NOT_SETTINGS = (
     "allow_dead_letters_on_page",
     "maintenance",
     "lineage",
+    "drills_max_age_ms",
 )
 _DIGEST_LENGTH = 16
 _NOT_HASHED = ("template", "owners")
