@@ -213,7 +213,7 @@ AS_IT_IS = {
     "local/topics.py: there": NUMBER,
     "metrics/alerts.py: _ARGUMENT": "quoted by Prometheus, see above",
     "ops/preview/decisions.py: table.code": CODE,
-    "ops/drill/perform.py: drill.value": OURS,
+    "ops/drill/model.py: drill.value": OURS,
     "ops/readiness/comparisons.py: other": "made of arguments",
     "ops/readiness/comparisons.py: table": "made of arguments",
     "ops/readiness/drills.py: drill.value": OURS,

@@ -6,12 +6,13 @@ Invariant: a name that no drill gave is never one of a drill's.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
+
+from pydantic import TypeAdapter
 
 from framework.commit.recovery.missing import REPLAY
 from framework.diagnose.counted import counted
@@ -146,15 +147,21 @@ class DrillResult:
         return {"passed": self.passed, **asdict(self), "drill": self.drill.value, "steps": list(self.steps)}
 
 
+_RESULT = TypeAdapter(DrillResult)
+
+
+def again(drill: Drill) -> str:
+    return f"`floe drill {drill.value}` runs it again; if it fails again, report it with its steps"
+
+
 def result_of(value: bytes | None) -> DrillResult | None:
-    """A result as it was kept; None for a record that this version cannot read, which is no result of a drill here."""
+    """A result as it was kept; None for a record that is none. Whoever may write to the topic says what a drill has shown, but
+    never what is to be typed."""
     try:
-        found = json.loads(value or b"")
-        found.pop("passed")
-        known = {key: found[key] for key in DrillResult.__dataclass_fields__ if key in found}
-        return DrillResult(**{**known, "drill": Drill(found["drill"]), "steps": tuple(found["steps"])})
-    except (ValueError, KeyError, TypeError, AttributeError):
+        found = _RESULT.validate_json(value or b"", strict=True)
+    except ValueError:
         return None
+    return replace(found, remedy="" if found.passed else again(found.drill))
 
 
 def newest(results: Iterable[DrillResult], target: str, catalog: str) -> Mapping[Drill, DrillResult]:

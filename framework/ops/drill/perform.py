@@ -15,7 +15,7 @@ from pathlib import Path
 from framework import __version__
 from framework.adapters.kafka import small_topics
 from framework.errors import FloeError
-from framework.ops.drill.model import Drill, DrillNames, DrillResult, result_of, results_topic
+from framework.ops.drill.model import Drill, DrillNames, DrillResult, again, result_of, results_topic
 from framework.ops.drill.scratch_world import DrillWorld
 from framework.ops.drill.steps import STEPS, DrillFailed, Scene
 
@@ -78,7 +78,7 @@ def _one(world: DrillWorld, drill: Drill, by: str, say: Callable[[str], None]) -
 
 
 def _failed(problem: str, drill: Drill) -> tuple[str, str, str]:
-    return problem, _WRONG, f"`floe drill {drill.value}` runs it again; if it fails again, report it with its steps"
+    return problem, _WRONG, again(drill)
 
 
 def _removed(world: DrillWorld, names: DrillNames) -> list[str]:

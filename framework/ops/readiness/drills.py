@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 
 from framework.diagnose.counted import in_two_units
-from framework.diagnose.shown import argument
+from framework.diagnose.shown import argument, shown
 from framework.ops.drill.model import Drill, DrillResult, newest
 from framework.ops.drill.perform import kept_results
 from framework.ops.drill.scratch_world import DrillWorld
@@ -40,9 +40,9 @@ def judged(
             yield warned(f"{drill.value}, catalog {catalog}: never tried", again)
             continue
         age_ms = max(0, now_ms - last.timestamp_ms)
-        text = f"{drill.value}, catalog {catalog}: {in_two_units(age_ms)} ago, by {last.by}"
+        text = f"{drill.value}, catalog {catalog}: {in_two_units(age_ms)} ago, by {shown(last.by)}"
         if not last.passed:
-            yield failed(f"{text}: failed: {last.problem} [{last.code}]", again)
+            yield failed(f"{text}: failed: {shown(last.problem)} [{shown(last.code)}]", again)
         elif age_ms > max_age_ms:
             yield warned(f"{text}: passed, and older than {in_two_units(max_age_ms)}", again)
         else:
