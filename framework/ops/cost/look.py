@@ -6,6 +6,7 @@ records; changes nothing.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -97,6 +98,8 @@ def _counted(page: str) -> tuple[Requests, int]:
     seen: list[Requests] = []
     ran_s: Counter[str] = Counter()
     for sample in (each for family in text_string_to_metric_families(page) for each in family.samples):
+        if sample.name in (*names, metrics.PHASE_SECONDS.name) and not 0 <= sample.value < math.inf:
+            raise ValueError(f"{sample.name} is {sample.value} there")
         if sample.name in names:
             seen.append({StoreRequest(sample.labels.get("request", "")): int(sample.value)})
         elif sample.name == metrics.PHASE_SECONDS.name:

@@ -225,3 +225,18 @@ def test_the_sample_is_right() -> None:
     found = read_prices(ROOT / "docs" / "prices.yaml", real_world())
     assert set(found.thousand_requests) == set(StoreRequest)
     assert found.date
+
+
+ASKED, PHASE = (
+    'floe_store_requests_total{request="get"}',
+    'floe_batch_phase_seconds_total{pipeline="a",phase="writing"}',
+)
+
+
+@pytest.mark.parametrize("value", ["1e999", "NaN", "-1", "+Inf"])
+@pytest.mark.parametrize("name", [ASKED, PHASE])
+def test_a_page_with_figures_that_are_none_is_refused(name: str, value: str) -> None:
+    """Whoever wrote the file, it is an error of the option and no crash."""
+    assert counted_in([f"{ASKED} 5\n{PHASE} 90\n"]) is not None
+    with pytest.raises(ValueError, match="floe_.* is "):
+        counted_in([f"{ASKED} 5\n{PHASE} 90\n{name} {value}\n"])
