@@ -238,5 +238,5 @@ ASKED, PHASE = (
 def test_a_page_with_figures_that_are_none_is_refused(name: str, value: str) -> None:
     """Whoever wrote the file, it is an error of the option and no crash."""
     assert counted_in([f"{ASKED} 5\n{PHASE} 90\n"]) is not None
-    with pytest.raises(ValueError, match="floe_.* is "):
+    with pytest.raises(ValueError, match=r"floe_.* is "):
         counted_in([f"{ASKED} 5\n{PHASE} 90\n{name} {value}\n"])
