@@ -37,4 +37,4 @@ locations._import_location_provider = _default_provider  # type: ignore[assignme
 
 # PyIceberg imports the class when a file is first opened; all its ways to a FileIO look here.
 for _scheme in ("s3", "s3a", "s3n"):
-    SCHEMA_TO_FILE_IO[_scheme] = ["framework.adapters.store.s3_files.S3Files"]
+    SCHEMA_TO_FILE_IO[_scheme] = ["framework.adapters.store.private.S3Files"]

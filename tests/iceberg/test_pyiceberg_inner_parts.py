@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from pyiceberg import catalog as catalog_of_pyiceberg
 
+from framework.adapters.file_io import file_io
 from framework.adapters.iceberg import private
 from framework.adapters.iceberg.catalog import IcebergCatalog
 from framework.adapters.iceberg.tables import IcebergTables
@@ -29,13 +30,12 @@ pytestmark = pytest.mark.iceberg
 
 ROOT = Path(__file__).parents[2] / "framework"
 # Where inner names of PyIceberg may stand.
-ROOMS = ("adapters/iceberg/private/", "adapters/parquet/private.py")
+ROOMS = ("adapters/iceberg/private/", "adapters/parquet/private.py", "adapters/store/private.py")
 
 
 def private_modules() -> list[ModuleType]:
-    return [
-        importlib.import_module(f"{private.__name__}.{each.name}") for each in pkgutil.iter_modules(private.__path__)
-    ]
+    found = [f"{private.__name__}.{each.name}" for each in pkgutil.iter_modules(private.__path__)]
+    return [importlib.import_module(name) for name in (*found, "framework.adapters.store.private")]
 
 
 def heirs() -> list[type]:
@@ -200,9 +200,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def test_every_override_is_called(lake: Lake, calls: Counter[str]) -> None:
-    """Making tables, committing to them and deleting from them, of versions 2 and 3, in a SQL and in a REST catalog,
-    calls every override: one that is no longer called is a loss of speed, of a time-out or of row ids that nobody would
-    see."""
+    """Making tables, committing to them and deleting from them, of versions 2 and 3, in a SQL and in a REST catalog, and naming
+    a file in S3 calls every override: one that is no longer called is a loss of speed, of a time-out or of row ids that nobody
+    would see."""
     for version in ("2", "3"):
         name = lake.create(f"shop.v{version}", format_version=version)
         for offset in (1, 2):
@@ -219,6 +219,8 @@ def test_every_override_is_called(lake: Lake, calls: Counter[str]) -> None:
     finally:
         server.shutdown()
         server.server_close()
+    place = "s3://bucket/a"
+    file_io({"s3.region": "us-east-1", "s3.endpoint": "http://127.0.0.1:9"}, place).new_input(place)
     wanted = {f"{ours.__qualname__}.{name}" for ours in heirs() for name, _ in overrides(ours)}
     assert wanted - calls.keys() == set(), "PyIceberg no longer calls these"
 

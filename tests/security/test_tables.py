@@ -391,7 +391,7 @@ def test_no_server_decides_where_a_clients_secret_is_sent(server: RestServer, pa
 DOORS = {
     "adapters/file_io_guard.py",
     "adapters/file_io.py",
-    "adapters/store/s3_files.py",  # which the one before names, and PyIceberg makes
+    "adapters/store/private.py",  # which the one before names, and PyIceberg makes
     "adapters/iceberg/private/rest/catalog.py",
     "adapters/iceberg/private/sql.py",
 }

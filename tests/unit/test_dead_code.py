@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 # Called by others: Spark, Jinja, click, PyIceberg and the standard library know these by their names.
 BY_OTHERS = {
-    "framework/adapters/store/s3_files.py": {"open_input_stream"},
+    "framework/adapters/store/private.py": {"open_input_stream"},
     "framework/adapters/telemetry/metrics_server.py": {"handle_error", "log_message", "readinto"},
     "framework/adapters/parquet/partition.py": {"to_path"},
     "framework/adapters/telemetry/safe_output.py": {"writelines"},

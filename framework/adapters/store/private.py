@@ -20,7 +20,7 @@ from framework.metrics import store_requests
 
 
 class S3Files(PyArrowFileIO):
-    """PyArrow's, which counts."""
+    """PyArrow's, which counts. Goes when PyIceberg lets a FileIO be given its file system."""
 
     @override
     def _initialize_s3_fs(self, netloc: str | None) -> FileSystem:
