@@ -63,7 +63,7 @@ def cost_lines(month: PipelineMonth) -> Iterator[CostLine]:
 
 
 def changes(month: PipelineMonth) -> Iterator[SettingEffect]:
-    """By table."""
+    """By table; what would change nothing is left out."""
     for table in month.tables:
         if table.is_known and table.commits_seen:
             yield from _changes(table, month.prices or Prices("", "", ""))
@@ -83,12 +83,6 @@ def _changes(table: TableMonth, prices: Prices) -> Iterator[SettingEffect]:
             f"{fewer:,.0f} fewer commits, and {fewer * FILES_OF_A_COMMIT:,.0f} fewer requests to write them",
             None if all(each is None for each in amounts) else -sum(each or 0.0 for each in amounts),
         )
-    else:
-        yield SettingEffect(
-            f"{table.table}: a longer interval than {interval}",
-            "little: commits are further apart than it",
-            None,
-        )
     if table.rewritten_bytes:
         put = _times(table.rewritten_files, prices.thousand_requests.get(StoreRequest.PUT), 1_000)
         yield SettingEffect(
@@ -97,12 +91,12 @@ def _changes(table: TableMonth, prices: Prices) -> Iterator[SettingEffect]:
             "readers would open more files",
             None if put is None else -put,
         )
-    a_day = table.removed_bytes * DAY_MS / MONTH_MS
-    yield SettingEffect(
-        f"{table.table}: snapshots kept for a day longer",
-        f"{size_text(int(a_day))} more stored",
-        _times(a_day, prices.gib_month, GIB),
-    )
+    if a_day := int(table.removed_bytes * DAY_MS / MONTH_MS):
+        yield SettingEffect(
+            f"{table.table}: snapshots kept for a day longer",
+            f"{size_text(a_day)} more stored",
+            _times(a_day, prices.gib_month, GIB),
+        )
 
 
 def _times(quantity: float | None, price: float | None, unit: int) -> float | None:
