@@ -108,6 +108,6 @@ def _sides(text: str) -> tuple[SavedComparison, SavedComparison] | None:
             )
             for each, name, other in zip(sides, names, reversed(names), strict=True)
         )
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
     return left, right
