@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 import pyarrow as pa
 from pyiceberg.exceptions import NoSuchTableError
-from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, GreaterThanOrEqual
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, GreaterThanOrEqual, LessThan
 from pyiceberg.table import Table
 
 from framework.adapters.file_io_guard import ForeignFile, owner_of
@@ -56,7 +56,7 @@ from framework.table.changes import AlterTable, CreateTable
 
 __all__ = ["IcebergTables", "SnapshotInfo", "StoredFile", "TablePlace", "TableReferences"]
 
-# A condition on a column: equal to a value, or not less than it (moments as ISO 8601).
+# A condition on a column: equal to a value, not less than it, or less (moments as ISO 8601).
 Where = tuple[str, str, object]
 
 
@@ -533,13 +533,13 @@ def _unreadable(table: str, error: Exception) -> FloeError:
     )
 
 
+_CONDITIONS: dict[str, Callable[..., BooleanExpression]] = {"=": EqualTo, ">=": GreaterThanOrEqual, "<": LessThan}
+
+
 def _expression(where: Sequence[Where]) -> BooleanExpression:
     found: BooleanExpression = AlwaysTrue()
     for column, operator, value in where:
-        found = And(
-            found,
-            EqualTo(term=column, value=value) if operator == "=" else GreaterThanOrEqual(term=column, value=value),
-        )
+        found = And(found, _CONDITIONS[operator](term=column, value=value))
     return found
 
 

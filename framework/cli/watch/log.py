@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 
 import click
 
 from framework.cli.shared.options import whoami
 from framework.cli.shared.target_options import Control, open_control, target_options
-from framework.commit.events.codec import encode
+from framework.commit.events.codec import decode, encode, foreign, is_of_type
 from framework.commit.events.event_types import (
     Acted,
     CommitComplete,
@@ -30,12 +31,16 @@ from framework.commit.events.event_types import (
     SourceRange,
     StateChanged,
     StopRequested,
+    TableChanged,
     TableMeasured,
 )
+from framework.commit.events.log_rows import REMOVED
 from framework.commit.machine.pauses import describe as describe_pause
 from framework.commit.maintenance.health import gain_words
+from framework.config.names.table_names import catalog_of
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import shown
+from framework.errors import FloeError
 
 DEFAULT_LAST = 50
 
@@ -71,7 +76,10 @@ def log(
     as_json: bool,
     skip: int | None,
 ) -> None:
-    """Print what was announced and committed, in the order of the control topic."""
+    """Print what was announced and committed, in the order of the control topic.
+
+    Where the target has `log.archive`, offsets that the topic no longer holds are read from there.
+    """
     control = open_control(target, connection, control_topic)
     if skip is not None:
         _skip(control, skip)
@@ -86,7 +94,11 @@ def log(
     reader = control.reader(notice=unreadable)
     try:
         start, end = reader.start_offset(), reader.end_offset()
-        reader.seek(min(end, max(start, end - last if begin is None else begin)))
+        first = end - last if begin is None else begin
+        if first < start and control.target.log_archive.table:
+            for offset, value in _archived(control, max(0, first), start):
+                _print_archived(offset, value, as_json, unreadable)
+        reader.seek(min(end, max(start, first)))
         events = reader.read_until(end)
         for offset, event in events:
             _print(offset, event, as_json)
@@ -96,6 +108,33 @@ def log(
             time.sleep(0.05)
     finally:
         reader.close()
+
+
+def _archived(control: Control, first: int, below: int) -> Iterator[tuple[int, bytes]]:
+    """What the target's archive holds of this control topic in [first, below), in order."""
+    from framework.adapters.kafka.admin import KafkaAdmin
+    from framework.adapters.kafka.control.topic import control_topic_there
+    from framework.runtime.coordinator.log_archive import read_archive
+    from framework.runtime.job import open_catalog
+
+    table = control.target.log_archive.table
+    topic_id = control_topic_there(KafkaAdmin(control.kafka), control.topic).topic_id
+    yield from read_archive(open_catalog(control.target, (catalog_of(table),)), table, topic_id, first, below)
+
+
+def _print_archived(offset: int, value: bytes, as_json: bool, unreadable: Callable[[int, str, bytes], None]) -> None:
+    try:
+        event, why = decode(value), foreign(value)
+    except FloeError as error:
+        event, why = None, error.message
+    if why:
+        unreadable(offset, why, value)
+    elif event is None and is_of_type(value, REMOVED) and not as_json:
+        said = json.loads(value)
+        what = f"offsets {said['first']:,} to {said['below'] - 1:,} were gone before they were archived"
+        click.echo(f"{offset:>8}  {'-':<15} {what}")
+    else:
+        _print(offset, event, as_json)
 
 
 def _skip(control: Control, offset: int) -> None:
@@ -175,6 +214,8 @@ def describe(event: ControlEvent) -> str:
             f"{event.table}: {h.small_files:,} of {counted(h.data_files, 'file')} small, "
             f"{counted(h.snapshots, 'snapshot')}{f'; maintenance leaves {gain} fewer' if gain else ''}"
         )
+    if isinstance(event, TableChanged):
+        return f"{event.table}: {', '.join(event.changes)}, asked for by {event.cause or 'records'} of {event.pipeline}"
     if isinstance(event, Deployed):
         return f"{event.pipeline}: {event.hash[:19]} by floe {event.floe} ({time_text(event.timestamp_ms)})"
     return _complete(event)

@@ -48,7 +48,7 @@ def change_tables_until_they_hold(
         needs = run(context)
         if not needs:
             return again
-        tables.satisfy(needs)
+        tables.satisfy(needs, subject)
     raise FloeError(
         f"{subject} asked for table changes {CHANGE_ROUNDS} times in a row",
         code="FLOE-R325",

@@ -24,7 +24,8 @@ class Tables:
     refused: tuple[tuple[str, str], ...] = ()
     owned_by_others: tuple[tuple[str, str], ...] = ()
 
-    def satisfy(self, needs: Iterable[TableNeed]) -> None:
+    def satisfy(self, needs: Iterable[TableNeed], cause: str = "") -> None:
+        assert cause == "batch 3"
         for need in needs:
             if self.may_make:
                 self.targets[need.table] = target(need.table, {"a": "long"})
