@@ -16,12 +16,15 @@ from confluent_kafka.admin import AdminClient
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.log import ControlPublisher
 from framework.adapters.kafka.control.topic import ensure_control_topic
+from framework.cli.main import run_main
+from framework.cli.shared.target_options import load_target_or_raise
 from framework.commit.events.event_types import TableChanged
-from framework.commit.events.log_rows import REMOVED
+from framework.commit.events.log_rows import REMOVED, value_of
 from framework.config.spec import LogArchiveSpec, TablePolicy
 from framework.config.values.maintenance import MaintenanceLimits
 from framework.errors import TableBlocked
 from framework.runtime.coordinator.log_archive import LogArchive, read_archive
+from framework.runtime.job import open_catalog
 from framework.runtime.maintenance.background import TableKeeper
 from framework.runtime.maintenance.orphans import Announced
 from framework.runtime.tables.registry import TableRegistry
@@ -31,6 +34,7 @@ from tests.conftest import Broker
 from tests.iceberg.conftest import Lake
 from tests.iceberg.spark_server import IcebergSpark
 from tests.kafka.conftest import heartbeat, unique, wait_for
+from tests.project import Project
 
 pytestmark = [pytest.mark.iceberg, pytest.mark.kafka, pytest.mark.timeout(300)]
 
@@ -59,6 +63,7 @@ def fill(kafka: dict[str, str], topic: str, batches: range) -> None:
     plain = Producer(kafka)
     plain.produce(topic, b"not JSON \xff")
     plain.produce(topic, None)
+    plain.produce(topic, b'{"type":"RemovedFromLog"}')
     plain.produce(topic, b'{"type":"OfTheFuture","pipeline":"q","why":"because"}')
     plain.flush(10)
     aborted = Producer({**kafka, "transactional.id": unique("aborted")})
@@ -69,26 +74,27 @@ def fill(kafka: dict[str, str], topic: str, batches: range) -> None:
     aborted.abort_transaction(10)
 
 
-def in_the_topic(kafka: dict[str, str], topic: str) -> list[tuple[int, str]]:
-    """What a plain client reads of the topic: offsets and texts."""
+def in_the_topic(kafka: dict[str, str], topic: str) -> list[tuple[int, bytes]]:
+    """What a plain client reads of the topic: offsets and values."""
     consumer = Consumer(
         {**kafka, "group.id": unique("check"), "isolation.level": "read_committed", "enable.partition.eof": True}
     )
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-    found: list[tuple[int, str]] = []
+    found: list[tuple[int, bytes]] = []
     while True:
         message = consumer.poll(10)
         assert message is not None
         if message.error() is not None:
             break
-        found.append((message.offset(), (message.value() or b"").decode("utf-8", "replace")))
+        found.append((message.offset(), message.value() or b""))
     consumer.close()
     return found
 
 
-def in_the_table(spark: IcebergSpark, lake: Lake, topic: str) -> list[tuple[int, str]]:
+def in_the_table(spark: IcebergSpark, lake: Lake, topic: str) -> list[tuple[int, bytes]]:
     """What Spark reads of the table, in order."""
-    query = f"SELECT `offset`, event FROM `default`.{TABLE} WHERE control_topic = '{topic}' ORDER BY `offset`"
+    value = "coalesce(cast(event as binary), bytes) AS event"
+    query = f"SELECT `offset`, {value} FROM `default`.{TABLE} WHERE control_topic = '{topic}' ORDER BY `offset`"
     [rows] = spark.ask(lake.settings, [query])
     return [(row["offset"], row["event"]) for row in rows.to_pylist()]
 
@@ -134,11 +140,12 @@ def test_killed_at_every_point_and_two_at_once(
 def test_what_is_said_of_each_record(kafka: dict[str, str], topic: str, lake: Lake) -> None:
     """Type, pipeline, table, who and why stand in columns, of events that this version does not know, too."""
     fill(kafka, topic, range(1, 2))
-    assert archive(kafka, topic, lake).round() == 5
+    assert archive(kafka, topic, lake).round() == 6
     rows = {row["offset"]: row for row in lake.plain(TABLE).scan().to_arrow().to_pylist()}
     assert [(row["type"], row["pipeline"], row["table_name"], row["reason"]) for _, row in sorted(rows.items())] == [
         ("Heartbeat", "p", None, None),
         ("TableChanged", "p", "shop.t", "batch 1"),
+        (None, None, None, None),
         (None, None, None, None),
         (None, None, None, None),
         ("OfTheFuture", "q", None, "because"),
@@ -201,7 +208,7 @@ def test_two_control_topics_share_a_table(kafka: dict[str, str], topic: str, lak
     archive(kafka, other, lake).round()
     rows = lake.plain(TABLE).scan().to_arrow().to_pylist()
     places = [(row["topic_id"], row["offset"]) for row in rows]
-    assert len(places) == len(set(places)) == len(in_the_topic(kafka, topic)) + 7 + 8
+    assert len(places) == len(set(places)) == len(in_the_topic(kafka, topic)) + 8 + 9
     assert len({topic_id for topic_id, _ in places}) == 3
 
 
@@ -286,7 +293,46 @@ def test_it_is_read_in_order(kafka: dict[str, str], topic: str, lake: Lake, monk
     for number in range(4):
         fill(kafka, topic, range(number, number + 2))
         keeper.round()
-    expected = [(at, text) for at, text in in_the_topic(kafka, topic) if 3 <= at < 20]
+    expected = [(at, value) for at, value in in_the_topic(kafka, topic) if 3 <= at < 20]
     topic_id = KafkaAdmin(kafka).topics([topic])[topic].topic_id
-    found = [(at, value.decode()) for at, value in read_archive(lake.tables, TABLE, topic_id, 3, 20)]
+    found = [(row["offset"], value_of(row)) for row in read_archive(lake.tables, TABLE, topic_id, 3, 20)]
     assert found == expected
+
+
+def test_floe_log_reads_both_as_one(
+    broker: Broker,
+    kafka: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What retention has taken from the topic `floe log` reads in the archive: the same lines, as text and as JSON; what
+    cannot be read, and what was gone before, is said at its offset."""
+    monkeypatch.chdir(tmp_path)
+    project = Project(tmp_path, broker.bootstrap_servers)
+    topic = project.control_topic
+    ensure_control_topic(KafkaAdmin(kafka), topic)
+    target = tmp_path / "pipelines" / "targets" / "it.yaml"
+    target.write_text(f"{target.read_text()}log: {{archive: {TABLE}}}\n")
+
+    def log(*words: str) -> list[str]:
+        assert run_main(["log", "--target", "it", "--control-topic", topic, *words]) == 0
+        return capsys.readouterr().out.splitlines()
+
+    fill(kafka, topic, range(4))
+    LogArchive(kafka, topic, open_catalog(load_target_or_raise("it"), ()), LogArchiveSpec(TABLE), print).round()
+    capsys.readouterr()
+    fill(kafka, topic, range(4, 7))
+    before = [log("--from", "0"), log("--from", "2", "--json"), log("--last", "6")]
+    assert len(before[0]) == 13
+    admin = AdminClient(kafka)
+    for below in (8, 12):
+        [deleted] = admin.delete_records([TopicPartition(topic, 0, below)]).values()
+        deleted.result(20)
+        if below == 8:
+            assert [log("--from", "0"), log("--from", "2", "--json"), log("--last", "6")] == before
+    LogArchive(kafka, topic, open_catalog(load_target_or_raise("it"), ()), LogArchiveSpec(TABLE), print).round()
+    [deleted] = admin.delete_records([TopicPartition(topic, 0, 14)]).values()
+    deleted.result(20)
+    assert any("the topic no longer held offsets 10 to 11" in line for line in log("--from", "0"))
+    assert log("--from", "14") == before[0][-len(log("--from", "14")) :]

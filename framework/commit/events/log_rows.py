@@ -7,6 +7,7 @@ Every record becomes one row, whoever wrote it and whatever this version makes o
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ COLUMNS = (
     ("by", "string", False, "who said it: a person, a coordinator or a run"),
     ("reason", "string", False, "why, in words"),
     ("event", "string", False, "the record as it stands in the log; docs/protocol.md says what is in it"),
+    ("bytes", "binary", False, "the record where it is no text in UTF-8, which then `event` is not"),
 )
 REMOVED = "RemovedFromLog"  # the type of a row that stands for records which the topic lost before they were archived
 _PIPELINES = ("pipeline",)
@@ -55,6 +57,12 @@ def row_of(place: LogPlace, offset: int, timestamp_ms: int | None, value: bytes)
     """One record as a row, by column; `timestamp` in microseconds since 1970 (UTC)."""
     said = _object(value)
     kind = said.get("type")
+    if kind == REMOVED:  # whoever wrote it into the log: floe writes such rows into the table alone
+        kind = None
+    try:
+        event, other = value.decode("utf-8"), None
+    except UnicodeDecodeError:
+        event, other = None, value
     has_subject = kind == "StateChanged"
     subject = said.get("subject") if has_subject else None
     return {
@@ -67,7 +75,8 @@ def row_of(place: LogPlace, offset: int, timestamp_ms: int | None, value: bytes)
         "table_name": _text(said.get("name")) if subject == "table" else _first(said, _TABLES),
         "by": _first(said, _AUTHORS),
         "reason": _first(said, _REASONS),
-        "event": value.decode("utf-8", "replace"),
+        "event": event,
+        "bytes": other,
     }
 
 
@@ -77,8 +86,20 @@ def row_of_removed(place: LogPlace, first: int, below: int, now_ms: int) -> dict
     row = row_of(place, below - 1, now_ms, json.dumps(said, separators=(",", ":")).encode())
     return {
         **row,
+        "type": REMOVED,
         "reason": f"the topic no longer held offsets {first:,} to {below - 1:,} when they were to be archived",
     }
+
+
+def value_of(row: Mapping[str, Any]) -> bytes:
+    """The record that a row holds, as it stood in the log."""
+    event = row["event"]
+    return bytes(row["bytes"] or b"") if event is None else str(event).encode()
+
+
+def words_of_removed(row: Mapping[str, Any]) -> str | None:
+    """What a row says that stands for removed records; None for all others."""
+    return str(row["reason"]) if row["type"] == REMOVED else None
 
 
 def next_offset(view: ExaminedTable) -> int | None:

@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -92,16 +93,26 @@ class LogArchive:
             self._thread.join(STOP_WITHIN_S)
 
     def _run(self) -> None:
-        due_at, has_owned = 0.0, False
+        due_at: float | None = None
         while not self._stopping.wait(LOOK_S):
             if not self._is_owner():
                 continue
-            has_owned = True
+            due_at = self._first_due_at() if due_at is None else due_at
             if time.monotonic() >= due_at:
                 self._try_round()
                 due_at = time.monotonic() + self._spec.interval_ms / 1000
-        if has_owned:
+        if due_at is not None:
             self._try_round()
+
+    def _first_due_at(self) -> float:
+        """By the monotonic clock: an interval after the last commit, whoever made it, so that bounded runs by the minute make
+        one commit each, and coordinators that never live for an interval archive all the same."""
+        try:
+            newest = self._catalog.snapshots(self._spec.table, limit=1)
+        except Exception:  # the round says what is wrong
+            newest = []
+        age_ms = max(0, int(time.time() * 1000) - newest[0].timestamp_ms) if newest else 0
+        return time.monotonic() + max(0, self._spec.interval_ms - age_ms) / 1000
 
     def _try_round(self) -> None:
         try:
@@ -127,7 +138,7 @@ class LogArchive:
         reader = ControlReader(self._kafka, self._topic)
         try:
             start, end = reader.start_offset(), reader.end_offset()
-            begin = self._begin(view, end)
+            begin = begin_of(view, end)
             if begin >= end:
                 return 0
             records: Iterator[RawRecord] = iter(())
@@ -156,26 +167,8 @@ class LogArchive:
         view = self._catalog.load_view(name, "main", place.topic_id)
         if target is None or view is None:
             raise FloeError(f"table {name} is gone again", code="FLOE-R135", place=name, remedy="floe status")
-        check_columns(target)
+        _check_columns(target)
         return view, target
-
-    def _begin(self, view: ExaminedTable, end: int) -> int:
-        begin = next_offset(view)
-        if begin is None:
-            raise TableBlocked(
-                f"nobody knows how much of the log table {view.table} holds: floe's record in it is gone",
-                code="FLOE-R149",
-                place=view.table,
-                remedy="name another table under log.archive; this one keeps what it has",
-            )
-        if begin > end:
-            raise TableBlocked(
-                f"table {view.table} holds offsets below {begin:,}, and the control topic ends at {end:,}: its log was cut off",
-                code="FLOE-R149",
-                place=view.table,
-                remedy="name another table under log.archive; this one keeps what it has",
-            )
-        return begin
 
     def _append(self, view: ExaminedTable, target: TableTarget, place: LogPlace, piece: _Piece) -> ExaminedTable:
         """One commit; gives the table as it is with it.
@@ -219,10 +212,8 @@ class LogArchive:
         )
 
 
-def read_archive(
-    catalog: IcebergTables, table: str, topic_id: str, first: int, below: int
-) -> Iterator[tuple[int, bytes]]:
-    """The offsets and values of a control topic's records in [first, below), as far as the archive holds them, in order.
+def read_archive(catalog: IcebergTables, table: str, topic_id: str, first: int, below: int) -> Iterator[dict[str, Any]]:
+    """The rows of a control topic's records in [first, below), as far as the archive holds them, in order.
 
     Raises:
         FloeError: FLOE-R135, the table cannot be read.
@@ -233,11 +224,34 @@ def read_archive(
             ("offset", ">=", start),
             ("offset", "<", min(below, start + READ_OFFSETS)),
         )
-        found = catalog.read(table, ("offset", "event"), where)
+        found = catalog.read(table, ("offset", "type", "reason", "event", "bytes"), where)
         if found is None:
             return
-        for row in found.sort_by("offset").to_pylist():
-            yield row["offset"], row["event"].encode()
+        yield from found.sort_by("offset").to_pylist()
+
+
+def begin_of(view: ExaminedTable, end: int) -> int:
+    """The first offset of a log that ends at `end` which the archive lacks.
+
+    Raises:
+        TableBlocked: FLOE-R149, that is not known, or the archive holds more than the log.
+    """
+    begin = next_offset(view)
+    if begin is None:
+        raise TableBlocked(
+            f"nobody knows how much of the log table {view.table} holds: floe's record in it is gone",
+            code="FLOE-R149",
+            place=view.table,
+            remedy="name another table under log.archive; this one keeps what it has",
+        )
+    if begin > end:
+        raise TableBlocked(
+            f"table {view.table} holds offsets below {begin:,}, and the control topic ends at {end:,}: its log was cut off",
+            code="FLOE-R149",
+            place=view.table,
+            remedy="name another table under log.archive; this one keeps what it has",
+        )
+    return begin
 
 
 def creation_of(table: str) -> CreateTable:
@@ -254,12 +268,18 @@ def creation_of(table: str) -> CreateTable:
     )
 
 
-def check_columns(target: TableTarget) -> None:
+def check_archive(catalog: IcebergTables, table: str) -> None:
     """Refuse a table that was made for something else.
 
     Raises:
-        TableBlocked: FLOE-R149.
+        TableBlocked: FLOE-R149; or it is of a kind that cannot be written.
     """
+    target = catalog.load_target(table, TablePolicy())
+    if target is not None:
+        _check_columns(target)
+
+
+def _check_columns(target: TableTarget) -> None:
     found = {field.name: str(field.field_type) for field in parse_schema(target.schema_json).fields}
     lacks = [name for name, kind, *_ in COLUMNS if found.get(name) != kind]
     if lacks or target.properties.get(OWNER_PROPERTY) != archive_owner():

@@ -140,6 +140,10 @@ class ControlReader:
         """
         return self._poll(timeout_s, lambda message: self.decoded(_raw(message)))
 
+    def poll_raw(self, timeout_s: float) -> list[RawRecord]:
+        """What is there, as `poll`, without decoding."""
+        return self._poll(timeout_s, _raw)
+
     def decoded(self, record: RawRecord) -> Read:
         """The event of a record, with its time and its leader epoch.
 
