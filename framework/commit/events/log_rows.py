@@ -1,6 +1,6 @@
-"""Records of the control topic as rows of a table that keeps them for ever, and where in the log the next row begins.
+"""Records of the control topic as rows of a table that keeps them for ever.
 
-In: a record as it stands in the log, or what a table says of the log. Out: a row, in the columns named here, or an offset.
+In: a record as it stands in the log. Out: a row, in the columns named here; and the record again.
 Every record becomes one row, whoever wrote it and whatever this version makes of it, so the table and the log hold the same.
 """
 
@@ -10,8 +10,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-
-from framework.commit.machine.effects import ExaminedTable
 
 # Iceberg's types. The moment is the record's, by which the table is partitioned.
 COLUMNS = (
@@ -100,14 +98,6 @@ def value_of(row: Mapping[str, Any]) -> bytes:
 def words_of_removed(row: Mapping[str, Any]) -> str | None:
     """What a row says that stands for removed records; None for all others."""
     return str(row["reason"]) if row["type"] == REMOVED else None
-
-
-def next_offset(view: ExaminedTable) -> int | None:
-    """The first offset of the log that the table lacks, 0 where it has none of it; None where that is not known: somebody has
-    taken floe's record away, or moved the branch back to where no snapshot of floe is left."""
-    if view.progress is None:
-        return None if view.unrecorded is not None else 0
-    return view.snapshot_control_offset if view.is_behind else view.progress.control_offset
 
 
 def _object(value: bytes) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.log import ControlReader, RawRecord
 from framework.adapters.kafka.control.topic import control_topic_there
 from framework.adapters.parquet.files import TableWriter
-from framework.commit.events.log_rows import COLUMNS, LogPlace, next_offset, row_of, row_of_removed, schema_json
+from framework.commit.events.log_rows import COLUMNS, LogPlace, row_of, row_of_removed, schema_json
 from framework.commit.machine.effects import CommitConflict, CommitTable, Committed, ExaminedTable, TableProgress
 from framework.commit.machine.progress.recorded import CREATED_PROPERTY
 from framework.config.names.table_names import catalog_of
@@ -46,7 +46,7 @@ ATTEMPTS = 5  # maintenance, or the coordinator before this one, may be faster
 
 
 @dataclass(frozen=True)
-class _Piece:
+class _LogPiece:
     """Rows of all records below `end` that the table lacks. `leader_epoch` is the newest among them."""
 
     rows: Sequence[dict[str, object]]
@@ -170,7 +170,7 @@ class LogArchive:
         _check_columns(target)
         return view, target
 
-    def _append(self, view: ExaminedTable, target: TableTarget, place: LogPlace, piece: _Piece) -> ExaminedTable:
+    def _append(self, view: ExaminedTable, target: TableTarget, place: LogPlace, piece: _LogPiece) -> ExaminedTable:
         """One commit; gives the table as it is with it.
 
         Raises:
@@ -190,7 +190,7 @@ class LogArchive:
         known = None if view.progress is None else view.progress.leader_epoch
         progress = TableProgress(place.topic_id, piece.end, {}, _newer(known, piece.leader_epoch))
         commit_id = uuid.uuid4().hex
-        begin = next_offset(view)
+        begin = view.log_covered_below
         for _ in range(ATTEMPTS):
             outcome = self._catalog.commit(CommitTable(name, view, commit_id, files, progress, None))
             failpoint("log-archived")
@@ -199,7 +199,7 @@ class LogArchive:
             if not isinstance(outcome, CommitConflict):
                 break
             now = self._catalog.load_view(name, "main", place.topic_id)
-            if now is None or now.table_uuid != view.table_uuid or next_offset(now) != begin:
+            if now is None or now.table_uuid != view.table_uuid or now.log_covered_below != begin:
                 break  # another coordinator archived the same, or somebody went back: the rows are chosen anew
             view = now
         if isinstance(outcome, CommitConflict):
@@ -236,7 +236,7 @@ def begin_of(view: ExaminedTable, end: int) -> int:
     Raises:
         TableBlocked: FLOE-R149, that is not known, or the archive holds more than the log.
     """
-    begin = next_offset(view)
+    begin = view.log_covered_below
     if begin is None:
         raise TableBlocked(
             f"nobody knows how much of the log table {view.table} holds: floe's record in it is gone",
@@ -292,7 +292,7 @@ def _check_columns(target: TableTarget) -> None:
         )
 
 
-def _pieces(place: LogPlace, records: Iterator[RawRecord], begin: int, start: int, end: int) -> Iterator[_Piece]:
+def _pieces(place: LogPlace, records: Iterator[RawRecord], begin: int, start: int, end: int) -> Iterator[_LogPiece]:
     """The records in parts of a bounded size, in order; the last one goes up to the log's end."""
     rows: list[dict[str, object]] = []
     size = 0
@@ -306,9 +306,9 @@ def _pieces(place: LogPlace, records: Iterator[RawRecord], begin: int, start: in
         epoch = _newer(epoch, record.leader_epoch)
         last = record.offset + 1
         if size >= PIECE_BYTES or len(rows) >= PIECE_ROWS:
-            yield _Piece(rows, last, epoch)
+            yield _LogPiece(rows, last, epoch)
             rows, size = [], 0
-    yield _Piece(rows, max(last, end), epoch)
+    yield _LogPiece(rows, max(last, end), epoch)
 
 
 def _newer(one: int | None, other: int | None) -> int | None:
