@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NotInstalledError, OAuthError
+from pyiceberg.table import Table
 
 from framework.adapters.catalog_auth import EXTRAS, way_of, with_mappings
 from framework.adapters.file_io_guard import guarded, open_catalog
@@ -21,6 +22,7 @@ from framework.adapters.iceberg.private.ordered_times import with_ordered_times
 from framework.adapters.iceberg.private.rest.catalog import TimeoutRestCatalog
 from framework.adapters.iceberg.private.rest.tokens import NoToken
 from framework.adapters.secrets import first_line, hidden
+from framework.adapters.server_settings import with_lent
 from framework.config.names.table_names import DEFAULT_CATALOG, full_name
 from framework.errors import SetupError
 
@@ -91,6 +93,10 @@ class IcebergCatalog:
             if key not in _CATALOG_ONLY and not key.startswith(_CATALOG_ONLY_PREFIXES)
         }
 
+    def io_properties_of(self, table: Table) -> dict[str, str]:
+        """The same for the files of one table, with what the catalog's server lends for it."""
+        return with_lent(self.io_properties(), table.config)
+
     def list_tables(self, namespace: str | None = None) -> list[str]:
         """Full names of the tables of one namespace (none when it does not exist), or of all, in order."""
         catalog, _ = self.open()
@@ -117,7 +123,7 @@ class IcebergCatalog:
                 )
                 catalog = self._load_catalog()
                 self._outdated = False
-                self._opened = (catalog, TableCommits(catalog, self.io_properties))
+                self._opened = (catalog, TableCommits(catalog, self.io_properties_of))
             return self._opened
 
     def _renew_settings(self) -> None:
@@ -140,7 +146,7 @@ class IcebergCatalog:
             if kind == "sql":
                 return with_ordered_times(guarded(self._sql_catalog(), self._settings, self._locations))
             if rest:
-                made = TimeoutRestCatalog(self._name, **with_mappings(self._settings))
+                made = TimeoutRestCatalog(self._name, self._locations, **with_mappings(self._settings))
                 return guarded(made, self._settings, self._locations)
             opened = with_ordered_times(open_catalog(self._name, self._settings, self._locations))
             own = "py-catalog-impl" in self._settings

@@ -8,10 +8,11 @@ read again: the last answer was a refusal, or no token is to be had.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from pyiceberg.catalog import TOKEN
+from pyiceberg.catalog import URI
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.rest.auth import AuthManager, OAuth2AuthManager
 from pyiceberg.exceptions import NoSuchTableError, OAuthError, ServerError
@@ -20,8 +21,9 @@ from pyiceberg.typedef import Identifier
 from requests import Response, Session
 from typing_extensions import override
 
-from framework.adapters.file_io_guard import from_server
+from framework.adapters.file_io_guard import places
 from framework.adapters.iceberg.private.rest.tokens import BoundedTokens
+from framework.adapters.server_settings import ServerSettings
 
 # The names are those of Iceberg's Java client; values are milliseconds.
 CONNECT_TIMEOUT = "rest.client.connection-timeout-ms"
@@ -42,8 +44,10 @@ class TimeoutRestCatalog(RestCatalog):
     Goes when PyIceberg takes time-outs and an adapter for its session from the catalog's properties.
     """
 
-    def __init__(self, name: str, **properties: Any) -> None:
+    def __init__(self, name: str, locations: Iterable[str] = (), **properties: Any) -> None:
+        """`locations`: where the target lets tables have files beside the warehouse."""
         self.refused = False
+        self.server = ServerSettings(properties, places(properties, locations))
         self._tokens: BoundedTokens | None = None
         self._timeout_s = (
             int(properties.get(CONNECT_TIMEOUT) or CONNECT_TIMEOUT_MS) / 1000,
@@ -56,11 +60,9 @@ class TimeoutRestCatalog(RestCatalog):
     def _fetch_config(self) -> None:
         # Judged before a session is made of it: `auth` and `ssl` in what a server sends would name classes and
         # certificates.
-        own = dict(self.properties)
         super()._fetch_config()
-        self.properties = from_server(self.properties, own)
-        self.properties.pop(TOKEN, None)  # one that comes with a table is for the signer of its store
-        self.properties |= {TOKEN: own[TOKEN]} if TOKEN in own else {}
+        self.properties = self.server.with_config(self.properties)
+        self.uri = self.properties[URI]
 
     @override
     def _create_session(self) -> Session:
