@@ -47,11 +47,13 @@ import json, sys, boto3
 at = dict(zip(("endpoint_url", "aws_access_key_id", "aws_secret_access_key"), sys.argv[1:]), region_name="us-east-1")
 iam, sts = boto3.client("iam", **at), boto3.client("sts", **at)
 known = set()
+trust = [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRole"}]
 for line in sys.stdin:
     bucket, prefix = json.loads(line)
     name = "lent-" + prefix.replace("/", "-")[-50:]
     if name not in known:
-        iam.create_role(RoleName=name, AssumeRolePolicyDocument="{}")
+        document = json.dumps({"Version": "2012-10-17", "Statement": trust})
+        iam.create_role(RoleName=name, AssumeRolePolicyDocument=document)
         allowed = [
             {"Effect": "Allow", "Action": "s3:*", "Resource": f"arn:aws:s3:::{bucket}/{prefix}/*"},
             {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": f"arn:aws:s3:::{bucket}"},
