@@ -2,13 +2,16 @@
 
 In: PyIceberg's settings of a REST catalog. Out: the same catalog. PyIceberg waits for ever for a server that has
 stopped answering on an open connection; here the wait ends in an exception, which is an unknown outcome (invariant 7).
-A token that is refused is asked for once more. `refused` asks the owner to open the catalog again, with credentials
-read again: the last answer was a refusal, or no token is to be had.
+A token that is refused is asked for once more. A listing ends as well: a page that leads back to one before it, or a page
+too many, is an error. `refused` asks the owner to open the catalog again, with credentials read again: the last answer was
+a refusal, or no token is to be had.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -36,6 +39,7 @@ READ_TIMEOUT_MS = 30_000
 _REFUSALS = frozenset({401, 403, 419})
 # How a message begins that is about a file; about a table it begins with NoSuchTableException.
 _FILE_MISSING = "NotFoundException: "
+_MOST_PAGES = 10_000
 
 
 class TimeoutRestCatalog(RestCatalog):
@@ -47,6 +51,7 @@ class TimeoutRestCatalog(RestCatalog):
     def __init__(self, name: str, locations: Iterable[str] = (), **properties: Any) -> None:
         """`locations`: where the target lets tables have files beside the warehouse."""
         self.refused = False
+        self._listing = threading.local()
         self.server = ServerSettings(properties, places(properties, locations))
         self._tokens: BoundedTokens | None = None
         self._timeout_s = (
@@ -117,7 +122,39 @@ class TimeoutRestCatalog(RestCatalog):
             raise
         return found
 
+    @override
+    def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
+        with self._pages():
+            found: list[Identifier] = super().list_tables(namespace)
+        return found
+
+    @override
+    def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
+        with self._pages():
+            found: list[Identifier] = super().list_namespaces(namespace)
+        return found
+
+    @contextmanager
+    def _pages(self) -> Iterator[None]:
+        self._listing.tokens = set()
+        try:
+            yield
+        finally:
+            self._listing.tokens = None
+
+    def _turn_page(self, response: Response) -> None:
+        tokens = getattr(self._listing, "tokens", None)
+        if tokens is None or not response.ok or "next-page-token" not in response.text:
+            return
+        token = response.json().get("next-page-token")
+        if token and (token in tokens or len(tokens) >= _MOST_PAGES):
+            raise ServerError(
+                "the catalog's list has no end: a page leads to one that was read before, or there are too many"
+            )
+        tokens.add(token)
+
     def _hear(self, response: Response, *_: Any, **__: Any) -> None:
+        self._turn_page(response)
         if response.status_code in _REFUSALS:
             self.refused = True
         elif response.ok:
