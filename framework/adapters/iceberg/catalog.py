@@ -11,8 +11,10 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.rest import SIGV4
 from pyiceberg.exceptions import NoSuchNamespaceError, NotInstalledError, OAuthError
 from pyiceberg.table import Table
+from pyiceberg.utils.properties import property_as_bool
 
 from framework.adapters.catalog_auth import EXTRAS, way_of, with_mappings
 from framework.adapters.file_io_guard import guarded, open_catalog
@@ -35,6 +37,7 @@ _CATALOG_ONLY = ("uri", "type", "name", "credential", "token", "scope", "py-cata
 _CATALOG_ONLY_PREFIXES = (
     "rest.", "oauth2", "auth", "header.", "ssl", "hive.", "dynamodb.", "glue.", "gcp.bigquery.", "pool_", "init_catalog_",
 )  # fmt: skip
+_SIGNER = ("client.access-key-id", "client.secret-access-key", "client.session-token")
 _NO_TOKEN = (
     "check that the server of tokens runs, and that it knows the client and its secret; a secret that is replaced is read"
     " again with the next try"
@@ -86,11 +89,14 @@ class IcebergCatalog:
             raise self._unreachable(error) from error
 
     def io_properties(self) -> dict[str, str]:
-        """The settings that tasks need to write files. Credentials of the catalog itself are left out."""
+        """The settings that tasks need to write files. Credentials of the catalog itself are left out; so are those with
+        which its requests are signed, where there are others for the store."""
+        is_signed = property_as_bool(self._settings, SIGV4, False)
+        of_signer = _SIGNER if is_signed and "s3.access-key-id" in self._settings else ()
         return {
             key: value
             for key, value in self._settings.items()
-            if key not in _CATALOG_ONLY and not key.startswith(_CATALOG_ONLY_PREFIXES)
+            if key not in (*_CATALOG_ONLY, *of_signer) and not key.startswith(_CATALOG_ONLY_PREFIXES)
         }
 
     def io_properties_of(self, table: Table) -> dict[str, str]:
