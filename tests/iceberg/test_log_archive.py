@@ -244,7 +244,7 @@ def test_a_table_of_somebody_else_is_left_alone(kafka: dict[str, str], topic: st
     fill(kafka, topic, range(3))
     with pytest.raises(TableBlocked, match="is no archive") as refused:
         archive(kafka, topic, lake).round()
-    assert refused.value.code == "FLOE-R149"
+    assert refused.value.code == "FLOE-R124"
     assert lake.plain(TABLE).current_snapshot() is None
     archive(kafka, topic, lake, "ops.other").round()
     registry = TableRegistry(plan(defaults=TablePolicy()), lake.tables, lambda text: None)

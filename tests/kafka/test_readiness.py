@@ -515,4 +515,4 @@ def test_how_much_of_the_control_log_is_kept(project: Project, broker: Broker, r
     target.write_text(f"{written}log: {{archive: ops.other}}\n")
     verdict, text = line()
     assert verdict == "fail"
-    assert "FLOE-R149" in text
+    assert "FLOE-R124" in text

@@ -234,20 +234,20 @@ def begin_of(view: ExaminedTable, end: int) -> int:
     """The first offset of a log that ends at `end` which the archive lacks.
 
     Raises:
-        TableBlocked: FLOE-R149, that is not known, or the archive holds more than the log.
+        TableBlocked: FLOE-R124, that is not known, or the archive holds more than the log.
     """
     begin = view.log_covered_below
     if begin is None:
         raise TableBlocked(
             f"nobody knows how much of the log table {view.table} holds: floe's record in it is gone",
-            code="FLOE-R149",
+            code="FLOE-R124",
             place=view.table,
             remedy="name another table under log.archive; this one keeps what it has",
         )
     if begin > end:
         raise TableBlocked(
             f"table {view.table} holds offsets below {begin:,}, and the control topic ends at {end:,}: its log was cut off",
-            code="FLOE-R149",
+            code="FLOE-R124",
             place=view.table,
             remedy="name another table under log.archive; this one keeps what it has",
         )
@@ -272,7 +272,7 @@ def check_archive(catalog: IcebergTables, table: str) -> None:
     """Refuse a table that was made for something else.
 
     Raises:
-        TableBlocked: FLOE-R149; or it is of a kind that cannot be written.
+        TableBlocked: FLOE-R124; or it is of a kind that cannot be written.
     """
     target = catalog.load_target(table, TablePolicy())
     if target is not None:
@@ -286,7 +286,7 @@ def _check_columns(target: TableTarget) -> None:
         why = f"it lacks {', '.join(lacks)}" if lacks else "it was not made by `log.archive`"
         raise TableBlocked(
             f"table {target.name} is no archive of a control log: {why}",
-            code="FLOE-R149",
+            code="FLOE-R124",
             place=target.name,
             remedy="name a table under log.archive that does not exist yet; floe makes it",
         )

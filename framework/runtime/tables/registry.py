@@ -61,6 +61,10 @@ class TableRegistry:
         """What tasks are given: every table known by now."""
         return self._troubles.targets(dict(self._targets))
 
+    def with_lent(self, io_properties: Mapping[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+        """What tasks write files with, by catalog, and by table where its catalog lends keys for it."""
+        return self._catalog.with_lent(io_properties, self.targets)
+
     @property
     def refused(self) -> tuple[tuple[str, str], ...]:
         """Tables that cannot be written now, with the reason; records for them are dead letters, or what the policy

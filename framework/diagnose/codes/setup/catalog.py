@@ -279,14 +279,17 @@ ENTRIES = (
     ),
     Code(
         "FLOE-R149",
-        "A table that cannot keep the control log",
-        "`log.archive` names a table that was made for something else, or whose record of what it holds is gone, or that holds more of the log than the topic has, as after a broker lost records. Nothing is appended to it, and commits of other tables go on. Name a table that does not exist yet: it begins with what the topic still has.",
+        "A catalog that signs requests to its store",
+        "The table came with `s3.remote-signing-enabled`, and neither with keys nor are there keys in the target: the catalog's server signs each request to the store itself. floe writes files with PyArrow, which signs its requests and asks nobody. This is no wrong key: the store was not asked. The table is refused until there are keys.",
         transcript=Transcript(
-            "readiness orders.yaml -t prod",
-            "table ops.control_log is no archive of a control log: it was not made by `log.archive`",
-            "ops.control_log",
-            "name a table under log.archive that does not exist yet; floe makes it",
-            ("floe readiness orders.yaml -t prod",),
+            "run orders.yaml -t prod",
+            "the catalog of table shop.orders signs each request to the store itself (`s3.remote-signing-enabled`) and lends no keys, which floe does not support",
+            "shop.orders",
+            "have the catalog lend keys (`vended-credentials`); or add `s3.access-key-id` and `s3.secret-access-key` to connections.catalog in the target",
+            (
+                "# Turn remote signing off for the warehouse and vended credentials on, or add keys to the target. Then:",
+                "floe doctor -t prod",
+            ),
         ),
     ),
 )
