@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from framework.adapters.registry import Registry, addresses_of
+from framework.adapters.registry import Registry
+from framework.adapters.registry_http import addresses_of
 from framework.diagnose.counted import counted
 from framework.errors import RetriableError
 from framework.ops.doctor.model import DoctorFinding, error, ok, warning

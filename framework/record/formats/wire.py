@@ -33,9 +33,10 @@ class WriterSchema:
 
 @dataclass(frozen=True)
 class UnknownSchema:
-    """The registry answers, and has no such schema."""
+    """The registry answers, and has no such schema, or one that nothing can be read with."""
 
     reason: str
+    is_faulty: bool = False
 
 
 Schemas = Mapping[SchemaRef, WriterSchema | UnknownSchema]
@@ -112,9 +113,11 @@ def schema_of(ref: SchemaRef, kind: str, schemas: Schemas) -> WriterSchema:
     """The schema that a record names.
 
     Raises:
-        RecordFailure: FLOE-D112, the registry has none; FLOE-D113, it is of another format.
+        RecordFailure: FLOE-D112, the registry has none; FLOE-D113, it is of another format; FLOE-D116, it is faulty.
     """
     found = schemas[ref]
+    if isinstance(found, UnknownSchema) and found.is_faulty:
+        raise RecordFailure("decode", "FLOE-D116", f"the writer's schema cannot be used: {found.reason}")
     if isinstance(found, UnknownSchema):
         raise RecordFailure(
             "decode", "FLOE-D112", f"the registry has no schema {ref}: {found.reason}", expected=f"schema {ref}"

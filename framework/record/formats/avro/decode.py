@@ -76,6 +76,13 @@ def avro_reader(writer: WriterSchema, reader: str | None, column: str) -> AvroRe
     Raises:
         AvroFault: one of the schemas is none.
     """
+    try:
+        return _reader(writer, reader, column)
+    except RecursionError:
+        raise AvroFault("it is nested too deep") from None
+
+
+def _reader(writer: WriterSchema, reader: str | None, column: str) -> AvroReader:
     written = parse_avro(writer.text, writer.references)
     read = parse_avro(reader) if reader is not None else written
     try:
