@@ -40,8 +40,12 @@ _MOST_REFERENCES = 1_000
 _MOST_LEVELS = 50
 _LONGEST_S = 60.0
 _PIECE_BYTES = 1 << 16
+_MOST_OF_SUBJECTS = 64 << 20
 _MOST_REDIRECTS = 3
 _NOT_FOUND = {40401, 40402, 40403}
+# Registries before GUIDs have no such path. Any producer can name one, so it is no reason to stop.
+_GUIDS, _NO_GUIDS = "/schemas/guids/", "it has no GUIDs"
+_TYPES = "/schemas/types"  # what each of them answers with a list
 _NO_REGISTRY = "check that the url is that of a schema registry, path included"
 _HEADERS = {"Accept": "application/vnd.schemaregistry.v1+json, application/json", "Accept-Encoding": "identity"}
 
@@ -84,8 +88,10 @@ class ConfluentRegistry:
             RetriableError: FLOE-R141, no node answers.
             SetupError: FLOE-E112, it refuses us.
         """
-        path = f"/schemas/ids/{ref}" if isinstance(ref, int) else f"/schemas/guids/{ref}"
+        path = f"/schemas/ids/{ref}" if isinstance(ref, int) else f"{_GUIDS}{ref}"
         answer = self._get(path)
+        if isinstance(answer, UnknownSchema) and answer.reason == _NO_GUIDS and not isinstance(self._ask(_TYPES), list):
+            raise _refused(self._urls[0], f"it answers 404 to {path}", _NO_REGISTRY)
         if isinstance(answer, UnknownSchema):
             return answer
         kind = answer.get("schemaType", "AVRO")
@@ -212,11 +218,12 @@ class ConfluentRegistry:
     def _answer_of(self, session: requests.Session, url: str, path: str) -> Answer | str:
         """One node's answer as a value; text says why another attempt is worth it."""
         at, until_s = url + path, time.monotonic() + self._timeout_s
+        most = _MOST_OF_SUBJECTS if path == "/subjects" else MOST_BYTES + _PIECE_BYTES
         for _ in range(_MOST_REDIRECTS):
             try:
                 with session.get(at, timeout=self._timeout_s, stream=True, allow_redirects=False) as response:
                     if not response.is_redirect:
-                        return _answer(url, path, response.status_code, _body(response, until_s))
+                        return _answer(url, path, response.status_code, _body(response, until_s, most))
                     to = urljoin(at, response.headers.get("Location", ""))
             except requests.exceptions.SSLError as error:
                 raise _refused(url, f"TLS fails: {error}", "check ssl.ca.location and the certificates") from None
@@ -240,8 +247,8 @@ def _host(url: str) -> str:
     return f"{found.scheme}://{found.hostname}"
 
 
-def _body(response: requests.Response, until_s: float) -> bytes | None:
-    """An answer's bytes; None for more than any schema has.
+def _body(response: requests.Response, until_s: float, most: int) -> bytes | None:
+    """An answer's bytes; None for more than so many.
 
     Raises:
         urllib3.exceptions.HTTPError, requests.exceptions.ReadTimeout: it does not come in time.
@@ -250,7 +257,7 @@ def _body(response: requests.Response, until_s: float) -> bytes | None:
     # One read of the socket each: a server that sends a byte now and then would hold a larger read forever.
     while piece := response.raw.read1(_PIECE_BYTES, decode_content=True):
         size += len(piece)
-        if size > MOST_BYTES + _PIECE_BYTES:
+        if size > most:
             return None
         if time.monotonic() > until_s:
             raise requests.exceptions.ReadTimeout
@@ -272,6 +279,8 @@ def _answer(url: str, path: str, status: int, body: bytes | None) -> Answer | st
         pass
     if status == 404 and isinstance(found, dict) and found.get("error_code") in _NOT_FOUND:
         return UnknownSchema(str(found.get("message", "not found"))[:200])
+    if status == 404 and path.startswith(_GUIDS):
+        return UnknownSchema(_NO_GUIDS)
     if status == 200 and body is None:
         return faulty(f"its answer is more than {MOST_BYTES >> 20} MiB")
     if status == 200 and isinstance(found, (dict, list)):

@@ -28,6 +28,7 @@ CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 class State:
     schemas: dict[int, dict[str, Any]] = field(default_factory=dict)
     subjects: dict[str, list[int]] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)  # subjects whose schemas stay under their ids
     user_info: str = ""
     status: int = 0  # answer every request with it, when set
     requests: list[str] = field(default_factory=list)
@@ -42,7 +43,10 @@ class Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         parts = [unquote(part) for part in url.path.strip("/").split("/")]
         if parts == ["subjects"]:
-            self._answer(200, sorted(self.state.subjects))
+            self._answer(200, sorted(self.state.subjects.keys() - self.state.deleted))
+            return
+        if parts == ["schemas", "types"]:
+            self._answer(200, ["JSON", "PROTOBUF", "AVRO"])
             return
         found: int | None = None
         missing = (40403, "Schema not found")
@@ -52,9 +56,13 @@ class Handler(BaseHTTPRequestHandler):
             found = next((i for i, one in self.state.schemas.items() if one["guid"] == parts[2]), None)
         elif parts[0] == "subjects" and len(parts) == 4 and parts[2] == "versions":
             versions = self.state.subjects.get(parts[1], [])
+            if parts[1] in self.state.deleted and parse_qs(url.query).get("deleted") != ["true"]:
+                versions = []
             missing = (40402, "Version not found") if versions else (40401, f"Subject '{parts[1]}' not found.")
             at = len(versions) if parts[3] == "latest" else int(parts[3])
             found = versions[at - 1] if 0 < at <= len(versions) else None
+        else:
+            missing = (404, "HTTP 404 Not Found")
         if found not in self.state.schemas:
             self._answer(404, {"error_code": missing[0], "message": missing[1]})
             return
@@ -65,6 +73,11 @@ class Handler(BaseHTTPRequestHandler):
         if schema["schemaType"] == "AVRO":
             del schema["schemaType"]  # as the real one leaves it out
         self._answer(200, schema)
+
+    def do_DELETE(self) -> None:
+        subject = unquote(self.path.strip("/").split("/")[1])
+        self.state.deleted.add(subject)
+        self._answer(200, [])
 
     def do_POST(self) -> None:
         if not self._admitted():
@@ -80,6 +93,7 @@ class Handler(BaseHTTPRequestHandler):
         found = known or len(self.state.schemas) + 1
         if known is None:
             self.state.schemas[found] = {**schema, "guid": str(uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(schema)))}
+        self.state.deleted.discard(parts[1])
         versions = self.state.subjects.setdefault(parts[1], [])
         if found not in versions:
             versions.append(found)
@@ -141,6 +155,11 @@ class RegistryServer:
         with urllib.request.urlopen(request, timeout=10) as answer:
             found = json.loads(answer.read())
         return found["id"], found["guid"]
+
+    def delete(self, subject: str) -> None:
+        """Delete a subject; its schemas stay under their ids."""
+        request = urllib.request.Request(f"{self.url}/subjects/{subject}", method="DELETE")
+        urllib.request.urlopen(request, timeout=10).close()
 
 
 if __name__ == "__main__":
