@@ -14,10 +14,15 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from framework.adapters.registry_http import ConfluentRegistry
+from framework.adapters.secrets import resolve
+from framework.config.spec import TargetSpec
 from framework.errors import FloeError
-from framework.record.formats.wire import SchemaRef, UnknownSchema, WriterSchema
+from framework.plan.model import Decode
+from framework.record.formats.wire import OfKeys, SchemaRef, Schemas, UnknownSchema, WriterSchema, schemas_named
+from framework.record.model import RecordBlock
 
 _PAUSE_S = 0.5
+Settings = Mapping[str, Mapping[str, str]]  # of registries, by the target's names
 DEFAULT_RETRY_MS = 2_000
 _RETRY_SETTING = "unknown.schema.patience.ms"
 _ASK_AGAIN_S = 60.0
@@ -32,13 +37,12 @@ def retry_for_s_of(settings: Mapping[str, str]) -> float:
     return int(settings.get(_RETRY_SETTING, DEFAULT_RETRY_MS)) / 1000
 
 
-def with_less_time(settings: Mapping[str, str], waited_s: float) -> dict[str, str]:
+def with_less_time(registries: Settings, waited_s: float) -> dict[str, dict[str, str]]:
     """Settings for a batch's next try: what it has waited so far counts, whichever process waited."""
-    return (
-        {**settings, _RETRY_SETTING: str(max(0, round((retry_for_s_of(settings) - waited_s) * 1000)))}
-        if settings
-        else {}
-    )
+    return {
+        name: {**settings, _RETRY_SETTING: str(max(0, round((retry_for_s_of(settings) - waited_s) * 1000)))}
+        for name, settings in registries.items()
+    }
 
 
 class Registry:
@@ -131,10 +135,41 @@ _registries: dict[tuple[int, frozenset[tuple[str, str]]], Registry] = {}
 
 
 def registry_of(settings: Mapping[str, str]) -> Registry:
-    """The process's one registry of these settings, which retries as long as they say; without settings one that is never
-    asked."""
+    """The process's one registry of these settings, which retries as long as they say."""
     key = (os.getpid(), frozenset(item for item in settings.items() if item[0] != _RETRY_SETTING))
     if key not in _registries:
         _registries[key] = Registry(settings)
     _registries[key].retry_for_s = retry_for_s_of(settings)
     return _registries[key]
+
+
+def resolved_registries(target: TargetSpec, decode: Decode) -> dict[str, dict[str, str]]:
+    """The settings of the registries that a plan needs, with their secrets.
+
+    Raises:
+        SetupError: FLOE-E002, a secret cannot be read.
+    """
+    return {name: resolve(target.registries[name]) for name in decode.registries}
+
+
+class PlanRegistries:
+    """The registries of one plan: that of its values and that of its keys."""
+
+    def __init__(self, registries: Settings, decode: Decode) -> None:
+        self._decode = decode
+        self._by_name = {name: registry_of(registries[name]) for name in decode.registries}
+
+    def schemas(self, block: RecordBlock) -> Schemas:
+        """What they say of the schemas that a block's records name.
+
+        Raises:
+            RetriableError, SetupError: as `Registry.schemas`.
+        """
+        wanted = schemas_named(block, self._decode) if self._by_name else set()
+        if not self._decode.has_keys_apart:
+            return next((each.schemas(wanted) for each in self._by_name.values()), {})
+        of_values, of_keys = (self._by_name[name] for name in self._decode.registries)
+        found: dict[SchemaRef, WriterSchema | UnknownSchema] = {}
+        found |= of_values.schemas(ref for ref in wanted if not isinstance(ref, OfKeys))
+        of_key = of_keys.schemas(ref.ref for ref in wanted if isinstance(ref, OfKeys))
+        return found | {OfKeys(ref): answer for ref, answer in of_key.items() if not isinstance(ref, OfKeys)}

@@ -21,6 +21,7 @@ from urllib.parse import quote, urljoin, urlsplit
 import requests
 import urllib3
 from requests.adapters import HTTPAdapter
+from requests.auth import AuthBase
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
@@ -221,12 +222,16 @@ class ConfluentRegistry:
         most = _MOST_OF_SUBJECTS if path == "/subjects" else MOST_BYTES + _PIECE_BYTES
         for _ in range(_MOST_REDIRECTS):
             try:
-                with session.get(at, timeout=self._timeout_s, stream=True, allow_redirects=False) as response:
+                # `verify` is given again, or REQUESTS_CA_BUNDLE of the environment would count before the settings.
+                with session.get(
+                    at, timeout=self._timeout_s, stream=True, allow_redirects=False, verify=session.verify
+                ) as response:
                     if not response.is_redirect:
                         return _answer(url, path, response.status_code, _body(response, until_s, most))
                     to = urljoin(at, response.headers.get("Location", ""))
             except requests.exceptions.SSLError as error:
-                raise _refused(url, f"TLS fails: {error}", "check ssl.ca.location and the certificates") from None
+                reason = getattr(error.args[0] if error.args else error, "reason", error)
+                raise _refused(url, f"TLS fails: {reason}", "check ssl.ca.location and the certificates") from None
             except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
                 return _said(error)
             if not _is_same_place(at, to):
@@ -362,6 +367,17 @@ class _Limited(HTTPAdapter):
         self.poolmanager.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
 
 
+class _Bearer(AuthBase):
+    """A token that no `.netrc` takes the place of, as it does of a header."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        request.headers["Authorization"] = f"Bearer {self._token}"
+        return request
+
+
 def _new_session(settings: Mapping[str, str]) -> requests.Session:
     session = requests.Session()
     for scheme in ("http://", "https://"):
@@ -372,7 +388,7 @@ def _new_session(settings: Mapping[str, str]) -> requests.Session:
         name, _, password = user.partition(":")
         session.auth = (name, password)
     elif token := settings.get("bearer.auth.token"):
-        session.headers["Authorization"] = f"Bearer {token}"
+        session.auth = _Bearer(token)
     if ca := settings.get("ssl.ca.location"):
         session.verify = ca
     if certificate := settings.get("ssl.certificate.location"):

@@ -38,7 +38,7 @@ class TaskContext:
     topic_ids: dict[str, str]
     run: str
     batch: int
-    registry: dict[str, str] = field(default_factory=dict, repr=False)
+    registries: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
     poison: tuple[PoisonRecord, ...] = ()  # records that ended a task (framework.task.probe)
     refused: tuple[RefusedUpdate, ...] = ()  # updates of this batch whose row is not there
     # Do without compiled modules, in small blocks: some task of this batch ended for no known reason.

@@ -21,7 +21,7 @@ from framework.errors import RetriableError, SetupError
 from framework.record.formats.wire import SchemaRef, Schemas, UnknownSchema, WriterSchema
 from testbed.format_samples import Landed, framed, land, records
 
-TIMEOUT_S = 1.0
+TIMEOUT_S, SLACK_S = 1.0, 2.0
 Reply = Callable[[socket.socket, str], None]
 
 
@@ -128,7 +128,7 @@ def test_a_thousand_ids_wait_once_for_a_registry_that_hangs(reply: Reply, serve:
     with pytest.raises(RetriableError, match=r"no answer in time|no connection") as reported:
         registry.schemas(range(1_000))
     assert reported.value.code == "FLOE-R141"
-    assert TIMEOUT_S <= time.monotonic() - began < 2 * TIMEOUT_S
+    assert TIMEOUT_S <= time.monotonic() - began < TIMEOUT_S + SLACK_S
     assert len(server.asked) <= 8, "as many as are asked at once"
     began = time.monotonic()
     with pytest.raises(RetriableError, match="does not answer: http"):
@@ -143,7 +143,7 @@ def test_a_node_that_hangs_costs_its_neighbour_one_timeout(serve: Callable[[Repl
     registry = client(silent, other)
     began = time.monotonic()
     assert all(isinstance(each, WriterSchema) for each in registry.schemas(range(200)).values())
-    assert time.monotonic() - began < 2 * TIMEOUT_S + 2
+    assert time.monotonic() - began < TIMEOUT_S + 2 * SLACK_S
     assert len(silent.asked) <= 8
 
 

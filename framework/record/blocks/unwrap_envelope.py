@@ -21,7 +21,7 @@ from framework.record.formats.connect_json import ConnectRecords
 from framework.record.formats.debezium import EnvelopeFields, flatten_json, flatten_rows, is_truncate, kept_fields
 from framework.record.formats.envelope_paths import object_at, row_text
 from framework.record.formats.typed_rows import TypedRows
-from framework.record.formats.wire import KEY_HEADER, VALUE_HEADER, Schemas, schema_of, unframe
+from framework.record.formats.wire import KEY_HEADER, VALUE_HEADER, Schemas, schema_of, schemas_of_keys, unframe
 from framework.record.json.member_spans import member_spans, object_spans
 from framework.record.model import RecordBlock
 from framework.record.strict_json import JsonValue, parse_record
@@ -110,7 +110,9 @@ def finished(text: bytes, block: RecordBlock, record: int, decode: Decode, schem
     if decode.parsed:
         text = with_parsed_texts(text, decode.parsed)
     if decode.key is not None:
-        text = _with_key(text, block.key(record), block.headers[record] or (), decode.key, schemas)
+        text = _with_key(
+            text, block.key(record), block.headers[record] or (), decode.key, schemas_of_keys(schemas, decode)
+        )
     return text
 
 

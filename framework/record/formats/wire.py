@@ -8,15 +8,23 @@ registry.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
+from framework.plan.model import Decode
 from framework.record.failure import RecordFailure
 from framework.record.model import RecordBlock
 
-SchemaRef = int | str  # an id, or a GUID as text
+
+class OfKeys(NamedTuple):
+    """An id or a GUID in the registry of keys, where that is another than the one of values."""
+
+    ref: int | str
+
+
+SchemaRef = int | str | OfKeys  # an id, or a GUID as text
 VALUE_HEADER = "__value_schema_id"
 KEY_HEADER = "__key_schema_id"
 ID_BYTES, _GUID_BYTES = 5, 17
@@ -46,7 +54,7 @@ NO_SCHEMAS: Schemas = {}
 class FramedPayload(NamedTuple):
     """One record's payload and its writer's schema; `which` is what a protobuf header holds behind the GUID."""
 
-    schema: SchemaRef
+    schema: int | str
     payload: bytes
     which: bytes | None = None
 
@@ -79,18 +87,38 @@ def not_framed(reason: str) -> RecordFailure:
     )
 
 
-def schemas_named(block: RecordBlock, of_values: bool, of_keys: bool) -> set[SchemaRef]:
+def schemas_named(block: RecordBlock, decode: Decode) -> set[SchemaRef]:
     """The schemas that a block's records name; records that name none are judged when they are decoded."""
     found: set[SchemaRef] = set()
-    if of_values:
+    if decode.format.registry is not None:
         found |= _named(block.values, block, VALUE_HEADER)
-    if of_keys:
-        found |= _named(block.keys, block, KEY_HEADER)
+    if decode.key is not None and decode.key.format.registry is not None:
+        named = _named(block.keys, block, KEY_HEADER)
+        found |= {OfKeys(ref) for ref in named} if decode.has_keys_apart else named
     return found
 
 
-def _named(items: Iterable[bytes | None], block: RecordBlock, header: str) -> set[SchemaRef]:
-    found: set[SchemaRef] = set()
+def schemas_of_keys(schemas: Schemas, decode: Decode) -> Schemas:
+    """The schemas by what keys name."""
+    return _SchemasOfKeys(schemas) if decode.has_keys_apart else schemas
+
+
+@dataclass(frozen=True)
+class _SchemasOfKeys(Mapping[SchemaRef, WriterSchema | UnknownSchema]):
+    of_both: Schemas
+
+    def __getitem__(self, ref: SchemaRef) -> WriterSchema | UnknownSchema:
+        return self.of_both[ref if isinstance(ref, OfKeys) else OfKeys(ref)]
+
+    def __iter__(self) -> Iterator[SchemaRef]:
+        return (ref.ref for ref in self.of_both if isinstance(ref, OfKeys))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _named(items: Iterable[bytes | None], block: RecordBlock, header: str) -> set[int | str]:
+    found: set[int | str] = set()
     heads: set[bytes] = set()
     for i, data in enumerate(items):
         if data is None:

@@ -47,7 +47,7 @@ class BatchRunner:
         self,
         plan: Plan,
         kafka: dict[str, str],
-        registry: dict[str, str],
+        registries: dict[str, dict[str, str]],
         catalog: IcebergTables,
         tables: TableRegistry,
         announcer: Announcer,
@@ -60,7 +60,7 @@ class BatchRunner:
         self._plan = plan
         self._measures = measures
         self._kafka = kafka
-        self._registry = registry
+        self._registries = registries
         self._catalog = catalog
         self._catalogs = used_catalogs(plan)
         self._tables = tables
@@ -117,7 +117,7 @@ class BatchRunner:
             topic_ids=dict(scope.topic_ids),
             run=scope.run,
             batch=scope.batch,
-            registry=self._registry,
+            registries=self._registries,
         )
 
 

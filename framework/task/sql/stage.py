@@ -123,21 +123,21 @@ def make_decoder(context: TaskContext, work: Work, schema: pa.Schema):  # type: 
 
 def decode_ranges(pieces: list[TaskRange], context: TaskContext, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     from framework.adapters.kafka.fetch import RangeFetcher
-    from framework.adapters.registry import registry_of
-    from framework.record.process import decode_block, needed_schemas
+    from framework.adapters.registry import PlanRegistries
+    from framework.record.process import decode_block
 
     pa.set_cpu_count(1)
     be_uncompiled(context.is_uncompiled)
-    fetcher, registry = (
+    fetcher, registries = (
         RangeFetcher(context.kafka, most_record_bytes=context.plan.read.max_record_bytes),
-        registry_of(context.registry),
+        PlanRegistries(context.registries, context.plan.decode),
     )
     for task_range in pieces:
         early, newest = BlockResult(), -1
         decoded: list[Ints] = []
         for block in fetcher.fetch(task_range, context.plan.decode.block_records):
             newest = max(newest, block.newest_ms())
-            schemas = registry.schemas(needed_schemas(block, context.plan.decode))
+            schemas = registries.schemas(block)
             if context.poison or block.unread:
                 block, aside = set_aside(block, context.poison, context.plan, context.tables)
                 early = joined([early, aside])
