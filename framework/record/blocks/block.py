@@ -167,6 +167,7 @@ def _json_block(block: RecordBlock, tables: BlockTables, schemas: Schemas, encod
 def _json_rows(state: BlockState, read: JsonRead) -> BlockResult:
     tables = state.tables
     state.values = read.values
+    state.declared = read.declared
     may_lack = tables.keyed is not None and may_lack_values(state)
     if may_lack:
         take_placeholders_out(state)
