@@ -11,15 +11,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
+from google.protobuf import descriptor_pb2
 
 from framework.adapters.registry import Registry
 from framework.adapters.registry_http import MOST_BYTES
 from framework.config.spec import FormatSpec, FormatType
 from framework.errors import RetriableError, SetupError
 from framework.record.formats.wire import SchemaRef, Schemas, UnknownSchema, WriterSchema
-from testbed.format_samples import Landed, framed, land, records
+from testbed.format_samples import Landed, framed, land, records, serialized
 
 TIMEOUT_S, SLACK_S = 1.0, 2.0
 Reply = Callable[[socket.socket, str], None]
@@ -200,6 +202,31 @@ def test_schemas_that_are_none_are_dead_letters_in_time(serve: Callable[[Reply],
         result = landed(client(server).schemas([7]), 7)
         assert [code for _, code in result.codes] in (["FLOE-D116"], ["FLOE-D115"]), (str(text)[:50], result.codes)
         assert time.monotonic() - began < 20, str(text)[:50]
+
+
+def test_a_schema_that_doubles_with_each_step_is_a_dead_letter() -> None:
+    """Forty types that each have two fields of the next stand for more columns than can be counted, in Avro and in
+    protobuf; so do defaults that are left to the types inside. The time is bounded."""
+    avro: Any = {"type": "record", "name": "R40", "fields": [{"name": "x", "type": "int"}]}
+    file = descriptor_pb2.FileDescriptorProto(name="bomb.proto", syntax="proto3")
+    file.message_type.add(name="R40").field.add(name="x", number=1, type=3, label=1)
+    for i in reversed(range(40)):
+        again = {"name": "b", "type": f"R{i + 1}", "default": {}}
+        avro = {"type": "record", "name": f"R{i}", "fields": [{"name": "a", "type": avro, "default": {}}, again]}
+        message = file.message_type.add(name=f"R{i}")
+        for number, name in enumerate("ab", 1):
+            message.field.add(name=name, number=number, type=11, label=1, type_name=f".R{i + 1}")
+    began = time.monotonic()
+    result = landed({7: WriterSchema("AVRO", json.dumps(avro))}, 7, 7)
+    assert result.codes == [(0, "FLOE-D116"), (1, "FLOE-D116")]
+    assert "more columns than any table has" in result.letters[0].message
+    found: Schemas = {7: WriterSchema("PROTOBUF", serialized(file))}
+    index = bytes([2, 80])  # one place, the fortieth message, in zigzag
+    block = records([framed(7, index)])
+    result = land(block, FormatSpec(FormatType.PROTOBUF, registry="main"), found)
+    assert result.codes == [(0, "FLOE-D116")]
+    assert "more columns than any table has" in result.letters[0].message
+    assert time.monotonic() - began < 10
 
 
 def test_references_end(serve: Callable[[Reply], Hostile]) -> None:
