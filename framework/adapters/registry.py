@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
+from framework.adapters.registry_glue import GlueRegistry
 from framework.adapters.registry_http import ConfluentRegistry
 from framework.adapters.secrets import resolve
 from framework.config.spec import TargetSpec
@@ -49,7 +50,7 @@ class Registry:
     """One registry; used by one thread of one process."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        self._nodes = ConfluentRegistry(settings)
+        self._nodes = GlueRegistry(settings) if settings.get("type") == "glue" else ConfluentRegistry(settings)
         self.retry_for_s = retry_for_s_of(settings)
         self._known: dict[SchemaRef, WriterSchema] = {}
         self._unknown: dict[SchemaRef, tuple[float, UnknownSchema]] = {}
@@ -122,8 +123,8 @@ class Registry:
             self._unknown.clear()
         self._unknown.update({ref: (now + _ASK_AGAIN_S, answer) for ref, answer in lacking.items()})
 
-    def subjects(self) -> list[str]:
-        """The subjects that these credentials may see.
+    def subjects(self) -> list[str] | None:
+        """The subjects that these credentials may see; None where they are not listed, and the registry answers.
 
         Raises:
             RetriableError, SetupError: as `schemas`.

@@ -39,7 +39,9 @@ def examine(name: str, connect: Callable[[], Mapping[str, str]]) -> Iterator[Doc
             yield error(check, message, "start it, or correct the url; until then batches wait and no record is lost")
 
 
-def _reported(subjects: list[str]) -> str:
+def _reported(subjects: list[str] | None) -> str:
+    if subjects is None:
+        return "these credentials may read schemas"
     if not subjects:
         return "these credentials see no subject"
     shown = ", ".join(subjects[:_SHOWN]) + (", ..." if len(subjects) > _SHOWN else "")

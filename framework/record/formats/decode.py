@@ -179,7 +179,7 @@ def _by_schema(items: Items, failures: Failures) -> Iterable[tuple[SchemaRef, li
         payloads, places = groups.setdefault(framed.schema, ([], []))
         payloads.append(framed)
         places.append(place)
-        if not own:
+        if not own and data[:1] == b"\0":
             heads[data[:ID_BYTES]] = (framed.schema, payloads, places)
     return [(ref, framed, np.array(places, dtype=np.int64)) for ref, (framed, places) in groups.items()]
 
