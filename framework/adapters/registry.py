@@ -30,6 +30,8 @@ _ASK_AGAIN_S = 60.0
 # Of the schemas that are waited for so many are asked for again at once, and so many that are unknown are remembered.
 _MOST_ASKED_AGAIN = 100
 _MOST_UNKNOWN = 10_000
+_MOST_KNOWN_BYTES = 1 << 18
+NONE_KNOWN: Mapping[SchemaRef, WriterSchema] = {}
 _AT_ONCE = 8  # requests of one process; garbage may name a new id in each record
 
 
@@ -154,11 +156,16 @@ def resolved_registries(target: TargetSpec, decode: Decode) -> dict[str, dict[st
 
 
 class PlanRegistries:
-    """The registries of one plan: that of its values and that of its keys."""
+    """The registries of one plan: that of its values and that of its keys. What is `known` they are not asked for; what
+    they say of others, and was used, is in `learned`."""
 
-    def __init__(self, registries: Settings, decode: Decode) -> None:
+    def __init__(
+        self, registries: Settings, decode: Decode, known: Mapping[SchemaRef, WriterSchema] = NONE_KNOWN
+    ) -> None:
         self._decode = decode
+        self._known = known
         self._by_name = {name: registry_of(registries[name]) for name in decode.registries}
+        self.learned: dict[SchemaRef, WriterSchema] = {}
 
     def schemas(self, block: RecordBlock) -> Schemas:
         """What they say of the schemas that a block's records name.
@@ -167,10 +174,31 @@ class PlanRegistries:
             RetriableError, SetupError: as `Registry.schemas`.
         """
         wanted = schemas_named(block, self._decode) if self._by_name else set()
+        found: dict[SchemaRef, WriterSchema | UnknownSchema] = {r: self._known[r] for r in wanted if r in self._known}
+        asked = self._asked(wanted - found.keys())
+        self.learned |= {ref: each for ref, each in asked.items() if isinstance(each, WriterSchema)}
+        return found | asked
+
+    def _asked(self, wanted: set[SchemaRef]) -> dict[SchemaRef, WriterSchema | UnknownSchema]:
         if not self._decode.has_keys_apart:
             return next((each.schemas(wanted) for each in self._by_name.values()), {})
         of_values, of_keys = (self._by_name[name] for name in self._decode.registries)
-        found: dict[SchemaRef, WriterSchema | UnknownSchema] = {}
-        found |= of_values.schemas(ref for ref in wanted if not isinstance(ref, OfKeys))
+        found = of_values.schemas(ref for ref in wanted if not isinstance(ref, OfKeys))
         of_key = of_keys.schemas(ref.ref for ref in wanted if isinstance(ref, OfKeys))
         return found | {OfKeys(ref): answer for ref, answer in of_key.items() if not isinstance(ref, OfKeys)}
+
+
+def with_learned(
+    known: Mapping[SchemaRef, WriterSchema], learned: Mapping[SchemaRef, WriterSchema]
+) -> dict[SchemaRef, WriterSchema]:
+    """What a run's later tasks need not ask for. It travels to each of them, so there is no more of it than some of a plan's
+    other parts: what comes later is asked for by each process."""
+    found, left = dict(known), _MOST_KNOWN_BYTES - sum(map(_size, known.values()))
+    for ref, schema in learned.items():
+        if ref not in found and (left := left - _size(schema)) >= 0:
+            found[ref] = schema
+    return found
+
+
+def _size(schema: WriterSchema) -> int:
+    return len(schema.text) + sum(len(name) + len(text) for name, text in schema.references)

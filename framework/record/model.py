@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,9 @@ from framework.metrics.store_requests import Requests
 from framework.record.arrays import Ints, Mask, Numbers
 from framework.table.model import ColumnDetail, ObservedType, TableNeed, TableTarget
 from framework.table.upsert.key_index import KeyRun
+
+if TYPE_CHECKING:
+    from framework.record.formats.wire import SchemaRef, WriterSchema
 
 __all__ = [
     "AlikeRows",
@@ -285,6 +289,7 @@ class TaskReport:
     `failure` is the first record that the policy `fail` stops at. `keyed` has the changes of tables that follow their
     keys; a target stands for each of them, too. `sent_bytes` of rows went through the exchange, as they are in memory.
     With `refused` the batch must be done again without these records, and `files` are nobody's. `requests` went to stores.
+    `learned` are schemas that registries were asked for.
     """
 
     slices: tuple[TaskRangeReport, ...]
@@ -297,3 +302,4 @@ class TaskReport:
     sent_bytes: int = 0
     refused: tuple[RefusedUpdate, ...] = ()
     requests: Requests = field(default_factory=dict)
+    learned: dict[SchemaRef, WriterSchema] = field(default_factory=dict)

@@ -13,6 +13,7 @@ import json
 import ssl
 import sys
 import threading
+import time
 import urllib.request
 import uuid
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ class State:
     deleted: set[str] = field(default_factory=set)  # subjects whose schemas stay under their ids
     user_info: str = ""
     status: int = 0  # answer every request with it, when set
+    hangs: bool = False  # take each request, and answer none until it is false again
     requests: list[str] = field(default_factory=list)
 
 
@@ -102,6 +104,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def _admitted(self) -> bool:
         self.state.requests.append(self.path)
+        while self.state.hangs:
+            time.sleep(0.05)
         if self.state.status:
             self._answer(self.state.status, {"error_code": self.state.status, "message": "as the test wants it"})
             return False
@@ -123,6 +127,11 @@ class Handler(BaseHTTPRequestHandler):
         """Nothing: `requests` holds what was asked."""
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing: clients go away while they wait, and some are not let in."""
+
+
 class RegistryServer:
     """One registry on a port of its own; `stop` and `start` again keep what was registered."""
 
@@ -138,7 +147,7 @@ class RegistryServer:
 
     def start(self) -> None:
         handler = type("Bound", (Handler,), {"state": self.state})
-        self._server = ThreadingHTTPServer((HOST, self._port), handler)
+        self._server = _Server((HOST, self._port), handler)
         self._port = self._server.server_address[1]
         if self._tls is not None:
             self._server.socket = self._tls.wrap_socket(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.adapters.registry import PlanRegistries
+from framework.adapters.registry import PlanRegistries, with_learned
 from framework.config.spec import FormatSpec, FormatType, KeySpec
 from framework.errors import RetriableError, SetupError
 from framework.record.formats.wire import OfKeys, UnknownSchema, WriterSchema
@@ -129,3 +129,24 @@ def test_a_registry_behind_mutual_tls_lets_in_whom_it_knows(
     assert PlanRegistries({"main": settings_of(mutual, **right)}, decode).schemas(block) == {
         1: WriterSchema("AVRO", '"int"')
     }
+
+
+def test_a_run_tells_new_processes_what_others_have_learned(plain: RegistryServer) -> None:
+    """What the run's tasks were told before is asked for by no process, also while the registry is away; only what there is
+    is learned, and no more than may travel to each task."""
+    first, _ = plain.register("a-value", json.dumps(VALUE))
+    decode, registries = replace(plan().decode, format=AVRO), {"main": settings_of(plain)}
+    block = records([framed(first, b"\x02"), framed(77, b"\x02")])
+    told = PlanRegistries(registries, decode)
+    found = told.schemas(block)
+    assert told.learned == {first: found[first]}
+    known = with_learned({}, told.learned)
+    plain.stop()
+    other = PlanRegistries({"main": {**registries["main"], "timeout.ms": "1000"}}, decode, known)
+    assert other.schemas(records([framed(first, b"\x02")])) == {first: found[first]}
+    assert other.learned == {}
+    with pytest.raises(RetriableError):
+        other.schemas(block)
+    plain.start()
+    bulky = {at: WriterSchema("AVRO", "x" * 100_000) for at in range(100, 110)}
+    assert with_learned(known, bulky).keys() == {first, 100, 101}

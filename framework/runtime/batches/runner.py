@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING
 from framework.adapters.host.failpoints import failpoint
 from framework.adapters.iceberg.files import moment
 from framework.adapters.iceberg.tables import IcebergTables
+from framework.adapters.registry import with_learned
 from framework.commit.watch import Newest
 from framework.diagnose.counted import counted
 from framework.diagnose.log_lines import LogLine
 from framework.metrics.figures import RunPhase
 from framework.plan.catalogs import used_catalogs
 from framework.plan.model import Plan
+from framework.record.formats.wire import SchemaRef, WriterSchema
 from framework.runtime.batches.announced import AnnouncedTables
 from framework.runtime.batches.announcer import Announcer
 from framework.runtime.batches.batch import summarise
@@ -61,6 +63,7 @@ class BatchRunner:
         self._measures = measures
         self._kafka = kafka
         self._registries = registries
+        self._schemas: dict[SchemaRef, WriterSchema] = {}
         self._catalog = catalog
         self._catalogs = used_catalogs(plan)
         self._tables = tables
@@ -95,6 +98,8 @@ class BatchRunner:
             session, scope, self._context(scope), self._tables, self._upsert_heads, self._measures.enter
         )
         reports, rewrites = self._isolation.do(scope, stage.write, stage.look_for_deadly)
+        for report in reports:
+            self._schemas = with_learned(self._schemas, report.learned)
         self._upsert_heads.keep_indexes(session, reports)
         self._measures.enter(RunPhase.ANNOUNCING)
         failpoint("files-written")
@@ -118,6 +123,7 @@ class BatchRunner:
             run=scope.run,
             batch=scope.batch,
             registries=self._registries,
+            schemas=self._schemas,
         )
 
 
