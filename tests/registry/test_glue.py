@@ -18,6 +18,8 @@ from framework.ops.doctor import registry as doctor_registry
 from framework.record.formats.wire import UnknownSchema, WriterSchema
 from testbed.format_samples import avro_bytes, framed, land, record_of, records
 from testbed.servers.s3 import S3Server, client_packages
+from tests.conftest import Broker
+from tests.project import Project, kill_group
 
 pytestmark = pytest.mark.slow
 ORDER = record_of({"name": "id", "type": "long"}, {"name": "note", "type": ["null", "string"]})
@@ -125,6 +127,42 @@ def test_an_outage_is_waited_for(glue: Glue, tmp_path: Path) -> None:
     with pytest.raises(RetriableError) as reported:
         Registry(glue.settings(url="http://127.0.0.1:9")).schemas([NOBODYS])
     assert reported.value.code == "FLOE-R141"
+
+
+@pytest.mark.spark
+@pytest.mark.kafka
+@pytest.mark.iceberg
+def test_a_pipeline_reads_with_glue(glue: Glue, broker: Broker, tmp_path: Path) -> None:
+    """Tasks of Spark ask Glue with keys by reference, which stand in no line of the run and in no file of the project."""
+    project = Project(tmp_path / "project", broker.bootstrap_servers)
+    version, topic = glue.register("landed", ORDER), broker.new_topic("glue")
+    settings = f'{{type: glue, url: "{glue.server.endpoint}", glue.region: us-east-1'
+    settings += ', glue.access-key-id: "${secret:env:GLUE_KEY}", glue.secret-access-key: "${secret:env:GLUE_SECRET}"}'
+    target = project.root / "pipelines" / "targets" / "it.yaml"
+    target.write_text(target.read_text().replace("spark:\n", f"  registry:\n    main: {settings}\nspark:\n"))
+    file = project.pipeline(
+        "glue",
+        f"""
+        source: {{kafka: {{topics: [{topic}]}}, format: {{type: avro, registry: main}}}}
+        routes: {{rules: [{{table: shop.glue}}], allow_tables: ["shop.*"]}}
+        errors: {{policy: dead_letter, dead_letter_table: shop.glue_letters}}
+        """,
+    )
+    rows = [in_glue(version, avro_bytes(ORDER, {"id": i, "note": None}), i % 2 == 0) for i in range(100)]
+    broker.produce(topic, [*rows, in_glue(NOBODYS, b"")])
+    keys = {"GLUE_KEY": "AKIAOFNOBODY", "GLUE_SECRET": "swordfish-and-chips"}
+    process = project.start("run", file, "--until-caught-up", env={"PYTHONPATH": str(client_packages()), **keys})
+    try:
+        output, _ = process.communicate(timeout=200)
+    finally:
+        kill_group(process)
+    assert process.returncode == 0, output
+    assert sorted(project.table("shop.glue").column("id").to_pylist()) == list(range(100))
+    [letter] = project.table("shop.glue_letters").to_pylist()
+    assert letter["code"] == "FLOE-D112"
+    written = [path.read_bytes() for path in project.root.rglob("*") if path.is_file()]
+    assert written
+    assert not any(key in output or any(key.encode() in each for each in written) for key in keys.values())
 
 
 def test_a_refusal_tells_no_key(glue: Glue) -> None:

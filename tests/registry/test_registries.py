@@ -125,6 +125,21 @@ def test_json_schema_comes_with_its_references(server: Server) -> None:
     assert as_value(found) == ("JSON", order, [("money.json", money)])
 
 
+def test_subjects_may_follow_any_strategy(server: Server) -> None:
+    """Schemas that producers registered by topic, by record and by both are read beside each other in one topic."""
+    kinds = {
+        "strategies-value": record_of({"name": "id", "type": "long"}, name="shop.ByTopic"),
+        "shop.ByRecord": record_of({"name": "who", "type": "string"}, name="shop.ByRecord"),
+        "strategies-shop.ByBoth": record_of({"name": "is_new", "type": "boolean"}, name="shop.ByBoth"),
+    }
+    values: list[dict[str, Any]] = [{"id": 1}, {"who": "ann"}, {"is_new": True}]
+    refs = [server.register(subject, json.dumps(kind))[0] for subject, kind in kinds.items()]
+    wire = [framed(ref, avro_bytes(kind, value)) for ref, kind, value in zip(refs, kinds.values(), values, strict=True)]
+    landed = land(records(wire), FormatSpec(FormatType.AVRO, registry="main"), client(server).schemas(refs))
+    assert landed.codes == []
+    assert [{name: cell for name, cell in row.items() if cell is not None} for row in landed.rows] == values
+
+
 def test_a_schema_outlives_its_subject(server: Server) -> None:
     """Records name their schema by its id for as long as they are kept: an id is answered after its subject is deleted, as
     registries do until it is deleted for good; then it is unknown, and no error of the registry."""
