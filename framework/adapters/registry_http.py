@@ -64,7 +64,7 @@ def faulty(reason: str) -> UnknownSchema:
 
 
 @dataclass
-class _Gathered:
+class _GatheredReferences:
     """What a schema refers to, by name, each after what it needs itself."""
 
     bytes_left: int
@@ -102,12 +102,12 @@ class ConfluentRegistry:
         text = answer.get("schema")
         if not isinstance(text, str) or not isinstance(kind, str):
             return faulty("its answer holds no schema")
-        gathered = _Gathered(MOST_BYTES - len(text), time.monotonic() + _LONGEST_S)
+        gathered = _GatheredReferences(MOST_BYTES - len(text), time.monotonic() + _LONGEST_S)
         missing = self._references(answer, kind, gathered, 1)
         return missing or WriterSchema(kind, text, tuple(gathered.texts.items()))
 
     def _references(
-        self, schema: Mapping[str, Any], kind: str, gathered: _Gathered, level: int
+        self, schema: Mapping[str, Any], kind: str, gathered: _GatheredReferences, level: int
     ) -> UnknownSchema | None:
         """Gather what a schema refers to, each after what it refers to itself."""
         listed = schema.get("references") or ()
@@ -317,7 +317,7 @@ def _said(error: Exception) -> str:
 # ---- connections ---------------------------------------------------------------------------------------------------
 
 
-class _Connection(HTTPConnection):
+class _LimitedConnection(HTTPConnection):
     """The head of an answer comes within the timeout as a whole; a socket's own is one of each read."""
 
     def getresponse(self) -> urllib3.response.HTTPResponse:  # type: ignore[override]  # as urllib3 has it
@@ -325,7 +325,7 @@ class _Connection(HTTPConnection):
             return super().getresponse()
 
 
-class _TlsConnection(HTTPSConnection):
+class _LimitedTlsConnection(HTTPSConnection):
     """The same behind TLS."""
 
     def getresponse(self) -> urllib3.response.HTTPResponse:  # type: ignore[override]  # as urllib3 has it
@@ -353,21 +353,21 @@ def _hang_up(connected: socket) -> None:
         connected.shutdown(SHUT_RDWR)
 
 
-class _Pool(HTTPConnectionPool):
-    ConnectionCls = _Connection
+class _LimitedPool(HTTPConnectionPool):
+    ConnectionCls = _LimitedConnection
 
 
-class _TlsPool(HTTPSConnectionPool):
-    ConnectionCls = _TlsConnection
+class _LimitedTlsPool(HTTPSConnectionPool):
+    ConnectionCls = _LimitedTlsConnection
 
 
-class _Limited(HTTPAdapter):
+class _LimitedAdapter(HTTPAdapter):
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
+        self.poolmanager.pool_classes_by_scheme = {"http": _LimitedPool, "https": _LimitedTlsPool}
 
 
-class _Bearer(AuthBase):
+class _RegistryToken(AuthBase):
     """A token that no `.netrc` takes the place of, as it does of a header."""
 
     def __init__(self, token: str) -> None:
@@ -381,14 +381,14 @@ class _Bearer(AuthBase):
 def _new_session(settings: Mapping[str, str]) -> requests.Session:
     session = requests.Session()
     for scheme in ("http://", "https://"):
-        session.mount(scheme, _Limited())
+        session.mount(scheme, _LimitedAdapter())
     session.headers.update(_HEADERS)
     session.trust_env = True
     if user := settings.get("basic.auth.user.info"):
         name, _, password = user.partition(":")
         session.auth = (name, password)
     elif token := settings.get("bearer.auth.token"):
-        session.auth = _Bearer(token)
+        session.auth = _RegistryToken(token)
     if ca := settings.get("ssl.ca.location"):
         session.verify = ca
     if certificate := settings.get("ssl.certificate.location"):

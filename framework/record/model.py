@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +20,6 @@ from framework.metrics.store_requests import Requests
 from framework.record.arrays import Ints, Mask, Numbers
 from framework.table.model import ColumnDetail, ObservedType, TableNeed, TableTarget
 from framework.table.upsert.key_index import KeyRun
-
-if TYPE_CHECKING:
-    from framework.record.formats.wire import SchemaRef, WriterSchema
 
 __all__ = [
     "AlikeRows",
@@ -302,4 +299,4 @@ class TaskReport:
     sent_bytes: int = 0
     refused: tuple[RefusedUpdate, ...] = ()
     requests: Requests = field(default_factory=dict)
-    learned: dict[SchemaRef, WriterSchema] = field(default_factory=dict)
+    learned: dict[Any, Any] = field(default_factory=dict)  # framework.record.formats.wire knows what they are

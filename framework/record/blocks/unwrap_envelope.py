@@ -118,9 +118,15 @@ def _declared(
     schema: WriterSchema, parsed: tuple[str, ...], key: KeySpec | None, of_key: WriterSchema | None
 ) -> DeclaredFields:
     """What the schemas of a value and its key say, without what they say of texts whose inside is read."""
-    found = declared_fields(schema)
+    found = declared_fields(schema.text, schema.references)
     if key is not None and of_key is not None:
-        found = beside_key(found, declared_fields(of_key), declared_value(of_key), key.prefix, key.column)
+        found = beside_key(
+            found,
+            declared_fields(of_key.text, of_key.references),
+            declared_value(of_key.text, of_key.references),
+            key.prefix,
+            key.column,
+        )
     roots = {path.split(".")[0] for path in parsed}
     return replace(found, kinds={n: k for n, k in found.kinds.items() if n not in roots}) if roots else found
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from framework.record.formats.wire import WriterSchema
 from framework.record.model import ColumnDetail, ObservedType
 
 _PLAIN = {"boolean": "boolean", "integer": "long", "number": "double", "string": "string"}
 _TEXT = {"date-time": "timestamptz", "date": "date"}
+References = tuple[tuple[str, str], ...]  # names and texts
 _LARGEST_LONG = (1 << 63) - 1
 # Schemas may refer to their own parts many times over: a few of them can stand for more fields than there are atoms.
 _MOST_TYPES = 20_000
@@ -36,10 +36,10 @@ NOTHING_DECLARED = DeclaredFields()
 
 
 @lru_cache(maxsize=256)
-def declared_fields(schema: WriterSchema) -> DeclaredFields:
+def declared_fields(schema: str, references: References = ()) -> DeclaredFields:
     """The fields of records of this schema."""
     try:
-        reading = _Reading(schema)
+        reading = _Reading(schema, references)
         root = reading.resolved(_Place(reading.root, ""))
         if root is None or root.node.get("type", "object") != "object":
             return NOTHING_DECLARED
@@ -50,10 +50,10 @@ def declared_fields(schema: WriterSchema) -> DeclaredFields:
 
 
 @lru_cache(maxsize=256)
-def declared_value(schema: WriterSchema) -> ObservedType | None:
+def declared_value(schema: str, references: References = ()) -> ObservedType | None:
     """The type of values of this schema that need not be objects."""
     try:
-        reading = _Reading(schema)
+        reading = _Reading(schema, references)
         return reading.kind(_Place(reading.root, ""), (), "")
     except (ValueError, RecursionError, _Beyond):
         return None
@@ -89,10 +89,10 @@ class _Place:
 
 
 class _Reading:
-    def __init__(self, schema: WriterSchema) -> None:
+    def __init__(self, schema: str, references: References) -> None:
         self.details: dict[str, ColumnDetail] = {}
-        self.root = json.loads(schema.text)
-        self._texts = {"": self.root} | {name: json.loads(text) for name, text in schema.references}
+        self.root = json.loads(schema)
+        self._texts = {"": self.root} | {name: json.loads(text) for name, text in references}
         ids = {each.get("$id"): name for name, each in self._texts.items() if isinstance(each, dict)}
         self._names = {name: name for name in self._texts} | {at: name for at, name in ids.items() if at}
         self._left = _MOST_TYPES

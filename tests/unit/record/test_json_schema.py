@@ -128,7 +128,7 @@ def test_references_are_followed() -> None:
         definitions={"node": node, "a/b": {"type": "number"}},
     )
     result = landed(schema, {"price": {"cents": 1}, "tax": 2, "list": {"v": 1, "next": {"v": 2}}, "odd": 3})
-    types = declared_fields(schema).kinds
+    types = declared_fields(schema.text, schema.references).kinds
     assert types["price"] == ["struct", [["cents", "long"]]]
     assert (types["tax"], types["odd"], types["list"]) == ("long", "double", ["struct", [["v", "double"]]])
     assert result.rows == [{"price": {"cents": 1}, "tax": 2, "list": {"v": 1.0, "next": {"v": 2}}, "odd": 3.0}]
