@@ -14,22 +14,20 @@ from typing import Any
 
 from pyiceberg.catalog import Catalog, MetastoreCatalog, load_catalog
 from pyiceberg.catalog.rest import RestCatalog, TableResponse
+from pyiceberg.catalog.rest.auth import AUTH_MANAGER
+from pyiceberg.io import load_file_io
 from pyiceberg.table import Table, TableProperties
 from pyiceberg.typedef import Identifier
 
 import framework.adapters.file_io  # noqa: F401  # the provider of file names is guarded there
 from framework.adapters.catalog_auth import with_mappings
+from framework.adapters.server_settings import ServerSettings, with_lent
 from framework.config.names.table_names import full_name
 from framework.config.rules.permitted import is_below, is_location
 from framework.errors import TableBlocked
 
 _PLACES = (TableProperties.WRITE_DATA_PATH, TableProperties.WRITE_METADATA_PATH)
-# What a REST server may not send: code, how requests are authenticated, and which certificates count. It would get a
-# client's secret by the address of tokens, and get a token that is good elsewhere by its scope.
-_NEVER_SENT = ("auth", "header.", "oauth2", "py-", "rest.", "ssl")
-_AS_WHOM = frozenset({"audience", "botocore_session", "credential", "resource", "scope"})
-# Nor which of the identities of the driver's machine a store is asked with, and what else is there.
-_OF_THE_MACHINE = ("impl", ".profile-name", ".role-arn", ".role-session-name", ".kerberos_ticket", ".session-kwargs")
+_S3 = ("s3://", "s3a://", "s3n://")
 
 
 def open_catalog(name: str, settings: Mapping[str, str], allowed: Iterable[str] = ()) -> Catalog:
@@ -45,9 +43,13 @@ def guarded(catalog: Catalog, settings: Mapping[str, str], allowed: Iterable[str
             of a REST server is often a mere name), the catalog itself is trusted with where its tables lie.
     """
     roots = places(settings, allowed)
-    own = {key: value for key, value in settings.items() if not key.startswith(("auth.", "ssl."))}
     if isinstance(catalog, RestCatalog):
-        _guard_answers(catalog, own)
+        server = getattr(catalog, "server", None)
+        if server is None:
+            own = {key: value for key, value in settings.items() if not key.startswith(("auth.", "ssl."))}
+            server = ServerSettings(own, roots)
+            catalog.properties = server.with_config(catalog.properties)
+        _guard_answers(catalog, server)
     elif hasattr(catalog, "_load_file_io"):
         _guard_file_io(catalog)
     if isinstance(catalog, MetastoreCatalog):
@@ -125,25 +127,6 @@ def check_places(table: str, roots: Collection[str], location: str, properties: 
             raise _elsewhere(table, key, path, f"ALTER TABLE ... UNSET TBLPROPERTIES ('{key}')")
 
 
-def from_server(sent: Mapping[str, Any] | None, own: Mapping[str, str]) -> dict[str, Any]:
-    """What a REST server sends, as far as it is trusted: where its catalog and its stores are, and as whom they are
-    asked.
-
-    The target's own value stands wherever the server's could name code, or as whom floe asks. A value that is no plain
-    text is how PyIceberg is asked to load classes (`auth`), so none is taken.
-    """
-    taken: dict[str, Any] = {}
-    for key, value in (sent or {}).items():
-        folded = key.strip().lower()
-        refused = folded.startswith(_NEVER_SENT) or folded.endswith(_OF_THE_MACHINE) or folded in _AS_WHOM
-        if refused or not isinstance(value, str | int | float | bool):
-            if key in own:
-                taken[key] = own[key]
-        else:
-            taken[key] = value
-    return taken
-
-
 def _guard_file_io(catalog: Any) -> None:
     load = catalog._load_file_io
 
@@ -153,29 +136,48 @@ def _guard_file_io(catalog: Any) -> None:
     catalog._load_file_io = with_the_targets_settings
 
 
-def _guard_answers(catalog: RestCatalog, own: Mapping[str, str]) -> None:
-    """PyIceberg makes a FileIO of a table's properties and of what the server sends for it; of the first none is
-    kept."""
-    catalog.properties = from_server(catalog.properties, own)
+def _guard_answers(catalog: RestCatalog, server: ServerSettings) -> None:
+    """PyIceberg makes a FileIO of a table's properties and of what the server sends for it; of the first none is kept,
+    and of the second what is on the lists. `config` of the table says what was taken."""
     for method in ("_response_to_table", "_response_to_staged_table"):
-        setattr(catalog, method, _of_the_server_alone(getattr(catalog, method), own))
+        setattr(catalog, method, _of_the_server_alone(getattr(catalog, method), catalog, server))
+
+    def with_lent_keys(properties: Any = None, location: str | None = None) -> Any:
+        settings = with_lent(catalog.properties, properties or {})
+        return load_file_io(settings | {AUTH_MANAGER: catalog._auth_manager}, location)
+
+    catalog._load_file_io = with_lent_keys  # type: ignore[method-assign]
 
 
-def _of_the_server_alone(convert: Callable[..., Any], own: Mapping[str, str]) -> Callable[..., Any]:
+def _of_the_server_alone(
+    convert: Callable[..., Any], catalog: RestCatalog, server: ServerSettings
+) -> Callable[..., Any]:
     def converted(identifier: tuple[str, ...], response: TableResponse) -> Any:
-        known = {
+        location = response.metadata.location
+        lent = catalog._resolve_storage_credentials(response.storage_credentials, location.rstrip("/") + "/")
+        if server.wants_to_sign(response.config, lent) and location.startswith(_S3):
+            raise _to_be_signed(full_name(catalog.name, ".".join(identifier)))
+        known: dict[str, Any] = {
             "metadata": response.metadata.model_copy(update={"properties": {}}),
-            "config": from_server(response.config, own),
-            "storage_credentials": [
-                each.model_copy(update={"config": from_server(each.config, own)})
-                for each in response.storage_credentials
-            ],
+            "config": server.of_table(response.config, lent),
+            "storage_credentials": [],
         }
         table = convert(identifier, response.model_copy(update=known))
         table.metadata = response.metadata
         return table
 
     return converted
+
+
+def _to_be_signed(table: str) -> TableBlocked:
+    return TableBlocked(
+        f"the catalog of table {table} signs each request to the store itself (`s3.remote-signing-enabled`) and lends no "
+        "keys, which floe does not support",
+        code="FLOE-R149",
+        place=table,
+        remedy="have the catalog lend keys (`vended-credentials`); or add `s3.access-key-id` and `s3.secret-access-key` to "
+        "connections.catalog in the target",
+    )
 
 
 def _guard_new_places(catalog: Any, roots: Collection[str]) -> None:

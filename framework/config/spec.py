@@ -629,6 +629,14 @@ class LineageSpec:
 
 
 @dataclass(frozen=True)
+class LogArchiveSpec:
+    """The table that keeps the control log, by its full name ("" for none), and how often it is appended to."""
+
+    table: str = ""
+    interval_ms: int = 600_000
+
+
+@dataclass(frozen=True)
 class TargetSpec:
     """Where a pipeline runs. Connection settings are librdkafka's and PyIceberg's own keys, values perhaps secrets.
 
@@ -654,6 +662,7 @@ class TargetSpec:
     lineage: LineageSpec = field(default_factory=LineageSpec)
     maintenance: MaintenanceLimits = field(default_factory=MaintenanceLimits)
     drills_max_age_ms: int | None = None
+    log_archive: LogArchiveSpec = field(default_factory=LogArchiveSpec)
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,12 @@ from framework.config.filled.overlay import without
 from framework.config.filled.reference import Scope, resolve, secret_of
 from framework.config.filled.variables import Value, values_of
 from framework.config.names.file_kinds import YAML_ENDINGS
+from framework.config.names.table_names import as_written
 from framework.config.rules.target.addresses import address_rules
 from framework.config.rules.target.catalog_auth import AUTH, auth_rules
 from framework.config.rules.target.connections import (
     connection_rules,
+    log_rules,
     secrets_from_outside,
     swapped_kinds,
     without_secrets,
@@ -31,7 +33,7 @@ from framework.config.rules.target.lineage import lineage_rules
 from framework.config.rules.target.monitoring import monitoring_rules
 from framework.config.rules.target.registries import registry_rules
 from framework.config.schema.document_schema import check
-from framework.config.spec import LineageSpec, MonitoringSpec, SecretRef, SettingValue, TargetSpec
+from framework.config.spec import LineageSpec, LogArchiveSpec, MonitoringSpec, SecretRef, SettingValue, TargetSpec
 from framework.config.text import SourceText
 from framework.config.tree import Mapping, Node, Scalar, Sequence, find, leaves, parse, plain
 from framework.config.units import duration_ms, setting_text, size_bytes
@@ -105,6 +107,7 @@ def read_target(source: SourceText, world: World) -> TargetResult:
     if isinstance(resolved, Mapping):
         findings += monitoring_rules(resolved)
         findings += lineage_rules(resolved)
+        findings += log_rules(resolved)
     if isinstance(resolved, Mapping):
         findings += secrets_from_outside(tree, resolved)
         findings = _said_once(findings, list(auth_rules(resolved, unresolved)))
@@ -211,6 +214,7 @@ def _build(document: dict[str, dict[str, dict[str, dict[str, object]]]]) -> Targ
         lineage=_lineage(dict(document.get("lineage", {})), connections["kafka"]),
         maintenance=_maintenance(dict(document.get("maintenance", {}))),
         drills_max_age_ms=duration_ms(str(document.get("drills", {}).get("max_age", ""))),
+        log_archive=_log_archive(dict(document.get("log", {}))),
     )
 
 
@@ -226,6 +230,12 @@ def _monitoring(found: dict[str, Any]) -> MonitoringSpec:
         max_tables=int(found.get("max_tables", MonitoringSpec.max_tables)),
         stalled_after_ms=int(found.get("stalled_after_ms", MonitoringSpec.stalled_after_ms)),
     )
+
+
+def _log_archive(found: dict[str, Any]) -> LogArchiveSpec:
+    interval_ms = duration_ms(str(found.get("interval", "")))
+    table = as_written(str(found.get("archive", "")))
+    return LogArchiveSpec(table, LogArchiveSpec.interval_ms if interval_ms is None else interval_ms)
 
 
 def _lineage(found: dict[str, Any], connections: dict[str, Any]) -> LineageSpec:

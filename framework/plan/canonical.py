@@ -35,8 +35,8 @@ Canonical = dict[str, object]
 
 _TARGET = TypeAdapter(TargetSpec)
 # The name and the prefix are in the plan; where this machine keeps its state, and what a file might have said, changes
-# nothing of what runs. Nor does who is notified, or what readiness asks of drills. Limits of maintenance hold for coordinators,
-# whichever pipelines they serve.
+# nothing of what runs. Nor does who is notified, what readiness asks of drills, or where the control log is kept. Limits of
+# maintenance hold for coordinators, whichever pipelines they serve.
 _NOT_SETTINGS = (
     "name",
     "prefix",
@@ -48,6 +48,7 @@ _NOT_SETTINGS = (
     "maintenance",
     "lineage",
     "drills_max_age_ms",
+    "log_archive",
 )
 _DIGEST_LENGTH = 16
 _NOT_HASHED = ("template", "owners")

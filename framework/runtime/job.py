@@ -272,6 +272,7 @@ class Job:
                     self._target.monitoring.stalled_after_ms,
                     self._target.maintenance,
                     self._lineage.of(plan.read.connection, catalog),
+                    self._target.log_archive,
                 )
                 coordinator.start()
                 self._coordinators[key] = coordinator

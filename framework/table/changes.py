@@ -5,6 +5,7 @@ A change is decided from one examined schema and is applied only while that sche
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from framework.config.spec import PartitionFieldSpec, SortFieldSpec
@@ -74,3 +75,24 @@ class Refusal:
     path: tuple[str, ...]
     reason: str
     code: str
+
+
+_MOST_CHANGES_NAMED = 100
+_MOST_CHARACTERS = 500
+
+
+def changes_in_words(changes: Sequence[SchemaChange]) -> tuple[str, ...]:
+    """Each change as a person says it; of very many the first, and how many more."""
+    words = [_in_words(change) for change in changes[:_MOST_CHANGES_NAMED]]
+    more = len(changes) - len(words)
+    return (*words, f"{more:,} more") if more else tuple(words)
+
+
+def _in_words(change: SchemaChange) -> str:
+    # A name may hold half of a surrogate pair, which no text in UTF-8 can.
+    column = ".".join(change.path).encode("utf-8", "replace").decode()[:_MOST_CHARACTERS]
+    if isinstance(change, AddColumn):
+        return f"add column {column} {change.type[:_MOST_CHARACTERS]}"
+    if isinstance(change, WidenColumn):
+        return f"widen column {column} from {change.from_type} to {change.to_type}"
+    return f"make column {column} optional"

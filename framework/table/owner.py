@@ -25,6 +25,7 @@ class Use(str, Enum):
     UPSERT = "upsert"
     HISTORY = "history"
     DEAD_LETTERS = "dead_letters"
+    LOG_ARCHIVE = "log_archive"  # of coordinators, not of a pipeline
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,11 @@ def text_of(owner: Owner) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
+def archive_owner() -> str:
+    """What the table records that `log.archive` of a target names: no pipeline may write it."""
+    return text_of(Owner(Use.LOG_ARCHIVE, (), ("log.archive",)))
+
+
 def first_owner(claim: Claim) -> Owner:
     """Of a table that this pipeline makes, or takes over from nobody."""
     return Owner(claim.use, _sorted(claim.key), (claim.pipeline,))
@@ -103,6 +109,8 @@ def refusal(claim: Claim, found: Owner | None) -> str | None:
         claim.is_named or claim.pipeline in found.pipelines or found.use in (Use.APPEND, Use.DEAD_LETTERS)
     ):
         return None
+    if found.use is Use.LOG_ARCHIVE:
+        return f"it keeps the control log, as `log.archive` of a target asks; pipeline {claim.pipeline} {_would(claim)}"
     names = ", ".join(found.pipelines)
     whose = f"pipeline{'s' if len(found.pipelines) > 1 else ''} {names}"
     return f"it belongs to {whose}, which {_does(found)}; pipeline {claim.pipeline} {_would(claim)}"

@@ -34,6 +34,7 @@ class TaskContext:
 
     plan: Plan
     kafka: dict[str, str] = field(repr=False)
+    # By catalog, and by table where its catalog lends keys for it (`file_io.settings_of`).
     io_properties: dict[str, dict[str, str]] = field(repr=False)
     tables: dict[str, TableTarget]
     topic_ids: dict[str, str]

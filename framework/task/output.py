@@ -39,8 +39,7 @@ def new_writer(context: TaskContext) -> TableWriter:
 def remove_files(context: TaskContext, reports: Iterable[TaskReport]) -> None:
     """Remove what tasks wrote in vain: it was never announced, so it is nobody's. A file that cannot be removed now
     stays for the removal of orphans."""
-    from framework.adapters.file_io import file_io
-    from framework.config.names.table_names import catalog_of
+    from framework.adapters.file_io import file_io, settings_of
 
     for report in reports:
         paths = [(table, file.path) for table, files in report.files.items() for file in files]
@@ -51,7 +50,7 @@ def remove_files(context: TaskContext, reports: Iterable[TaskReport]) -> None:
         ]
         for table, path in paths:
             with contextlib.suppress(OSError):
-                file_io(context.io_properties[catalog_of(table)], path).delete(path)
+                file_io(settings_of(context.io_properties, table), path).delete(path)
 
 
 def _own_deleted_keys(context: TaskContext, table: str, part: UpsertPart) -> list[str]:

@@ -41,6 +41,30 @@ for name, policy in json.loads(sys.argv[2]).items():
     made[name] = (key["AccessKeyId"], key["SecretAccessKey"])
 print(json.dumps(made))
 """
+# By line: the arguments of a role that may do all below one prefix, and nothing else; its keys and when they end.
+_LEND_KEYS = """
+import json, sys, boto3
+at = dict(zip(("endpoint_url", "aws_access_key_id", "aws_secret_access_key"), sys.argv[1:]), region_name="us-east-1")
+iam, sts = boto3.client("iam", **at), boto3.client("sts", **at)
+known = set()
+trust = [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRole"}]
+for line in sys.stdin:
+    bucket, prefix = json.loads(line)
+    name = "lent-" + prefix.replace("/", "-")[-50:]
+    if name not in known:
+        document = json.dumps({"Version": "2012-10-17", "Statement": trust})
+        iam.create_role(RoleName=name, AssumeRolePolicyDocument=document)
+        allowed = [
+            {"Effect": "Allow", "Action": "s3:*", "Resource": f"arn:aws:s3:::{bucket}/{prefix}/*"},
+            {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": f"arn:aws:s3:::{bucket}"},
+        ]
+        policy = json.dumps({"Version": "2012-10-17", "Statement": allowed})
+        iam.put_role_policy(RoleName=name, PolicyName="lent", PolicyDocument=policy)
+        known.add(name)
+    role = f"arn:aws:iam::123456789012:role/{name}"
+    found = sts.assume_role(RoleArn=role, RoleSessionName="floe")["Credentials"]
+    print(json.dumps([found["AccessKeyId"], found["SecretAccessKey"], found["SessionToken"]]), flush=True)
+"""
 
 
 def moto_server() -> Path:
@@ -111,6 +135,13 @@ class S3Server:
             name: self.settings() | {"s3.access-key-id": key, "s3.secret-access-key": secret}
             for name, (key, secret) in json.loads(made.stdout).items()
         }
+
+    def lender(self, user: Mapping[str, str]) -> subprocess.Popen[str]:
+        """A process that lends keys: a line with bucket and prefix in, a line with the three parts of a key out. It asks as
+        `user`, and ends with its input."""
+        keys = (user["s3.access-key-id"], user["s3.secret-access-key"])
+        command = [str(moto_server().parent / "python"), "-c", _LEND_KEYS, self.endpoint, *keys]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def enforce(self) -> None:
         """From now on users may do what their policies say."""

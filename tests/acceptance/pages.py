@@ -110,7 +110,7 @@ def wrong(command: Command) -> str:
     if described:
         return ""
     try:
-        group.make_context(group.name, words)
+        group.make_context(group.name, words, parent=context)  # a command keeps the help option of its first context
     except click.exceptions.Exit:
         return ""
     except click.ClickException as error:

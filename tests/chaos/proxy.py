@@ -167,13 +167,15 @@ class HttpProxy:
 
     `before` answers with its status without asking the server; `after` asks the server, drops the answer and answers
     with its status instead. `door` is asked first, and reads headers and body. None lets the request pass. `answered`
-    counts the statuses that were made up. With `tls` clients speak TLS to it.
+    counts the statuses that were made up. `change` is given the path and the body of an answer with status 200, and gives
+    another body. With `tls` clients speak TLS to it.
     """
 
     def __init__(self, target_port: int, tls: ssl.SSLContext | None = None) -> None:
         self.before: Fault = lambda method, path: None
         self.after: Fault = lambda method, path: None
         self.door: Door = lambda path, headers, body: None
+        self.change: Callable[[str, bytes], bytes] = lambda path, body: body
         self.answered: Counter[int] = Counter()
         proxy = self
 
@@ -200,6 +202,8 @@ class HttpProxy:
                 if made_up is not None:
                     self._answer(made_up)
                     return
+                if response.status == 200 and self.command != "HEAD":
+                    data = proxy.change(self.path, data)
                 self.send_response(response.status)
                 for name, value in response.getheaders():
                     if name.lower() not in ("transfer-encoding", "content-length", "connection"):

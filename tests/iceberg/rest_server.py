@@ -11,7 +11,7 @@ import json
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import (
@@ -48,6 +48,9 @@ class RestServer(ThreadingHTTPServer):
         self.token = ""
         self.refusal = 401
         self.refused = 0
+        self.page_size = 0  # 0: all tables in one answer
+        self.same_page = False
+        self.pages = 0
         self.silent = threading.Event()
         self.awake = threading.Event()
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -117,10 +120,20 @@ class Handler(BaseHTTPRequestHandler):
                 return {"namespace": namespace.split("\x1f"), "properties": properties}
             case ["v1", "namespaces", namespace, "tables"]:
                 tables = catalog.list_tables(".".join(namespace.split("\x1f")))
-                return {"identifiers": [{"namespace": list(each[:-1]), "name": each[-1]} for each in tables]}
+                return self._page([{"namespace": list(each[:-1]), "name": each[-1]} for each in tables])
             case ["v1", "namespaces", namespace, "tables", name]:
                 return loaded(catalog.load_table((*namespace.split("\x1f"), name)))
         raise NoSuchTableError(self.path)
+
+    def _page(self, found: list[dict[str, object]]) -> dict[str, object]:
+        server = self.server
+        if not server.page_size:
+            return {"identifiers": found}
+        server.pages += 1
+        start = int(parse_qs(urlsplit(self.path).query).get("pageToken", ["0"])[0])
+        end = start + server.page_size
+        more = {"next-page-token": str(0 if server.same_page else end)} if end < len(found) else {}
+        return {"identifiers": found[start:end], **more}
 
     def _post(self, body: dict[str, object]) -> dict[str, object] | None:
         catalog = self.server.catalog

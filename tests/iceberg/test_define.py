@@ -430,7 +430,7 @@ def test_what_a_batch_asks_for_is_decided_once_by_the_driver(lake: Lake) -> None
     )
     assert [line for line in said if line.startswith(("created", "altered"))] == [
         "created ns.one",
-        "altered ns.one: AddColumn x, AddColumn y",
+        "altered ns.one: add column x string, add column y long",
     ]
     assert len(lake.plain("ns.one").metadata.schemas) == 2
 

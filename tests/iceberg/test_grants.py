@@ -4,6 +4,7 @@ less."""
 from __future__ import annotations
 
 import copy
+import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,13 +24,20 @@ from framework.adapters.maintenance.tables import TableCare
 from framework.adapters.parquet.files import TableWriter
 from framework.commit.events.event_types import DataFile
 from framework.commit.machine.effects import Committed
+from framework.config.spec import TablePolicy
 from framework.errors import FloeError
 from framework.ops.doctor.scratch import ScratchPrefix, scratch_table
 from framework.plan.grants.database import DatabaseGrant, database_grants, scratch_grants
+from framework.plan.grants.rest import server_privileges
 from framework.plan.grants.store import StoreUser, glue_policy, store_policy
-from framework.table.model import TableTarget
+from framework.runtime.tables.registry import TableRegistry
+from framework.table.model import TableNeed, TableTarget
+from framework.table.schema.arrow import parse_schema
+from testbed.record_samples import plan
 from testbed.servers.postgres import PASSWORD, Postgres
+from testbed.servers.rest_catalog import RestCatalog
 from testbed.servers.s3 import REGION, SECRET_KEY, S3Server, client_packages
+from tests.chaos.proxy import HttpProxy
 from tests.iceberg.conftest import POLICY, SCHEMA, Lake
 from tests.iceberg.test_compaction import compact
 
@@ -219,3 +227,86 @@ class OnGlue(Lake):
     @property
     def catalog(self) -> Catalog:
         return load_catalog(self.name, **self.settings)
+
+
+# What Polaris asks for which request of the REST protocol, by its documentation and its list of operations. Keys that a server
+# lends are another header's matter.
+POLARIS = (
+    (r"GET /v1/config", None),
+    (r"GET /v1/namespaces", "NAMESPACE_LIST"),
+    (r"POST /v1/namespaces", "NAMESPACE_CREATE"),
+    (r"HEAD /v1/namespaces/[^/]+", "NAMESPACE_LIST"),
+    (r"GET /v1/namespaces/[^/]+", "NAMESPACE_READ_PROPERTIES"),
+    (r"DELETE /v1/namespaces/[^/]+", "NAMESPACE_DROP"),
+    (r"GET /v1/namespaces/[^/]+/tables", "TABLE_LIST"),
+    (r"POST /v1/namespaces/[^/]+/tables", "TABLE_CREATE"),
+    (r"HEAD /v1/namespaces/[^/]+/tables/[^/]+", "TABLE_LIST"),
+    (r"GET /v1/namespaces/[^/]+/tables/[^/]+", "TABLE_READ_PROPERTIES"),
+    (r"POST /v1/namespaces/[^/]+/tables/[^/]+", "TABLE_WRITE_PROPERTIES"),
+    (r"DELETE /v1/namespaces/[^/]+/tables/[^/]+", "TABLE_DROP"),
+)
+
+
+def test_the_privileges_for_a_rest_catalog_are_enough_and_none_too_many(tmp_path: Path) -> None:
+    """In front of Iceberg's own server stands a proxy that asks of each request what Polaris would: with the privileges named
+    tables are made, filled, changed and listed, and a scratch table is tried; each of them is asked for, and no other."""
+    server = RestCatalog(tmp_path).start()
+    proxy = HttpProxy(server.port)
+    allowed: set[str] = set()
+    asked: set[str] = set()
+
+    def judge(method: str, path: str) -> int | None:
+        request = f"{method} {path.partition('?')[0]}"
+        [needed] = [privilege for pattern, privilege in POLARIS if re.fullmatch(pattern, request)]
+        if needed is None or needed in allowed:
+            asked.update({needed} if needed else ())
+            return None
+        return 403
+
+    proxy.before = judge
+    of = {
+        user: set(each.privileges)
+        for each in server_privileges(lends_keys=False)
+        if each.server == "Polaris"
+        for user in [each.user.partition(" ")[0]]
+    }
+    try:
+        allowed |= of["driver"]
+        lake = Lake(server.settings(proxy.uri))
+        name = lake.create("shop.orders")
+        registry = TableRegistry(plan(defaults=TablePolicy()), lake.tables, lambda text: None)
+        registry.satisfy([TableNeed(name, (("x", "string"),))])
+        target = lake.tables.load_target(name, POLICY)
+        assert target is not None
+        work_of_commits(lake, name)
+        assert name in lake.tables.list_tables()
+        assert asked == of["driver"]
+        allowed |= of["floe"]
+        asked.clear()
+        try_scratch(lake)
+        assert asked >= of["floe"]
+        allowed.clear()
+        allowed |= of["whoever"]
+        asked.clear()
+        looking = Lake(server.settings(proxy.uri))
+        assert name in looking.tables.list_tables()
+        assert looking.tables.load_view(name, "main", "id") is not None
+        assert asked == of["whoever"]
+        with pytest.raises(FloeError):
+            looking.create("shop.more")
+    finally:
+        proxy.close()
+        server.stop()
+
+
+def work_of_commits(lake: Lake, name: str) -> None:
+    """What drivers and coordinators ask of a catalog: commits, by an append and by a compaction."""
+    target = lake.tables.load_target(name, POLICY)
+    assert target is not None
+    for number in range(1, 4):
+        writer = TableWriter(lake.tables.io_properties(), "p", f"run{number}", 1, 1 << 28, 1 << 28)
+        columns = {field.name: pa.nulls(10, pa.string()) for field in parse_schema(target.schema_json).fields}
+        writer.add(target, pa.table({**columns, "id": pa.array(range(10), pa.int64())}))
+        answer = lake.tables.commit(lake.effect(name, tuple(writer.finish()[name]), number))
+        assert isinstance(answer, Committed), answer
+    compact(lake, name)

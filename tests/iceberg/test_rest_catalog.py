@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import ssl
 import time
 from collections.abc import Iterator
@@ -203,3 +204,44 @@ def test_a_catalog_behind_mutual_tls(
         with pytest.raises(FloeError) as refused:
             IcebergTables(given).check()
         assert refused.value.code == "FLOE-E201"
+
+
+def test_five_thousand_tables_are_listed_by_pages(tmp_path: Path) -> None:
+    """Iceberg's own servlet gives a namespace of 5,000 tables, 300 a page: all are listed, and a table of the last page is
+    loaded."""
+    server = RestCatalog(tmp_path / "rest").start()
+    proxy = HttpProxy(server.port)
+    asked: list[str] = []
+    proxy.before = lambda method, path: asked.append(path)  # type: ignore[func-returns-value]
+    try:
+        tables = IcebergTables(server.settings(proxy.uri) | {"rest-page-size": "300"})
+        tables.create_table(CreateTable("shop.t0", SCHEMA.model_dump_json(), (), ()))
+        with sqlite3.connect(server.root / "rest.db", timeout=60) as database:
+            columns = [row[1] for row in database.execute("PRAGMA table_info(iceberg_tables)")]
+            of_copies = ", ".join("?" if column == "table_name" else column for column in columns)
+            text = f"INSERT INTO iceberg_tables SELECT {of_copies} FROM iceberg_tables WHERE table_name = 't0'"
+            database.executemany(text, [(f"t{number}",) for number in range(1, 5000)])
+        expected = sorted(f"shop.t{number}" for number in range(5000))
+        asked.clear()
+        assert tables.list_tables("shop") == expected
+        assert len(asked) == 17, asked
+        assert tables.list_tables() == expected
+        assert tables.load_target(expected[-1], POLICY) is not None
+    finally:
+        proxy.close()
+        server.stop()
+
+
+@pytest.mark.parametrize("namespace", ["shop", None])
+def test_a_list_that_leads_back_to_a_page_ends(rest: RestLake, namespace: str | None) -> None:
+    """A server that gives the same token for ever is refused by name after the page that is the second of its kind; listing goes
+    on once the server is sound."""
+    for number in range(5):
+        rest.create(f"shop.t{number}")
+    rest.server.page_size, rest.server.same_page = 2, True
+    with pytest.raises(FloeError, match="has no end") as raised:
+        rest.tables.list_tables(namespace)
+    assert raised.value.code == "FLOE-E201"
+    assert rest.server.pages == 2
+    rest.server.same_page = False
+    assert rest.tables.list_tables(namespace) == [f"shop.t{number}" for number in range(5)]

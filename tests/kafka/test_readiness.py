@@ -18,10 +18,16 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from jsonschema import Draft202012Validator
 
 from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.control.log import ControlPublisher
 from framework.adapters.kafka.control.topic import ensure_control_topic
 from framework.adapters.kafka.small_topics import ensure_topic
 from framework.cli.main import run_main
+from framework.cli.shared.target_options import load_target_or_raise
+from framework.commit.events.event_types import CoordinatorReleased
+from framework.config.spec import LogArchiveSpec
 from framework.ops.drill.model import Drill, DrillResult
+from framework.runtime.coordinator.log_archive import LogArchive
+from framework.runtime.job import open_catalog
 from tests.conftest import Broker
 from tests.project import Project
 
@@ -459,3 +465,54 @@ def test_a_topic_with_the_settings_of_the_remedy_keeps_the_outage(
     _, document = readiness(file, "--outage", "10h")
     [line] = seen(document, "outage")
     assert line["verdict"] == "pass", line
+
+
+def test_how_much_of_the_control_log_is_kept(project: Project, broker: Broker, readiness: Floe) -> None:
+    """Where the target names an archive, its line passes while it keeps up, warns when it stands still, and is no go where
+    retention was faster or the table is something else. No other line turns, but that of the topic's own retention."""
+    file = project.pipeline("shop", PIPELINE.format(topic=broker.new_topic("ready")))
+    _, before = readiness(file, "--no-spark")
+    assert "log-archive" not in verdicts(before)
+    target = project.root / "pipelines" / "targets" / "it.yaml"
+    written = target.read_text()
+    target.write_text(f"{written}log: {{archive: ops.log, interval: 1s}}\n")
+    kafka, topic = {"bootstrap.servers": broker.bootstrap_servers}, project.control_topic
+    ensure_control_topic(KafkaAdmin(kafka), topic)
+    _, before = readiness(file, "--no-spark")
+    assert verdicts(before)["log-archive"] == "pass"
+    tables = open_catalog(load_target_or_raise("it"), ())
+    archive = LogArchive(kafka, topic, tables, LogArchiveSpec("ops.log"), lambda text: None)
+
+    def publish() -> int:
+        publisher = ControlPublisher(kafka, topic)
+        [offset] = publisher.publish([CoordinatorReleased("nobody", 1)])
+        publisher.close()
+        return offset
+
+    def line() -> tuple[str, str]:
+        _, document = readiness(file, "--no-spark")
+        aside = {"log-archive": "", "control-retention": ""}
+        assert {**verdicts(document), **aside} == {**verdicts(before), **aside}
+        [found] = seen(document, "log-archive")
+        return found["verdict"], found["text"]
+
+    publish()
+    archive.round()
+    assert line() == ("pass", f"ops.log holds {topic} below offset 1; 0 offsets wait")
+    publish()
+    time.sleep(3.1)
+    verdict, text = line()
+    assert verdict == "warn"
+    assert "1 offset waits, and nothing was archived for" in text
+    end = publish() + 1
+    admin = AdminClient(kafka)
+    [deleted] = admin.delete_records([TopicPartition(topic, 0, end)]).values()
+    deleted.result(20)
+    assert line()[0] == "fail"
+    archive.round()
+    assert line()[0] == "pass"
+    project.catalog().create_table("ops.other", pa.schema([pa.field("id", pa.int64())]))
+    target.write_text(f"{written}log: {{archive: ops.other}}\n")
+    verdict, text = line()
+    assert verdict == "fail"
+    assert "FLOE-R124" in text

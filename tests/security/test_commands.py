@@ -219,6 +219,7 @@ AS_IT_IS = {
     "ops/readiness/drills.py: drill.value": OURS,
     "ops/readiness/drills.py: options": "made of arguments",
     "ops/readiness/model.py: raised.code": CODE,
+    "ops/readiness/retention.py: review.in_control": "made of arguments",
     "ops/readiness/checks.py: found[1].snapshot_id": NUMBER,
     "ops/readiness/checks.py: review.in_control": "made of arguments",
     "ops/readiness/checks.py: review.named": "made of arguments",

@@ -23,10 +23,11 @@ from pyiceberg.table import TableProperties
 from pyiceberg.table.update import SetLocationUpdate, SetPropertiesUpdate
 
 import framework
-from framework.adapters.file_io_guard import _PLACES, from_server, guarded, places
+from framework.adapters.file_io_guard import _PLACES, guarded, places
 from framework.adapters.iceberg.catalog import IcebergCatalog
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.parquet.usable import _POSITIVE
+from framework.adapters.server_settings import ServerSettings, lent, with_lent
 from framework.commit.machine.effects import CommitFailed
 from framework.config.rules.permitted import never_a_property
 from framework.config.settings.known import client
@@ -101,7 +102,7 @@ def test_every_door_to_a_table_is_in_this_test() -> None:
         for name, method in vars(IcebergTables).items()
         if callable(method) and not name.startswith("_") and "table" in method.__code__.co_varnames[:2]
     }
-    assert takes_a_table == set(ALL_LOADS)
+    assert takes_a_table - {"io_properties_of"} == set(ALL_LOADS)  # what was lent for a table that was loaded
 
 
 @pytest.mark.parametrize("key", _PLACES)
@@ -298,6 +299,7 @@ def test_a_catalogs_server_imports_nothing(
     assert type(loaded.io) is PyArrowFileIO
     for settings in (opened.properties, loaded.io.properties):
         assert settings["s3.endpoint"] == "https://store.example"
+        assert "token" not in settings
         assert settings.get("py-io-impl") == own.get("py-io-impl")
         assert not {"auth", "ssl", "header.X-Evil", "io-impl", "s3.retry-strategy-impl"} & settings.keys()
     assert ran == []
@@ -306,52 +308,96 @@ def test_a_catalogs_server_imports_nothing(
 def test_what_is_taken_of_a_server_is_plain_text() -> None:
     """The configuration's own model lets any value through, so each that is no plain text is left out."""
     sent = ConfigResponse.model_validate({"defaults": SENT, "overrides": {}}).defaults
-    assert from_server(sent, {}) == {"s3.endpoint": "https://store.example", "token": "of-this-table"}
+    assert ServerSettings({}).of_table(sent) == {"s3.endpoint": "https://store.example"}
+    assert ServerSettings({}).with_config(sent) == {"s3.endpoint": "https://store.example"}
 
 
-# Where stores are, how they are reached, and credentials that the server lends for them.
-STORES = {
-    "adls.account-host", "adls.account-key", "adls.account-name", "adls.anon", "adls.blob-storage-authority",
-    "adls.blob-storage-scheme", "adls.client-id", "adls.client-secret", "adls.connection-string", "adls.credential",
-    "adls.dfs-storage-authority", "adls.dfs-storage-scheme", "adls.sas-token", "adls.sas-token.x", "adls.tenant-id", "adls.token",
-    "buffer-size", "client.access-key-id", "client.region", "client.secret-access-key", "client.session-token", "gcs.access",
-    "gcs.cache-timeout", "gcs.consistency", "gcs.default-bucket-location", "gcs.oauth2.token", "gcs.oauth2.token-expires-at",
-    "gcs.project-id", "gcs.requester-pays", "gcs.service.host", "gcs.version-aware", "hdfs.host", "hdfs.port", "hdfs.user",
-    "hf.endpoint", "hf.token", "s3.access-key-id", "s3.anonymous", "s3.connect-timeout", "s3.endpoint",
-    "s3.force-virtual-addressing", "s3.proxy-uri", "s3.region", "s3.request-timeout", "s3.resolve-region",
-    "s3.secret-access-key", "s3.server-side-encryption", "s3.session-token", "s3.signer", "s3.signer.endpoint", "s3.signer.uri",
-    "s3.sse-kms-key-id",
+# Keys that a server lends, and regions.
+LENT = {
+    "adls.account-key", "adls.sas-token", "adls.sas-token.x", "adls.token", "client.access-key-id", "client.region",
+    "client.secret-access-key", "client.session-token", "gcs.oauth2.token", "gcs.oauth2.token-expires-at",
+    "s3.access-key-id", "s3.region", "s3.secret-access-key", "s3.session-token",
 }  # fmt: skip
-# Where the catalog itself is, and how it is asked; with a table, a token for its signer.
-CATALOG = {
-    "name", "namespace-separator", "prefix", "rest-page-size", "scan-planning-mode", "snapshot-loading-mode", "token", "type",
-    "uri", "view-endpoints-supported", "warehouse",
+# Where stores are: taken where the target names no place, no address of the store and no keys for it.
+WHERE = {
+    "adls.account-host", "adls.account-name", "adls.blob-storage-authority", "adls.blob-storage-scheme",
+    "adls.dfs-storage-authority", "adls.dfs-storage-scheme", "gcs.service.host", "s3.endpoint",
+    "s3.force-virtual-addressing",
 }  # fmt: skip
-# Nothing that a REST catalog or a FileIO reads: the settings of other kinds of catalogs.
-ELSEWHERE = {
-    "echo", "init_catalog_tables", "lock-check-max-wait-time", "lock-check-min-wait-time", "lock-check-retries",
-    "pool_pre_ping", "schema_version", "table-name", "ugi",
-}  # fmt: skip
-OTHER_KINDS = ("dynamodb.", "gcp.bigquery.", "glue.", "hive.")
+# How the catalog itself is asked.
+CATALOG = {"namespace-separator", "prefix", "rest-page-size", "view-endpoints-supported"}
 
 
 def test_every_setting_of_pyiceberg_that_a_server_may_send_is_judged() -> None:
-    """Wanted: any setting that PyIceberg reads, sent as if it were the target's. Got: what says where and lends credentials;
-    never code, certificates, headers, as whom the catalog is asked, or which of the driver's own identities is used. A version
-    of PyIceberg with another setting fails here until it is judged."""
+    """Wanted: any setting that PyIceberg reads, sent as if it were the target's. Got: what lends keys and says a region; where a
+    store is, only where the target trusts the server with it; never code, a file, a proxy, certificates, headers, as whom the
+    catalog is asked, another catalog, or fewer snapshots than there are. A version of PyIceberg with another setting fails
+    here until it is judged."""
     known = client("pyiceberg")
     names = [
         *known.values,
         *(f"{family}x" for family in known.families),
-        "auth",
-        "auth.manager",
-        "ssl",
-        "botocore_session",
+        *("auth", "auth.manager", "ssl", "botocore_session"),
     ]
-    sent = {name: "sent" for name in names if not name.startswith(OTHER_KINDS)}
-    taken = set(from_server(sent, {}))
-    assert taken == STORES | CATALOG | ELSEWHERE
-    assert set(from_server({key.upper(): "x" for key in sent}, {})) == {key.upper() for key in taken}
+    sent = dict.fromkeys(names, "sent")
+    assert set(ServerSettings({}).of_table(sent)) == LENT | WHERE
+    assert set(ServerSettings({}).with_config(sent)) == LENT | WHERE | CATALOG
+    assert set(ServerSettings({}, ["s3://lake"]).of_table(sent)) == LENT
+    assert ServerSettings({}).of_table({key.upper(): "x" for key in sent}) == {}
+
+
+@pytest.mark.parametrize(
+    "own", [{"s3.endpoint": "http://mine"}, {"client.access-key-id": "mine"}, {"s3.session-token": "mine"}]
+)
+def test_no_server_decides_where_a_targets_keys_are_sent(own: dict[str, str]) -> None:
+    """Wanted: another store gets what is signed with the target's keys. Got: where the target names the store or keys for it, it
+    alone says where the store is; of other stores the server may."""
+    sent = {"s3.endpoint": "http://evil.example", "gcs.service.host": "http://gcs.example"}
+    assert ServerSettings(own).of_table(sent) == {"gcs.service.host": "http://gcs.example"}
+    assert ServerSettings(own).with_config(own | sent) == own | {"gcs.service.host": "http://gcs.example"}
+
+
+def test_keys_of_two_owners_are_never_mixed() -> None:
+    """Wanted: the target's token goes out beside a lent key. Got: what is lent for a store takes the place of all of the target's
+    keys for it, however either names them."""
+    own = {"client.access-key-id": "mine", "s3.session-token": "mine", "s3.region": "r", "gcs.oauth2.token": "mine"}
+    lent = {"s3.access-key-id": "lent", "s3.secret-access-key": "lent"}
+    assert with_lent(own, lent) == lent | {"s3.region": "r", "gcs.oauth2.token": "mine"}
+
+
+@pytest.mark.parametrize(
+    ("uri", "is_taken"),
+    [
+        ("http://here:80/v2", True), ("http://HERE/other", True), ("https://here", False), ("http://here:8181", False),
+        ("http://there", False), ("http://here@there", False), ("http://here:x", False),
+    ],
+)  # fmt: skip
+def test_no_server_names_another_catalog(uri: str, is_taken: bool) -> None:
+    """Wanted: the next requests, with the target's token, go elsewhere. Got: another path on the same server at most."""
+    assert ServerSettings({"uri": "http://here"}).with_config({"uri": uri})["uri"] == (
+        uri if is_taken else "http://here"
+    )
+
+
+def test_what_is_ignored_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Names, and never a value, which may be a secret."""
+    server = ServerSettings({})
+    for _ in range(3):
+        server.of_table({"s3.proxy-uri": "http://s3cret", "s3.region": "r"})
+    assert [record.getMessage().partition(": ")[2] for record in caplog.records] == ["s3.proxy-uri"]
+    assert "s3cret" not in caplog.text
+
+
+def test_worn_keys_are_known_by_half_of_their_life() -> None:
+    """Keys of 30 s are asked for anew after 15 s, those of hours after five minutes, and others after half a minute."""
+    keys = {"s3.access-key-id": "x"}
+    for lives_ms, kept_s in ((30_000, 15.0), (3_600_000, 300.0), (None, 30.0)):
+        ends = {"s3.session-token-expires-at-ms": str(10**12 + lives_ms)} if lives_ms else {}
+        found = lent(keys | ends, 10**12, 100.0)
+        assert not found.is_worn(100.0 + kept_s - 0.1)
+        assert found.is_worn(100.0 + kept_s)
+    assert not lent({"s3.region": "r"}, 10**12, 100.0).is_worn(1e9)
+    assert lent(keys | {"s3.session-token-expires-at-ms": "5"}, 10**12, 100.0).is_worn(100.0)
 
 
 @pytest.mark.parametrize("part", ["defaults", "overrides"])
@@ -463,7 +509,7 @@ def test_what_pyiceberg_imports_by_name_is_known() -> None:
     }  # fmt: skip
     assert found == {
         ("catalog/__init__.py", "_import_catalog"),  # py-catalog-impl: the target's settings alone are given to it
-        ("catalog/rest/auth.py", "create"),  # auth: `from_server` takes none
+        ("catalog/rest/auth.py", "create"),  # auth: `ServerSettings` takes none
         (
             "io/__init__.py",
             "_import_file_io",

@@ -49,6 +49,10 @@ MAINTENANCE_POINTS = (
     "snapshots-expired",  # they have left the metadata, and their files are still there
     "file-removed",  # one of those files is gone
 )
+ARCHIVE_POINTS = (
+    "log-rows-written",  # a file of rows of the control log is closed, and no snapshot names it
+    "log-archived",  # the snapshot that names it is committed
+)
 HANGS = "a thread hangs at fault point"
 _reached: Counter[str] = Counter()
 

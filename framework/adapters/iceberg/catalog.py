@@ -11,7 +11,10 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.rest import SIGV4
 from pyiceberg.exceptions import NoSuchNamespaceError, NotInstalledError, OAuthError
+from pyiceberg.table import Table
+from pyiceberg.utils.properties import property_as_bool
 
 from framework.adapters.catalog_auth import EXTRAS, way_of, with_mappings
 from framework.adapters.file_io_guard import guarded, open_catalog
@@ -21,6 +24,7 @@ from framework.adapters.iceberg.private.ordered_times import with_ordered_times
 from framework.adapters.iceberg.private.rest.catalog import TimeoutRestCatalog
 from framework.adapters.iceberg.private.rest.tokens import NoToken
 from framework.adapters.secrets import first_line, hidden
+from framework.adapters.server_settings import with_lent
 from framework.config.names.table_names import DEFAULT_CATALOG, full_name
 from framework.errors import SetupError
 
@@ -33,6 +37,7 @@ _CATALOG_ONLY = ("uri", "type", "name", "credential", "token", "scope", "py-cata
 _CATALOG_ONLY_PREFIXES = (
     "rest.", "oauth2", "auth", "header.", "ssl", "hive.", "dynamodb.", "glue.", "gcp.bigquery.", "pool_", "init_catalog_",
 )  # fmt: skip
+_SIGNER = ("client.access-key-id", "client.secret-access-key", "client.session-token")
 _NO_TOKEN = (
     "check that the server of tokens runs, and that it knows the client and its secret; a secret that is replaced is read"
     " again with the next try"
@@ -84,12 +89,19 @@ class IcebergCatalog:
             raise self._unreachable(error) from error
 
     def io_properties(self) -> dict[str, str]:
-        """The settings that tasks need to write files. Credentials of the catalog itself are left out."""
+        """The settings that tasks need to write files. Credentials of the catalog itself are left out; so are those with
+        which its requests are signed, where there are others for the store."""
+        is_signed = property_as_bool(self._settings, SIGV4, False)
+        of_signer = _SIGNER if is_signed and "s3.access-key-id" in self._settings else ()
         return {
             key: value
             for key, value in self._settings.items()
-            if key not in _CATALOG_ONLY and not key.startswith(_CATALOG_ONLY_PREFIXES)
+            if key not in (*_CATALOG_ONLY, *of_signer) and not key.startswith(_CATALOG_ONLY_PREFIXES)
         }
+
+    def io_properties_of(self, table: Table) -> dict[str, str]:
+        """The same for the files of one table, with what the catalog's server lends for it."""
+        return with_lent(self.io_properties(), table.config)
 
     def list_tables(self, namespace: str | None = None) -> list[str]:
         """Full names of the tables of one namespace (none when it does not exist), or of all, in order."""
@@ -117,7 +129,7 @@ class IcebergCatalog:
                 )
                 catalog = self._load_catalog()
                 self._outdated = False
-                self._opened = (catalog, TableCommits(catalog, self.io_properties))
+                self._opened = (catalog, TableCommits(catalog, self.io_properties_of))
             return self._opened
 
     def _renew_settings(self) -> None:
@@ -140,7 +152,7 @@ class IcebergCatalog:
             if kind == "sql":
                 return with_ordered_times(guarded(self._sql_catalog(), self._settings, self._locations))
             if rest:
-                made = TimeoutRestCatalog(self._name, **with_mappings(self._settings))
+                made = TimeoutRestCatalog(self._name, self._locations, **with_mappings(self._settings))
                 return guarded(made, self._settings, self._locations)
             opened = with_ordered_times(open_catalog(self._name, self._settings, self._locations))
             own = "py-catalog-impl" in self._settings

@@ -11,12 +11,15 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pyarrow as pa
 from pyiceberg.exceptions import NoSuchTableError
-from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, GreaterThanOrEqual
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, GreaterThanOrEqual, LessThan
 from pyiceberg.table import Table
 
+from framework.adapters.file_io import key_of, settings_of
 from framework.adapters.file_io_guard import ForeignFile, owner_of
 from framework.adapters.iceberg import define as iceberg_define
 from framework.adapters.iceberg import snapshots as table_snapshots
@@ -41,6 +44,7 @@ from framework.adapters.iceberg.views import SnapshotInfo, ancestry, definition_
 from framework.adapters.iceberg.writers import writers_beside
 from framework.adapters.parquet.usable import unusable
 from framework.adapters.secrets import first_line
+from framework.adapters.server_settings import Lent, lent, with_lent, without_keys
 from framework.commit.events.event_types import SourceRange
 from framework.commit.machine.effects import CommitTable, ExaminedTable, RecordedTable
 from framework.commit.machine.progress.recorded import MISSING_PROPERTY, PROGRESS_PROPERTY
@@ -56,13 +60,14 @@ from framework.table.changes import AlterTable, CreateTable
 
 __all__ = ["IcebergTables", "SnapshotInfo", "StoredFile", "TablePlace", "TableReferences"]
 
-# A condition on a column: equal to a value, or not less than it (moments as ISO 8601).
+# A condition on a column: equal to a value, not less than it, or less (moments as ISO 8601).
 Where = tuple[str, str, object]
 
 
 _LOG = logging.getLogger(__name__)
 # So long it is believed where the tables lie; each look loads all of them.
 _PLACES_FOR_S = 300.0
+_LOADERS = 4
 
 
 class IcebergTables:
@@ -78,6 +83,7 @@ class IcebergTables:
         """The default catalog alone; `over` takes several."""
         self._catalogs = {DEFAULT_CATALOG: IcebergCatalog(settings, DEFAULT_CATALOG, settings_now)}
         self._examined = ExaminedTables()
+        self._lent: dict[str, Lent] = {}
         self._others: dict[str, TablePlace] = {}
         self._others_at = -_PLACES_FOR_S
 
@@ -108,6 +114,36 @@ class IcebergTables:
         """By catalog (of all, where none are named) the settings that tasks need to write files of its tables."""
         names = self.catalogs if catalogs is None else catalogs
         return {name: self._catalog(name).io_properties() for name in names}
+
+    def with_lent(
+        self, io_properties: Mapping[str, dict[str, str]], tables: Iterable[str]
+    ) -> dict[str, dict[str, str]]:
+        """The settings by catalog, and beside them those of each table that a server lends keys for; `settings_of` finds a
+        table's. Keys that end soon are asked for again: a table that cannot be loaded now has those that it had. Where all
+        of a catalog's tables have keys of their own, those of the target are left out."""
+        wanted = [table for table in tables if catalog_of(table) in io_properties]
+        now_s = time.monotonic()
+        worn = [table for table in wanted if (found := self._lent.get(table)) is not None and found.is_worn(now_s)]
+        if worn:
+            with ThreadPoolExecutor(_LOADERS) as pool:
+                list(pool.map(self._renew, worn))
+        borrowed = {table: found for table in wanted if (found := self._lent.get(table)) is not None}
+        own = dict(io_properties)
+        for catalog in io_properties:
+            of_catalog = [borrowed.get(table) for table in wanted if catalog_of(table) == catalog]
+            if of_catalog and all(found is not None and found.has_keys for found in of_catalog):
+                every = {key: "" for found in of_catalog if found is not None for key in found.settings}
+                own[catalog] = without_keys(own[catalog], every)
+        return own | {
+            key_of(table): with_lent(io_properties[catalog_of(table)], found.settings)
+            for table, found in borrowed.items()
+            if found.settings
+        }
+
+    def io_properties_of(self, table: str) -> dict[str, str]:
+        """The settings with which files of one table are read and written."""
+        catalog = catalog_of(table)
+        return dict(settings_of(self.with_lent(self.io_properties((catalog,)), (table,)), table))
 
     def list_tables(self, namespace: str | None = None, catalogs: Iterable[str] | None = None) -> list[str]:
         """Full names of the tables of one namespace (none where it does not exist), or of all, catalog by catalog."""
@@ -487,10 +523,16 @@ class IcebergTables:
             )
         return found
 
+    def _renew(self, table: str) -> None:
+        with suppress(FloeError):  # what keeps it from being loaded is said where it is examined
+            self._load(table)
+
     def _load(self, table: str) -> Table | None:
         catalog, _ = self._catalog(catalog_of(table)).open()
         try:
-            return catalog.load_table(identifier_of(table))
+            loaded = catalog.load_table(identifier_of(table))
+            self._lent[table] = lent(loaded.config, time.time_ns() // 1_000_000, time.monotonic())
+            return loaded
         except NoSuchTableError:
             return None
         except TableBlocked:  # it lies where the target lets no table lie
@@ -533,13 +575,13 @@ def _unreadable(table: str, error: Exception) -> FloeError:
     )
 
 
+_CONDITIONS: dict[str, Callable[..., BooleanExpression]] = {"=": EqualTo, ">=": GreaterThanOrEqual, "<": LessThan}
+
+
 def _expression(where: Sequence[Where]) -> BooleanExpression:
     found: BooleanExpression = AlwaysTrue()
     for column, operator, value in where:
-        found = And(
-            found,
-            EqualTo(term=column, value=value) if operator == "=" else GreaterThanOrEqual(term=column, value=value),
-        )
+        found = And(found, _CONDITIONS[operator](term=column, value=value))
     return found
 
 

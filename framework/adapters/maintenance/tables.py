@@ -17,6 +17,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.utils.properties import property_as_bool
 
+from framework.adapters.file_io import file_io
 from framework.adapters.host.failpoints import failpoint
 from framework.adapters.iceberg.commits.commit import TableCommits
 from framework.adapters.iceberg.commits.expiry import (
@@ -220,7 +221,6 @@ class TableCare:
             return Compacted(sum(len(group.files) for group in every), len(every), read_bytes=read)
         target = target_of(table, metadata, TablePolicy())
         catalog = catalog_of(table)
-        properties = self.tables.io_properties((catalog,))[catalog]
         done, waiting, began = Compacted(left=len(every)), list[Replacement](), time.monotonic()
         numbers = RowNumbers()
         for group in groups:
@@ -228,7 +228,9 @@ class TableCare:
                 break
             old, begun = tuple(live[path] for path in group.paths), moment()
             run = uuid.uuid4().hex[:12]
-            made = rewrite(loaded.io, metadata, target, properties, old, catalog, run, policy.sort, numbers=numbers)
+            settings = self.tables.io_properties_of(table)  # keys that a server lends may end before the last group
+            io = file_io(settings, target.location)
+            made = rewrite(io, metadata, target, settings, old, catalog, run, policy.sort, numbers=numbers)
             assert made.places is not None
             failpoint("files-rewritten")
             waiting.append(Replacement(old, made.files, metadata.current_schema_id, made.places.places, begun))

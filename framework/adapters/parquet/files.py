@@ -26,7 +26,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, UNSORTED_SORT_ORDER_ID,
 from pyiceberg.utils.properties import property_as_int
 
 import framework.adapters.file_io_guard  # noqa: F401  # tasks load location providers, too
-from framework.adapters.file_io import file_io, location_provider
+from framework.adapters.file_io import file_io, key_of, location_provider
 from framework.adapters.parquet.encoding import SampledDictionaries, frugal
 from framework.adapters.parquet.metrics import (
     LeafColumn,
@@ -125,7 +125,8 @@ class TableWriter:
     """Buffers rows per table and writes one file per table and partition at each flush.
 
     Args:
-        io_properties: by catalog the settings of PyIceberg's FileIO: each may have a store of its own.
+        io_properties: by catalog the settings of PyIceberg's FileIO: each may have a store of its own; and by table
+            (`key_of`) those of a table with keys of its own.
         pipeline, run, batch: become part of every file name.
         buffer_bytes: rows held in memory over all tables; above it the largest tables are flushed.
         target_file_bytes: a partition with more rows than that (in memory) is written as several files, unless the
@@ -302,9 +303,11 @@ class TableWriter:
         )
 
     def _io_for(self, table: str, location: str) -> FileIO:
-        key = (catalog_of(table), location.split("://", 1)[0] if "://" in location else "")
+        own = key_of(table)
+        place = own if own in self._io_properties else catalog_of(table)
+        key = (place, location.split("://", 1)[0] if "://" in location else "")
         if key not in self._io:
-            self._io[key] = file_io(self._io_properties[key[0]], location)
+            self._io[key] = file_io(self._io_properties[place], location)
         return self._io[key]
 
 

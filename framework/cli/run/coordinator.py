@@ -54,6 +54,7 @@ def coordinator(target: str | None, connection: str | None, control_topic: str, 
         monitoring.stalled_after_ms,
         control.target.maintenance,
         lineage,
+        control.target.log_archive,
     )
     connections = Connections(control.target, (control.kafka,), (control.topic,), catalog, catalog.catalogs)
     monitor = Monitor(connections, (), (committer,), say, lambda: lineage.dropped if lineage is not None else 0)

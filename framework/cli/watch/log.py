@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from datetime import datetime, timezone
+from typing import Any
 
 import click
 
 from framework.cli.shared.options import whoami
 from framework.cli.shared.target_options import Control, open_control, target_options
-from framework.commit.events.codec import encode
+from framework.commit.events.codec import decode, encode, foreign
 from framework.commit.events.event_types import (
     Acted,
     CommitComplete,
@@ -30,12 +32,16 @@ from framework.commit.events.event_types import (
     SourceRange,
     StateChanged,
     StopRequested,
+    TableChanged,
     TableMeasured,
 )
+from framework.commit.events.log_rows import value_of, words_of_removed
 from framework.commit.machine.pauses import describe as describe_pause
 from framework.commit.maintenance.health import gain_words
+from framework.config.names.table_names import catalog_of
 from framework.diagnose.counted import counted
 from framework.diagnose.shown import shown
+from framework.errors import FloeError
 
 DEFAULT_LAST = 50
 
@@ -71,31 +77,43 @@ def log(
     as_json: bool,
     skip: int | None,
 ) -> None:
-    """Print what was announced and committed, in the order of the control topic."""
+    """Print what was announced and committed, in the order of the control topic.
+
+    Where the target has `log.archive`, offsets that the topic no longer holds are read from there.
+    """
     control = open_control(target, connection, control_topic)
     if skip is not None:
         _skip(control, skip)
         return
 
-    def unreadable(offset: int, why: str, value: bytes) -> None:
-        if as_json:
-            click.echo(json.dumps({"offset": offset, "event": None, "unreadable": why, "bytes": len(value)}))
-        else:
-            click.echo(f"{offset:>8}  {'-':<15} no event that can be read, {len(value):,} bytes: {shown(why)}")
-
-    reader = control.reader(notice=unreadable)
+    reader = control.reader()
     try:
         start, end = reader.start_offset(), reader.end_offset()
-        reader.seek(min(end, max(start, end - last if begin is None else begin)))
-        events = reader.read_until(end)
-        for offset, event in events:
-            _print(offset, event, as_json)
+        first = end - last if begin is None else begin
+        if first < start and control.target.log_archive.table:
+            for row in _archived(control, max(0, first), start):
+                _print(row["offset"], value_of(row), as_json, words_of_removed(row))
+        reader.seek(min(end, max(start, first)))
+        for record in reader.raw_until(end):
+            _print(record.offset, record.value, as_json)
         while follow:
-            for offset, event in reader.poll(1.0):
-                _print(offset, event, as_json)
+            for record in reader.poll_raw(1.0):
+                _print(record.offset, record.value, as_json)
             time.sleep(0.05)
     finally:
         reader.close()
+
+
+def _archived(control: Control, first: int, below: int) -> Iterator[dict[str, Any]]:
+    """What the target's archive holds of this control topic in [first, below), in order."""
+    from framework.adapters.kafka.admin import KafkaAdmin
+    from framework.adapters.kafka.control.topic import control_topic_there
+    from framework.runtime.coordinator.log_archive import read_archive
+    from framework.runtime.job import open_catalog
+
+    table = control.target.log_archive.table
+    topic_id = control_topic_there(KafkaAdmin(control.kafka), control.topic).topic_id
+    yield from read_archive(open_catalog(control.target, (catalog_of(table),)), table, topic_id, first, below)
 
 
 def _skip(control: Control, offset: int) -> None:
@@ -105,12 +123,24 @@ def _skip(control: Control, offset: int) -> None:
     click.echo(f"the record at offset {offset} is skipped from now on ({shown(why)}); restart what it had stopped")
 
 
-def _print(offset: int, event: ControlEvent | None, as_json: bool) -> None:
-    if event is None:
-        return
-    if as_json:
+def _print(offset: int, value: bytes, as_json: bool, removed: str | None = None) -> None:
+    """A record as one line; nothing for an event of a type that this version does not know. `removed`: it stands for records
+    that are gone, in words."""
+    try:
+        event, why = decode(value), foreign(value)
+    except FloeError as error:
+        event, why = None, error.message
+    if why and as_json:
+        click.echo(json.dumps({"offset": offset, "event": None, "unreadable": why, "bytes": len(value)}))
+    elif why:
+        click.echo(f"{offset:>8}  {'-':<15} no event that can be read, {len(value):,} bytes: {shown(why)}")
+    elif removed is not None and as_json:
+        click.echo(json.dumps({"offset": offset, "event": json.loads(value)}))
+    elif removed is not None:
+        click.echo(f"{offset:>8}  {'-':<15} {removed}")
+    elif event is not None and as_json:
         click.echo(json.dumps({"offset": offset, "event": json.loads(encode(event))}))
-    else:
+    elif event is not None:
         click.echo(f"{offset:>8}  {type(event).__name__:<15} {shown(describe(event))}")
 
 
@@ -175,6 +205,8 @@ def describe(event: ControlEvent) -> str:
             f"{event.table}: {h.small_files:,} of {counted(h.data_files, 'file')} small, "
             f"{counted(h.snapshots, 'snapshot')}{f'; maintenance leaves {gain} fewer' if gain else ''}"
         )
+    if isinstance(event, TableChanged):
+        return f"{event.table}: {', '.join(event.changes)}, asked for by {event.cause or 'records'} of {event.pipeline}"
     if isinstance(event, Deployed):
         return f"{event.pipeline}: {event.hash[:19]} by floe {event.floe} ({time_text(event.timestamp_ms)})"
     return _complete(event)

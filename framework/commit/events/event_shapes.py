@@ -33,6 +33,7 @@ from framework.commit.events.event_types import (
     StateChanged,
     StopRequested,
     Subject,
+    TableChanged,
     TableCommitPolicy,
     TableMeasured,
     UpsertChanges,
@@ -316,6 +317,15 @@ EVENTS = (
         file=sparse(TEXT, str),
     ),
     _event(TableMeasured, table=TEXT, health=HEALTH, timestamp_ms=INT, by=TEXT),
+    _event(
+        TableChanged,
+        table=TEXT,
+        pipeline=TEXT,
+        run=TEXT,
+        changes=list_of(str, "text"),
+        cause=TEXT,
+        timestamp_ms=INT,
+    ),
     _event(CoordinatorAssigned, coordinator=TEXT, timestamp_ms=INT, reads_again=BOOL),
     _event(CoordinatorReleased, coordinator=TEXT, timestamp_ms=INT),
 )

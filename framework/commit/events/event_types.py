@@ -478,6 +478,22 @@ class Deployed:
 
 
 @dataclass(frozen=True)
+class TableChanged:
+    """Information: a run makes a table, or changes its columns, because its records ask for it. Published before the act, which
+    may still be refused, or be made by another run.
+
+    `changes` says each in words, such as `add column customer.zip string`. `cause` names the batch whose records asked.
+    """
+
+    table: str
+    pipeline: str
+    run: str
+    changes: tuple[str, ...]
+    cause: str
+    timestamp_ms: int
+
+
+@dataclass(frozen=True)
 class CoordinatorAssigned:
     """Information: somebody coordinates from here on, reported before it has read the log. `reads_again`: it gave leadership
     up by itself, to read a part of the log again."""
@@ -523,6 +539,7 @@ ControlEvent = (
     | Deployed
     | Acted
     | TableMeasured
+    | TableChanged
     | CoordinatorAssigned
     | CoordinatorReleased
 )

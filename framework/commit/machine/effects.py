@@ -71,6 +71,14 @@ class ExaminedTable:
             return self.progress is not None
         return self.snapshot_control_offset is not None and self.snapshot_control_offset < self.progress.control_offset
 
+    @property
+    def log_covered_below(self) -> int | None:
+        """The first control offset that the branch may lack, 0 where it has nothing of the log; None where that is not known:
+        somebody has taken the record away, or moved the branch back to where no snapshot of floe is left."""
+        if self.progress is None:
+            return None if self.unrecorded is not None else 0
+        return self.snapshot_control_offset if self.is_behind else self.progress.control_offset
+
 
 # ---- effects: what `step` asks for -------------------------------------------------------------------------------
 

@@ -224,7 +224,7 @@ def read_latest_event(
         said.by_word = True
         looked = _empty(facts, assigned, said.end) if catalog is not None else None
         reader.seek(_first(assigned, said))
-        for record in map(reader.decoded, _worth_decoding(reader.raw_until(said.end), said.state.begin)):
+        for record in map(reader.decoded, _worth_decoding(tuple(reader.raw_until(said.end)), said.state.begin)):
             said.read(record, None)
             if looked is not None:
                 looked.read(record, catalog)

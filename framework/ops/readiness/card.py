@@ -82,6 +82,9 @@ def scorecard(pipeline: LoadedPipeline, plan: Plan, asked: CardOptions, say: Cal
             partial(checks.positions, review, asked.old_group),
         ),
     )
+    if pipeline.target.log_archive.table:
+        asks = "Is the control log kept before retention takes it?"
+        questions = (*questions, ("log-archive", asks, partial(retention.archived_log, review)))
     max_age_ms = pipeline.target.drills_max_age_ms
     if max_age_ms is not None:
         asks = "Were the faults tried that it must survive?"

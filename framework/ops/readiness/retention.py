@@ -13,6 +13,9 @@ from framework.adapters.kafka.control.topic import check_control_topic
 from framework.adapters.kafka.fetch import RangeFetcher
 from framework.adapters.kafka.held import topic_settings
 from framework.commit.offsets import PartitionFacts, PartitionKey
+from framework.config.names.table_names import catalog_of
+from framework.diagnose.counted import counted, in_two_units
+from framework.errors import TableBlocked
 from framework.ops.preview.retention import judged_topics
 from framework.ops.readiness.model import (
     Evidence,
@@ -26,7 +29,9 @@ from framework.ops.readiness.model import (
 from framework.ops.readiness.review import Review
 from framework.plan.topic_retention import RetentionFit, longest_interval_ms
 from framework.record.model import TaskRange, timestamp_us
+from framework.runtime.job import open_catalog
 
+_LATE_INTERVALS = 3
 _LOOK_RECORDS = 200  # the first of these that is there says how old what waits is
 
 
@@ -79,6 +84,37 @@ def control_retention(review: Review, outage_ms: int | None) -> Iterator[Evidenc
     yield judge_retention(waiting, now_ms, topic, "committed in every table", review.admin.address, outage_ms)
     if facts.weakness:
         yield warned(facts.weakness, f"floe doctor {review.named}")
+
+
+def archived_log(review: Review) -> Iterator[Evidence]:
+    """The table that keeps the control log: how much of it, and whether retention may be faster."""
+    from framework.runtime.coordinator.log_archive import begin_of, check_archive
+
+    spec, topic = review.pipeline.target.log_archive, review.plan.announce.control_topic
+    catalog = open_catalog(review.pipeline.target, (catalog_of(spec.table),))
+    view = catalog.load_view(spec.table, "main", review.control_topic_id or "")
+    if view is None or review.control_topic_id is None:
+        yield passed(f"{spec.table} does not exist yet; the first coordinator makes it")
+        return
+    facts = check_control_topic(review.admin, topic)
+    try:
+        check_archive(catalog, spec.table)
+        position = begin_of(view, facts.log_end)
+    except TableBlocked as blocked:
+        yield failed(f"{blocked.message} [{blocked.code}]", blocked.remedy)
+        return
+    (newest, *_) = (*catalog.snapshots(spec.table, limit=1), None)
+    age_ms = 0 if newest is None else int(time.time() * 1000) - newest.timestamp_ms
+    waits = facts.log_end - max(position, facts.log_start)
+    said = f"{spec.table} holds {topic} below offset {position:,}; {counted(waits, 'offset waits', 'offsets wait')}"
+    again = f"floe coordinator {review.in_control}"
+    if 0 < position < facts.log_start:
+        gone = f"{said}, and offsets {position:,} to {facts.log_start - 1:,} are gone from the topic"
+        yield failed(gone, again)
+    elif waits and age_ms > _LATE_INTERVALS * spec.interval_ms:
+        yield warned(f"{said}, and nothing was archived for {in_two_units(age_ms)}", again)
+    else:
+        yield passed(said)
 
 
 def _waiting(review: Review, key: PartitionKey, position: int, now: PartitionFacts) -> PartitionBacklog:

@@ -15,10 +15,12 @@ from framework.config.spec import LoadedPipeline, SettingValue
 from framework.plan.compile import compile_plan
 from framework.plan.grants.database import DatabaseGrant, database_grants, is_postgres, scratch_grants
 from framework.plan.grants.kafka import Grant, control_topic_grants, grants_for, looking_grants, replay_grants
+from framework.plan.grants.rest import ServerPrivileges, server_privileges
 from framework.plan.grants.store import StoreUser, glue_policy, is_s3, store_policy
 from framework.plan.model import Plan
 
 _COMMITS = "driver and coordinator"
+_DELEGATION = "header.X-Iceberg-Access-Delegation"  # PyIceberg asks for keys unless this says otherwise
 
 
 @dataclass(frozen=True)
@@ -36,13 +38,15 @@ class KafkaGrants:
 
 @dataclass(frozen=True)
 class CatalogGrants:
-    """Of one catalog: policies of AWS by who needs them, statements for its database, and what floe does not know."""
+    """Of one catalog: policies of AWS by who needs them, statements for its database, privileges of a REST catalog's server in
+    the words of servers that have some, and what floe does not know."""
 
     catalog: str
     kind: str
     policies: tuple[tuple[str, dict[str, Any]], ...]
     statements: tuple[DatabaseGrant, ...]
     unknown: tuple[str, ...]
+    privileges: tuple[ServerPrivileges, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,10 @@ def _catalog(
     statements: tuple[DatabaseGrant, ...] = ()
     if kind == "sql" and uri is not None and is_postgres(uri):
         statements = (*database_grants(uri, role), *scratch_grants(role))
-    return CatalogGrants(name, kind or "", tuple(policies), statements, tuple(_unknown(kind, uri, warehouse, places)))
+    lends = "vended-credentials" in (_text(settings.get(_DELEGATION)) or "vended-credentials")
+    privileges = server_privileges(lends) if kind == "rest" else ()
+    unknown = tuple(_unknown(kind, uri, warehouse, places))
+    return CatalogGrants(name, kind or "", tuple(policies), statements, unknown, privileges)
 
 
 def _policies(places: Sequence[str], plans: Sequence[Plan]) -> Iterable[tuple[str, dict[str, Any]]]:
@@ -110,7 +117,7 @@ def _unknown(kind: str | None, uri: str | None, warehouse: str | None, places: S
         yield "the grants of the database, since its address is a secret"
     if kind == "rest":
         yield (
-            "the grants of the REST catalog, whose server has its own; a run lists and creates namespaces, and loads, "
+            "the grants of a REST catalog of another maker than those above; a run lists and creates namespaces, and loads, "
             "creates, alters and commits to tables"
         )
     if warehouse is None or not is_location(warehouse):

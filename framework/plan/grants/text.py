@@ -41,6 +41,8 @@ def _of_catalog(catalog: CatalogGrants) -> Iterator[str]:
     for user, policy in catalog.policies:
         yield f"  policy for {user}:"
         yield from (f"    {line}" for line in json.dumps(policy, indent=2).splitlines())
+    for needed in catalog.privileges:
+        yield f"  privileges of {needed.server} for {needed.user}: {', '.join(needed.privileges)}"
     for each in catalog.unknown:
         yield f"  not computed: {each}"
 
@@ -72,6 +74,10 @@ def grant_document(found: RunGrants, principal: str) -> dict[str, Any]:
                 "type": each.kind,
                 "policies": [{"for": user, "policy": policy} for user, policy in each.policies],
                 "statements": [{"statement": grant.statement, "why": grant.why} for grant in each.statements],
+                "privileges": [
+                    {"server": needed.server, "for": needed.user, "privileges": list(needed.privileges)}
+                    for needed in each.privileges
+                ],
                 "unknown": list(each.unknown),
             }
             for each in found.catalogs

@@ -33,7 +33,6 @@ from framework.commit.events.event_types import (
 from framework.commit.file_ages import ClockReading, stood_still
 from framework.commit.offsets import Gaps, PartitionKey, SafeOffset, add_gap, current_offsets, encode_metadata
 from framework.commit.read_back import AnnounceState, check_owner, read_back
-from framework.config.names.table_names import catalog_of
 from framework.diagnose.counted import counted
 from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import FloeError, OutcomeUnknown, RetriableError
@@ -292,8 +291,8 @@ class Announcer:
             ]
             if paths:
                 self._source.check_dead_letter_topic(RetriableError)
-            catalog = catalog_of(write.dead_letter_table or "")
-            batches = read_files(self._catalog.io_properties((catalog,))[catalog], paths)
+            settings = self._catalog.io_properties_of(write.dead_letter_table or "") if paths else {}
+            batches = read_files(settings, paths)
             dead_letters = (dead_letter for batch in batches for dead_letter in dead_letter_messages(batch))
         self.control_offset = self._producer.announce(
             result.events, offsets, dead_letters, write.dead_letter_topic or ""

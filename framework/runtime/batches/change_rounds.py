@@ -48,7 +48,7 @@ def change_tables_until_they_hold(
         needs = run(context)
         if not needs:
             return again
-        tables.satisfy(needs)
+        tables.satisfy(needs, subject)
     raise FloeError(
         f"{subject} asked for table changes {CHANGE_ROUNDS} times in a row",
         code="FLOE-R325",
@@ -59,7 +59,9 @@ def change_tables_until_they_hold(
 def context_now(base: TaskContext, tables: TableRegistry) -> TaskContext:
     """What tasks are given, with the tables as they are now; the policy says where records for a refused table go."""
     route = replace(base.plan.route, refused_tables=tables.refused, owned_by_others=tables.owned_by_others)
-    return replace(base, plan=replace(base.plan, route=route), tables=known_to_tasks(tables.targets))
+    io_properties = tables.with_lent(base.io_properties)
+    known = known_to_tasks(tables.targets)
+    return replace(base, plan=replace(base.plan, route=route), tables=known, io_properties=io_properties)
 
 
 def merged_needs(found: Iterable[Mapping[str, TableNeed]]) -> list[TableNeed]:

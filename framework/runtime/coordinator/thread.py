@@ -17,6 +17,7 @@ from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.control.leadership import CoordinatorLeadership
 from framework.commit.events.event_types import TableMeasured
 from framework.commit.machine.model import CoordinatorState, Limits
+from framework.config.spec import LogArchiveSpec
 from framework.config.values.maintenance import MaintenanceLimits
 from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import FloeError
@@ -24,6 +25,7 @@ from framework.metrics.services import service_of
 from framework.runtime.coordinator.catalog_requests import CatalogRequests
 from framework.runtime.coordinator.information import Information
 from framework.runtime.coordinator.leadership_changes import RecentLeadership, read_claims
+from framework.runtime.coordinator.log_archive import LogArchive
 from framework.runtime.coordinator.turns import CoordinatorTurns
 from framework.runtime.lineage import LineageTeller
 from framework.runtime.maintenance.background import TableKeeper
@@ -54,9 +56,10 @@ class Coordinator:
         stalled_after_ms: int | None = None,
         maintenance: MaintenanceLimits | None = None,
         lineage: LineageTeller | None = None,
+        archive: LogArchiveSpec | None = None,
     ) -> None:
         """`stalled_after_ms`: a commit that is under way for longer is reported as stalled; None: none is. `lineage` hears of
-        what is read and committed."""
+        what is read and committed. `archive`: where the control log is kept for ever; None: nowhere."""
         self.name = f"{group}/{uuid.uuid4().hex[:8]}"
         self.error: FloeError | None = None
         self._kafka = kafka
@@ -72,8 +75,14 @@ class Coordinator:
         self._limits = Limits(stalled_ms=stalled_after_ms)
         self._turns: CoordinatorTurns | None = None
         self._history = RecentLeadership(lambda first, below: read_claims(kafka, control_topic, first, below))
+        table = "" if archive is None else archive.table
         limits = maintenance or MaintenanceLimits(enabled=False)
-        self._keeper = TableKeeper(catalog, limits, lambda: Announced(kafka, (control_topic,)), say, self.name)
+        self._keeper = TableKeeper(catalog, limits, lambda: Announced(kafka, (control_topic,)), say, self.name, table)
+        self._archive = (
+            LogArchive(kafka, control_topic, catalog, archive, say, self._is_idle_owner, self._keeper.committed)
+            if archive is not None and table
+            else None
+        )
         self._thread = threading.Thread(target=self._run, name="coordinator", daemon=True)
 
     def start(self) -> None:
@@ -82,6 +91,8 @@ class Coordinator:
             gc.set_threshold(max(youngest, NEW_OBJECTS_BETWEEN_COLLECTIONS), *older)
         self._thread.start()
         self._keeper.start()
+        if self._archive is not None:
+            self._archive.start()
 
     def stop(self, is_done: bool = False) -> None:
         """End the loop; commits in flight are waited for, so that their outcome is known.
@@ -93,6 +104,8 @@ class Coordinator:
         self._stopping.set()
         self._keeper.stop()
         self._thread.join()
+        if self._archive is not None:
+            self._archive.stop()  # behind what the thread has published at last
 
     @property
     def alive(self) -> bool:
@@ -127,6 +140,10 @@ class Coordinator:
         """Whether the group has published it that it coordinates, or that another one does, and it can hear the group."""
         turns = self._turns
         return turns is not None and turns.has_joined and self.alive and not self.measures.hangs
+
+    def _is_idle_owner(self) -> bool:
+        turns = self._turns
+        return turns is not None and turns.is_idle_owner
 
     def _run(self) -> None:
         try:

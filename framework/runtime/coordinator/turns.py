@@ -113,6 +113,12 @@ class CoordinatorTurns:
     def has_joined(self) -> bool:
         return self._leadership.has_joined
 
+    @property
+    def is_idle_owner(self) -> bool:
+        """Whether it coordinates, has read the log to its end, and has nothing under way."""
+        ownership = self._ownership
+        return ownership is not None and ownership.caught_up and not self._requests.in_flight
+
     def turn(self) -> None:
         """Wait a moment for what happens, and act upon all of it.
 
@@ -139,9 +145,7 @@ class CoordinatorTurns:
             if self._ownership is not None:
                 self._information.enqueue(measured)
         self._information.publish()
-        is_owner = self._ownership is not None
-        is_idle = self._ownership is not None and self._ownership.caught_up and not self._requests.in_flight
-        self._keeper.gap(is_owner, is_idle, self.state.pauses)
+        self._keeper.gap(self._ownership is not None, self.is_idle_owner, self.state.pauses)
 
     def _hold_back(self, is_full: bool) -> None:
         """Back-pressure: the log waits in the broker, not in memory, until tables are drained."""

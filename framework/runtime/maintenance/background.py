@@ -13,7 +13,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from framework.adapters.iceberg.tables import IcebergTables, TablePlace
@@ -63,6 +63,7 @@ class TableKeeper:
     Args:
         announced: reads what the control topic names, for orphans.
         name: the coordinator's, as others see it.
+        archive: the table that keeps the control log, "" for none: no plan names it, and it is maintained as any other.
     """
 
     def __init__(
@@ -72,8 +73,10 @@ class TableKeeper:
         announced: Callable[[], Announced],
         say: Callable[[str], None],
         name: str = "",
+        archive: str = "",
     ) -> None:
         self._name = name
+        self._archive = archive
         self._care = TableCare(catalog)
         self._works = limits.enabled
         # Where it does not work, it looks.
@@ -196,7 +199,7 @@ class TableKeeper:
         table = self._care.look(name)
         if table is None:
             return 0
-        policy = policy_of(name, table.pipelines, self._reported)
+        policy = self._policy(name, table.pipelines)
         if policy is None or not policy.covers(table.created_by_floe) or self._is_held(name):
             return 0
         branch = branch_of(name, table.pipelines, self._reported)
@@ -242,6 +245,9 @@ class TableKeeper:
             self._remove_orphans(name, policy)
         return done.read_bytes if done is not None else 0
 
+    def _policy(self, name: str, pipelines: Iterable[str]) -> MaintenancePolicy | None:
+        return MaintenancePolicy() if name == self._archive else policy_of(name, pipelines, self._reported)
+
     def _measure(self, name: str) -> None:
         """How healthy a table is now, for whoever watches: after each round, and of a table that has none once an hour."""
         table = self._care.look(name) if self._goes_on() else None
@@ -250,7 +256,7 @@ class TableKeeper:
         branch = branch_of(name, table.pipelines, self._reported)
         if branch in table.behind:
             return
-        policy = policy_of(name, table.pipelines, self._reported)
+        policy = self._policy(name, table.pipelines)
         is_kept = self._works and policy is not None and policy.covers(table.created_by_floe)
         if not is_kept and _now_ms() - self._looked_at.get(name, 0) < HOUR_MS:
             return

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from framework.commit.events.event_types import Health, PauseChanged, StateChanged, Subject
+from framework.commit.events.event_types import Health, PauseChanged, StateChanged, Subject, TableChanged
 from framework.commit.machine.reporting.condition import Condition, commit_hold, reading_hold
 from framework.commit.watch import Newest, PipelineBacklog
 from framework.diagnose.log_lines import Level, LogLine
@@ -71,6 +71,13 @@ class PipelineRunStatus:
         )
         if self._publisher is not None:
             self._publisher.report_state(name, self._run_id, state, reason, remedy, code, failures, since_ms)
+
+    def report_change(self, table: str, changes: tuple[str, ...], cause: str) -> None:
+        """Tell the control topic that this run makes or changes a table, and why."""
+        if self._publisher is not None:
+            now_ms = int(time.time() * 1000)
+            change = TableChanged(table, self._plan.pipeline, self._run_id, changes, cause, now_ms)
+            self._publisher.report_change(change)
 
     @property
     def run(self) -> str:

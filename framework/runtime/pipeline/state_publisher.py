@@ -1,9 +1,9 @@
-"""Publishes to the control topic in which state this driver's pipelines are. Information: a word that cannot be said is
-dropped.
+"""Publishes to the control topic in which state this driver's pipelines are, and which tables they change. Information: a
+word that cannot be said is dropped.
 
 In: states as the workers find them, as often as they like. Out: `StateChanged` events, when a state changes and, with
-another reason, at most once a minute; published in a thread of its own, so that no worker waits for a broker that is
-down.
+another reason, at most once a minute, and each `TableChanged`; published in a thread of its own, so that no worker waits
+for a broker that is down.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 
 from framework.adapters.kafka.control.log import ControlPublisher
-from framework.commit.events.event_types import Health, StateChanged, Subject
+from framework.commit.events.event_types import Health, StateChanged, Subject, TableChanged
 from framework.commit.machine.reporting.health import STALLED_BATCH
 from framework.task.failures import in_words, say_safely
 
@@ -34,7 +34,7 @@ class StatePublisher:
         self._say = say
         self._reported: dict[str, StateChanged] = {}
         self._lock = threading.Lock()
-        self._queue: queue.SimpleQueue[StateChanged | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[StateChanged | TableChanged | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._publish, name="states", daemon=True)
         self._thread.start()
 
@@ -74,6 +74,10 @@ class StatePublisher:
             self._reported[pipeline] = event
             self._queue.put(event)
 
+    def report_change(self, change: TableChanged) -> None:
+        """Say that a table is made or changed."""
+        self._queue.put(change)
+
     def close(self) -> None:
         """Says what is still to be said, for as long as a publication may take."""
         self._queue.put(None)
@@ -86,10 +90,12 @@ class StatePublisher:
                 publisher = publisher or ControlPublisher(self._kafka, self._control_topic, PUBLISH_TIMEOUT_S)
                 publisher.publish((event,))
             except Exception as error:  # whatever it is: the reports that follow are sent all the same
-                say_safely(
-                    self._say,
-                    f"the state {event.state.value} of {event.name} could not be announced: {in_words(error)}",
+                said = (
+                    f"the state {event.state.value} of {event.name}"
+                    if isinstance(event, StateChanged)
+                    else f"a change of {event.table}"
                 )
+                say_safely(self._say, f"{said} could not be announced: {in_words(error)}")
                 publisher = None  # a producer that has failed for good says so again; the next word gets a new one
         if publisher is not None:
             publisher.close()

@@ -71,7 +71,7 @@ class PipelineWorker:
         self._presence: Presence | None = None
         self._announced: AnnouncedTables
         self.source = PipelineSource(plan, kafka)
-        self._tables = TableRegistry(plan, catalog, say)
+        self._tables = TableRegistry(plan, catalog, say, self.run_status.report_change)
         self.run_status.follow_tables(lambda: self._tables.troubles)
         self.announcer = Announcer(plan, kafka, self.source, catalog, self.run_id, say)
         self.announcer.phases_ms = self.measures.phases_ms

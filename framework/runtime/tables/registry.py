@@ -24,7 +24,7 @@ from framework.record.model import TableNeed, TableTarget
 from framework.runtime.tables.creation import TableCreation, nobody_foresaw
 from framework.runtime.tables.owner import named_tables, to_record
 from framework.runtime.tables.troubles import TableTroubles
-from framework.table.changes import Refusal
+from framework.table.changes import Refusal, changes_in_words
 from framework.table.evolve import plan_evolution
 
 ATTEMPTS = 10
@@ -36,10 +36,19 @@ class TableRegistry:
     """Targets of one pipeline's tables, cached; `say` is called with every change that was made. Safe for threads: one of
     them loads tables while another has them changed."""
 
-    def __init__(self, plan: Plan, catalog: IcebergTables, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        catalog: IcebergTables,
+        say: Callable[[str], None],
+        publish: Callable[[str, tuple[str, ...], str], None] = lambda table, changes, cause: None,
+    ) -> None:
+        """`publish` is called before each change with the table, the changes in words, and whose records ask for them; it
+        neither blocks nor raises."""
         self._plan = plan
         self._catalog = catalog
         self._say = say
+        self._publish = publish
         self._targets: dict[str, TableTarget] = {}
         self._loaded_at: dict[str, float] = {}
         self._troubles = TableTroubles(plan, catalog, say)
@@ -51,6 +60,10 @@ class TableRegistry:
     def targets(self) -> dict[str, TableTarget]:
         """What tasks are given: every table known by now."""
         return self._troubles.targets(dict(self._targets))
+
+    def with_lent(self, io_properties: Mapping[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+        """What tasks write files with, by catalog, and by table where its catalog lends keys for it."""
+        return self._catalog.with_lent(io_properties, self.targets)
 
     @property
     def refused(self) -> tuple[tuple[str, str], ...]:
@@ -156,8 +169,9 @@ class TableRegistry:
         only = self._plan.route.only_tables
         return not only or name in (*only, self._plan.write.dead_letter_table)
 
-    def satisfy(self, needs: Iterable[TableNeed]) -> None:
+    def satisfy(self, needs: Iterable[TableNeed], cause: str = "") -> None:
         """Make every table able to hold what was seen; several at once, since each is a few requests to its catalog.
+        `cause` names whose records ask for it, such as "batch 3".
 
         A table that cannot be made is refused for a while, and one that cannot be changed, or is not the one that this
         run knows, is not changed for a while: `refused` and `targets` say so, and the records that ask for it are dead
@@ -180,7 +194,11 @@ class TableRegistry:
             ]
             with ThreadPoolExecutor(LOADERS) as pool:
                 done = dict(
-                    zip((need.table for need, _ in wanted), pool.map(self._try_to_satisfy, wanted), strict=True)
+                    zip(
+                        (need.table for need, _ in wanted),
+                        pool.map(lambda each: self._try_to_satisfy(each[0], each[1], cause), wanted),
+                        strict=True,
+                    )
                 )
             self._judge({**found, **{name: error for name, error in done.items() if error is not None}}, change=True)
 
@@ -197,16 +215,16 @@ class TableRegistry:
         )
         return False
 
-    def _try_to_satisfy(self, wanted: tuple[TableNeed, TableTarget | None]) -> FloeError | None:
+    def _try_to_satisfy(self, need: TableNeed, found: TableTarget | None, cause: str) -> FloeError | None:
         """What it fails with; None when the table is as it is needed, or was frozen or refused meanwhile."""
         try:
-            self._satisfy(*wanted)
+            self._satisfy(need, found, cause)
         except FloeError as error:
             return error
         except (MemoryError, OSError):
             raise
         except Exception as error:  # whatever a library makes of a column that nobody imagined
-            return self._unforeseen(wanted[0].table, error)
+            return self._unforeseen(need.table, error)
         return None
 
     def _unforeseen(self, table: str, error: Exception) -> FloeError | None:
@@ -220,11 +238,12 @@ class TableRegistry:
             return blocked
         return None
 
-    def _satisfy(self, need: TableNeed, target: TableTarget | None) -> None:
+    def _satisfy(self, need: TableNeed, target: TableTarget | None, cause: str) -> None:
         """`target` is the table as it was found; a table that was not there has been admitted."""
         admitted = target is None
         for _ in range(ATTEMPTS):
             if target is None and admitted:
+                self._publish(need.table, ("create the table",), cause)
                 self._creation.make(need, self.control_topic_id)
                 admitted = False
             target = target or self._load_one(need.table)
@@ -250,9 +269,10 @@ class TableRegistry:
                 self._loaded_at[need.table] = time.monotonic()
                 self._troubles.sound(need.table, change=True)
                 return
+            words = changes_in_words(change.changes)
+            self._publish(need.table, words, cause)
             if self._catalog.alter_table(change):
-                words = ", ".join(f"{type(c).__name__} {'.'.join(c.path)}" for c in change.changes)
-                self._say(LogLine(f"altered {need.table}: {words}", table=need.table))
+                self._say(LogLine(f"altered {need.table}: {', '.join(words)}", table=need.table))
             target = None
         raise TableBlocked(
             f"the definition of {need.table} changed {ATTEMPTS} times in a row during the change",

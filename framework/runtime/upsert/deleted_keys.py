@@ -25,7 +25,6 @@ from framework.adapters.secrets import first_line
 from framework.adapters.value_bytes import plain_type
 from framework.commit.deleted_keys import expired, groups_to_merge, root_of
 from framework.commit.events.event_types import DeletedKeysFile
-from framework.config.names.table_names import catalog_of
 from framework.errors import FloeError
 from framework.table.model import TableTarget
 from framework.table.schema.arrow import arrow_schema, parse_schema
@@ -45,7 +44,7 @@ class _Made:
 
 @dataclass
 class RememberedDeletes:
-    """Of one run of a pipeline. `io_properties` gives by catalog what its FileIO is made with."""
+    """Of one run of a pipeline. `io_properties` gives by table what its FileIO is made with."""
 
     io_properties: Callable[[str], Mapping[str, str]]
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
@@ -62,7 +61,7 @@ class RememberedDeletes:
         order = keyed.order
         if order is None:
             return keyed
-        io = file_io(self.io_properties(catalog_of(target.name)), target.location)
+        io = file_io(self.io_properties(target.name), target.location)
         root, now_ms = root_of(target.location), self.now_ms()
         before_ms = now_ms - target.policy.write.remember_deletes_ms
         _check(io, target.name, order.files)

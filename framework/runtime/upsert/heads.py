@@ -40,13 +40,13 @@ class UpsertHeads:
         say: Callable[[str], None] = lambda text: None,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        self.indexes = KeyIndexes(lambda name: catalog.io_properties([name])[name])
+        self.indexes = KeyIndexes(catalog.io_properties_of)
         self._unique = UniqueKeys(
-            lambda name: catalog.io_properties([name])[name],
+            catalog.io_properties_of,
             say,
             lambda target: catalog.writers_beside(target, plan.pipeline),
         )
-        self._deletes = RememberedDeletes(lambda name: catalog.io_properties([name])[name], now_ms)
+        self._deletes = RememberedDeletes(catalog.io_properties_of, now_ms)
         self._plan = plan
         self._catalog = catalog
         self._known: dict[str, UpsertTarget] = {}

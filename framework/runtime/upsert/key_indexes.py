@@ -22,7 +22,6 @@ from framework.adapters.file_io import file_io
 from framework.adapters.iceberg.upsert.index_file import read_index, remove_left_over, remove_run, root_of, write_index
 from framework.adapters.iceberg.upsert.target import UpsertTarget
 from framework.adapters.value_bytes import plain_type
-from framework.config.names.table_names import catalog_of
 from framework.config.spec import KeyIndexUse
 from framework.record.model import TaskReport
 from framework.table.model import TableTarget
@@ -42,8 +41,10 @@ Work = Callable[["SparkSession", IndexedTable, Sequence[key_index.Step]], list[M
 
 @dataclass
 class _Index:
-    """Of one table, by its uuid."""
+    """Of one table, by its uuid. `settings`: what `io` was made with."""
 
+    table: TableTarget
+    settings: Mapping[str, str]
     root: str
     key: str
     runs: dict[str, KeyRun]
@@ -62,7 +63,7 @@ class KeyIndexes:
         first_wait_s: float = FIRST_INDEX_WAIT_S,
         work: Work = do_steps,
     ) -> None:
-        """`io_properties` gives by catalog what its FileIO is made with. Batches wait `first_wait_s` in all for an
+        """`io_properties` gives by table what its FileIO is made with. Batches wait `first_wait_s` in all for an
         index that `work` makes; once it is made, they would wait as long for another."""
         self._io_properties = io_properties
         self._first_wait_s = first_wait_s
@@ -105,7 +106,7 @@ class KeyIndexes:
         schema = arrow_schema(parse_schema(target.schema_json))
         ids = [each.field_id for each in parse_schema(target.schema_json).fields]
         table = IndexedTable(
-            dict(self._io_properties(catalog_of(target.name))),
+            dict(self._io_properties(target.name)),
             target.location,
             known.root,
             keyed.files.by_path,
@@ -137,11 +138,18 @@ class KeyIndexes:
         return bool(done)
 
     def _load(self, target: TableTarget, keyed: UpsertTarget) -> _Index:
-        io = file_io(self._io_properties(catalog_of(target.name)), target.location)
-        root = root_of(target.location)
+        settings = self._io_properties(target.name)
+        io, root = file_io(settings, target.location), root_of(target.location)
         runs = read_index(io, root, _key_of(keyed))
         remove_left_over(io, root, [run.path for run in runs])
-        return _Index(root, _key_of(keyed), {run.path: run for run in runs}, io, self._first_wait_s)
+        return _Index(target, settings, root, _key_of(keyed), {run.path: run for run in runs}, io, self._first_wait_s)
+
+    def _io(self, known: _Index) -> FileIO:
+        """With keys that are good now."""
+        settings = self._io_properties(known.table.name)
+        if settings != known.settings:
+            known.settings, known.io = settings, file_io(settings, known.table.location)
+        return known.io
 
     def _take_what_is_made(self, known: _Index) -> None:
         for path in known.lost:
@@ -158,7 +166,7 @@ class KeyIndexes:
                 known.runs[made.run.path] = made.run
             for run in made.replaced:
                 known.runs.pop(run.path, None)
-                remove_run(known.io, run.path)
+                remove_run(self._io(known), run.path)
 
     def _drop_useless(self, known: _Index, keyed: UpsertTarget) -> None:
         """The batch before this one is committed, or will never be: whatever is not live now is gone."""
@@ -167,10 +175,10 @@ class KeyIndexes:
         gone = known.runs.keys() - kept.keys()
         if known.job is None:
             for path in gone:
-                remove_run(known.io, path)
+                remove_run(self._io(known), path)
             known.runs = kept
         try:
-            write_index(known.io, known.root, known.key, list(known.runs.values()))
+            write_index(self._io(known), known.root, known.key, list(known.runs.values()))
         except Exception as error:  # each store has exceptions of its own
             _LOG.warning("the key index in %s is not recorded for now: %s", known.root, error)
 

@@ -15,7 +15,6 @@ from framework.adapters.iceberg.upsert.duplicate_keys import double_keys
 from framework.adapters.iceberg.upsert.target import UpsertTarget, blocked
 from framework.adapters.secrets import first_line
 from framework.adapters.value_bytes import plain_type
-from framework.config.names.table_names import catalog_of
 from framework.diagnose.counted import counted
 from framework.diagnose.log_lines import LogLine
 from framework.errors import FloeError
@@ -32,7 +31,7 @@ class UniqueKeys:
         say: Callable[[str], None],
         writers_beside: Callable[[TableTarget], tuple[str, ...]],
     ) -> None:
-        """`io_properties` gives by catalog what its FileIO is made with, `writers_beside` who else wrote to a table."""
+        """`io_properties` gives by table what its FileIO is made with, `writers_beside` who else wrote to a table."""
         self._writers_beside = writers_beside
         self._io_properties = io_properties
         self._say = say
@@ -51,7 +50,7 @@ class UniqueKeys:
             return
         if self._asked.get(target.table_uuid) == keyed.key_ids:
             return
-        io = file_io(self._io_properties(catalog_of(target.name)), target.location)
+        io = file_io(self._io_properties(target.name), target.location)
         files = list(keyed.files.by_path.values())
         if files:
             schema = parse_schema(target.schema_json)

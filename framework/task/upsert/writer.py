@@ -142,14 +142,13 @@ class UpsertWriter:
         }
 
     def _finish(self, table: str, changes: TableChanges) -> UpsertPart:
-        from framework.adapters.file_io import file_io
+        from framework.adapters.file_io import file_io, settings_of
         from framework.adapters.iceberg.upsert.deleted_keys import UnusableDeletedKeys
         from framework.adapters.iceberg.upsert.keys_file import write_keys
         from framework.adapters.iceberg.upsert.lookup import look_up
         from framework.adapters.iceberg.upsert.order import lost
         from framework.adapters.key_hash import hash_keys
         from framework.adapters.parquet.files import layout_of
-        from framework.config.names.table_names import catalog_of
         from framework.task.upsert.newer_than_table import hits_of, newer_than_table, remember
 
         target, base = self._context.tables[table], self._context.keyed[table]
@@ -163,7 +162,7 @@ class UpsertWriter:
             keys, hashes, order = keys.take(pa.array(winners)), hashes.take(winners), order_of(winners, order)
             values = values.take(pa.array(winners)) if values is not None else None
         layout = layout_of(target)
-        io = file_io(self._context.io_properties[catalog_of(table)], target.location)
+        io = file_io(settings_of(self._context.io_properties, table), target.location)
         candidates = partial(files_to_search, base, target, keys)
         found = look_up(
             io, base.files.by_path, candidates, base.columns.of(base.key_ids), keys, hashes, order, base.index

@@ -24,7 +24,11 @@ class Tables:
     refused: tuple[tuple[str, str], ...] = ()
     owned_by_others: tuple[tuple[str, str], ...] = ()
 
-    def satisfy(self, needs: Iterable[TableNeed]) -> None:
+    def with_lent(self, io_properties: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+        return {name: {"key": "lent"} for name in self.targets}
+
+    def satisfy(self, needs: Iterable[TableNeed], cause: str = "") -> None:
+        assert cause == "batch 3"
         for need in needs:
             if self.may_make:
                 self.targets[need.table] = target(need.table, {"a": "long"})
@@ -57,6 +61,7 @@ def test_each_round_is_given_the_tables_as_they_are_by_then() -> None:
     assert rounds(Tables(), run) == 1
     assert [sorted(context.tables) for context in given] == [[], ["ns.t"]]
     assert (given[0].plan, given[0].run, given[0].batch) == (given[1].plan, "run", 3)
+    assert [context.io_properties for context in given] == [{}, {"ns.t": {"key": "lent"}}]
 
 
 def test_a_refused_table_is_in_the_plan_of_the_next_round() -> None:

@@ -121,8 +121,10 @@ class _Attempt:
 class TableCommits:
     """Commits to the tables of one catalog. Safe for threads; two commits to one table are settled by the catalog."""
 
-    def __init__(self, catalog: Catalog, io_properties: Callable[[], Mapping[str, str]] = dict) -> None:
-        """`io_properties` gives what data files are written with."""
+    def __init__(
+        self, catalog: Catalog, io_properties: Callable[[Table], Mapping[str, str]] = lambda table: {}
+    ) -> None:
+        """`io_properties` gives what data files of a table are written with."""
         self._catalog = catalog
         self._io_properties = io_properties
         self.lists = ManifestLists()
@@ -214,7 +216,7 @@ class TableCommits:
             # A direct commit keeps all old files. Only entries that have left the metadata log go, and only after a
             # commit that is certain. A REST server does this by itself.
             self._catalog._delete_old_metadata(table.io, table.metadata, response.metadata)
-        return Table(table.name(), response.metadata, response.metadata_location, table.io, self._catalog)
+        return Table(table.name(), response.metadata, response.metadata_location, table.io, self._catalog, table.config)
 
     # ---- before the commit ------------------------------------------------------------------------------------------
 
@@ -262,7 +264,7 @@ class TableCommits:
         if live is not None and deletes is not None and parent is not None and is_copied(effect):
             assert copies is not None
             for file in copies(
-                table.io, metadata, effect.table, self._io_properties(), live, deletes, effect.commit_id
+                table.io, metadata, effect.table, self._io_properties(table), live, deletes, effect.commit_id
             ):
                 files.written.append(file.path)  # as the manifests: they go where the commit is refused
                 added.append(to_iceberg(file, kinds_of(metadata, file.spec_id)))

@@ -140,6 +140,10 @@ class ControlReader:
         """
         return self._poll(timeout_s, lambda message: self.decoded(_raw(message)))
 
+    def poll_raw(self, timeout_s: float) -> list[RawRecord]:
+        """What is there, as `poll`, without decoding."""
+        return self._poll(timeout_s, _raw)
+
     def decoded(self, record: RawRecord) -> Read:
         """The event of a record, with its time and its leader epoch.
 
@@ -193,10 +197,10 @@ class ControlReader:
         """The same, with the time of each record and its leader epoch."""
         return self._until(end, stall_timeout_s, lambda message: self.decoded(_raw(message)))
 
-    def raw_until(self, end: int, stall_timeout_s: float = STALL_TIMEOUT_S) -> list[RawRecord]:
+    def raw_until(self, end: int, stall_timeout_s: float = STALL_TIMEOUT_S) -> Iterator[RawRecord]:
         """The same without decoding: most of what stands in a long log need not be, and decoding costs ten times as
         much as reading."""
-        return list(self._until(end, stall_timeout_s, _raw))
+        return self._until(end, stall_timeout_s, _raw)
 
     def _until(self, end: int, stall_timeout_s: float, take: Callable[[Message], T]) -> Iterator[T]:
         progress_at = time.monotonic()

@@ -10,10 +10,12 @@ import re
 from collections.abc import Callable, Iterator
 
 from framework.config.filled.reference import secret_of
+from framework.config.names.table_names import catalog_of
 from framework.config.text import SourceText, masked
-from framework.config.tree import Mapping, Node, Path, Scalar, dotted, leaves
+from framework.config.tree import Mapping, Node, Path, Scalar, dotted, find, leaves
 from framework.diagnose.diagnostic import Diagnostic
 from framework.diagnose.secrets import is_secret_name, is_secret_setting, masked_line
+from framework.diagnose.suggest import did_you_mean
 
 _BROKERS = "bootstrap.servers"
 _OF_CATALOGS = ("type", "uri", "warehouse")
@@ -186,3 +188,18 @@ def _all(kind: Node, holds: Callable[[Mapping], bool]) -> bool:
         and bool(kind.entries)
         and all(isinstance(each.value, Mapping) and holds(each.value) for each in kind.entries)
     )
+
+
+def log_rules(resolved: Mapping) -> Iterator[Diagnostic]:
+    """The catalog of the table that keeps the control log is one of the target's."""
+    archive, known = find(resolved, ("log", "archive")), find(resolved, ("connections", "catalog"))
+    if not isinstance(archive, Scalar) or not isinstance(known, Mapping) or "${" in str(archive.value):
+        return
+    catalog = catalog_of(str(archive.value))
+    names = [name for name in known.keys if not name.startswith("x-")]
+    if catalog not in names:
+        hint = (
+            did_you_mean(catalog, names) or f"write the catalog before the table, such as `{names[0]}:ops.control_log`"
+        )
+        said = f"the target has no catalog `{catalog}`, in which the archive of the control log would be"
+        yield Diagnostic("FLOE-C714", said, archive.span, path="log.archive", remedy=hint)

@@ -274,4 +274,12 @@ ENTRIES = (
         _AUTH % 'type: basic, basic: {username: floe, password: "${secret:env:CATALOG_PASSWORD}"}',
         "target",
     ),
+    Code(
+        "FLOE-C714",
+        "An archive of the control log in a catalog that is not there",
+        "`log.archive` names a table; one in a catalog other than `default` has the catalog's name before it, as `connections.catalog` of the target has it.",
+        'log: {archive: "colt:ops.control_log"}',
+        "log: {archive: ops.control_log}",
+        "target",
+    ),
 )

@@ -277,4 +277,19 @@ ENTRIES = (
             ("floe doctor --repair shop.orders -t prod",),
         ),
     ),
+    Code(
+        "FLOE-R149",
+        "A catalog that signs requests to its store",
+        "The table came with `s3.remote-signing-enabled`, and neither with keys nor are there keys in the target: the catalog's server signs each request to the store itself. floe writes files with PyArrow, which signs its requests and asks nobody. This is no wrong key: the store was not asked. The table is refused until there are keys.",
+        transcript=Transcript(
+            "run orders.yaml -t prod",
+            "the catalog of table shop.orders signs each request to the store itself (`s3.remote-signing-enabled`) and lends no keys, which floe does not support",
+            "shop.orders",
+            "have the catalog lend keys (`vended-credentials`); or add `s3.access-key-id` and `s3.secret-access-key` to connections.catalog in the target",
+            (
+                "# Turn remote signing off for the warehouse and vended credentials on, or add keys to the target. Then:",
+                "floe doctor -t prod",
+            ),
+        ),
+    ),
 )

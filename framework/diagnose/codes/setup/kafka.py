@@ -290,6 +290,18 @@ ENTRIES = (
         ),
     ),
     Code(
+        "FLOE-R124",
+        "A table that cannot keep the control log",
+        "`log.archive` names a table that was made for something else, or whose record of what it holds is gone, or that holds more of the log than the topic has, as after a broker lost records. Nothing is appended to it, and commits of other tables go on. Name a table that does not exist yet: it begins with what the topic still has.",
+        transcript=Transcript(
+            "readiness orders.yaml -t prod",
+            "table ops.control_log is no archive of a control log: it was not made by `log.archive`",
+            "ops.control_log",
+            "name a table under log.archive that does not exist yet; floe makes it",
+            ("floe readiness orders.yaml -t prod",),
+        ),
+    ),
+    Code(
         "FLOE-R141",
         "The schema registry does not answer",
         "Records name schemas that only the registry knows. The batch waits and is tried again. Until then nothing is announced, and no record becomes a dead letter.",

@@ -2,16 +2,20 @@
 
 In: PyIceberg's settings of a REST catalog. Out: the same catalog. PyIceberg waits for ever for a server that has
 stopped answering on an open connection; here the wait ends in an exception, which is an unknown outcome (invariant 7).
-A token that is refused is asked for once more. `refused` asks the owner to open the catalog again, with credentials
-read again: the last answer was a refusal, or no token is to be had.
+A token that is refused is asked for once more. A listing ends as well: a page that leads back to one before it, or a page
+too many, is an error. `refused` asks the owner to open the catalog again, with credentials read again: the last answer was
+a refusal, or no token is to be had.
 """
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from pyiceberg.catalog import TOKEN
+from pyiceberg.catalog import URI
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.rest.auth import AuthManager, OAuth2AuthManager
 from pyiceberg.exceptions import NoSuchTableError, OAuthError, ServerError
@@ -20,8 +24,9 @@ from pyiceberg.typedef import Identifier
 from requests import Response, Session
 from typing_extensions import override
 
-from framework.adapters.file_io_guard import from_server
+from framework.adapters.file_io_guard import places
 from framework.adapters.iceberg.private.rest.tokens import BoundedTokens
+from framework.adapters.server_settings import ServerSettings
 
 # The names are those of Iceberg's Java client; values are milliseconds.
 CONNECT_TIMEOUT = "rest.client.connection-timeout-ms"
@@ -34,6 +39,7 @@ READ_TIMEOUT_MS = 30_000
 _REFUSALS = frozenset({401, 403, 419})
 # How a message begins that is about a file; about a table it begins with NoSuchTableException.
 _FILE_MISSING = "NotFoundException: "
+_MOST_PAGES = 10_000
 
 
 class TimeoutRestCatalog(RestCatalog):
@@ -42,8 +48,11 @@ class TimeoutRestCatalog(RestCatalog):
     Goes when PyIceberg takes time-outs and an adapter for its session from the catalog's properties.
     """
 
-    def __init__(self, name: str, **properties: Any) -> None:
+    def __init__(self, name: str, locations: Iterable[str] = (), **properties: Any) -> None:
+        """`locations`: where the target lets tables have files beside the warehouse."""
         self.refused = False
+        self._listing = threading.local()
+        self.server = ServerSettings(properties, places(properties, locations))
         self._tokens: BoundedTokens | None = None
         self._timeout_s = (
             int(properties.get(CONNECT_TIMEOUT) or CONNECT_TIMEOUT_MS) / 1000,
@@ -56,11 +65,9 @@ class TimeoutRestCatalog(RestCatalog):
     def _fetch_config(self) -> None:
         # Judged before a session is made of it: `auth` and `ssl` in what a server sends would name classes and
         # certificates.
-        own = dict(self.properties)
         super()._fetch_config()
-        self.properties = from_server(self.properties, own)
-        self.properties.pop(TOKEN, None)  # one that comes with a table is for the signer of its store
-        self.properties |= {TOKEN: own[TOKEN]} if TOKEN in own else {}
+        self.properties = self.server.with_config(self.properties)
+        self.uri = self.properties[URI]
 
     @override
     def _create_session(self) -> Session:
@@ -115,7 +122,39 @@ class TimeoutRestCatalog(RestCatalog):
             raise
         return found
 
+    @override
+    def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
+        with self._pages():
+            found: list[Identifier] = super().list_tables(namespace)
+        return found
+
+    @override
+    def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
+        with self._pages():
+            found: list[Identifier] = super().list_namespaces(namespace)
+        return found
+
+    @contextmanager
+    def _pages(self) -> Iterator[None]:
+        self._listing.tokens = set()
+        try:
+            yield
+        finally:
+            self._listing.tokens = None
+
+    def _turn_page(self, response: Response) -> None:
+        tokens = getattr(self._listing, "tokens", None)
+        if tokens is None or not response.ok or "next-page-token" not in response.text:
+            return
+        token = response.json().get("next-page-token")
+        if token and (token in tokens or len(tokens) >= _MOST_PAGES):
+            raise ServerError(
+                "the catalog's list has no end: a page leads to one that was read before, or there are too many"
+            )
+        tokens.add(token)
+
     def _hear(self, response: Response, *_: Any, **__: Any) -> None:
+        self._turn_page(response)
         if response.status_code in _REFUSALS:
             self.refused = True
         elif response.ok:
