@@ -31,6 +31,7 @@ from framework.config.rules.target.kafka_auth import token_rules
 from framework.config.rules.target.known_settings import known_settings
 from framework.config.rules.target.lineage import lineage_rules
 from framework.config.rules.target.monitoring import monitoring_rules
+from framework.config.rules.target.registries import registry_rules
 from framework.config.schema.document_schema import check
 from framework.config.spec import LineageSpec, LogArchiveSpec, MonitoringSpec, SecretRef, SettingValue, TargetSpec
 from framework.config.text import SourceText
@@ -116,6 +117,7 @@ def read_target(source: SourceText, world: World) -> TargetResult:
         findings += [one for one in known_settings(resolved, unresolved) if lets_through and one.span not in spoken]
         findings += address_rules(resolved, unresolved)
         findings += token_rules(resolved, unresolved)
+        findings += registry_rules(resolved, unresolved)
         findings += _named_otherwise(resolved, source.file)
     overrides = resolved.get("overrides") if isinstance(resolved, Mapping) else None
     items = overrides.items if isinstance(overrides, Sequence) else ()

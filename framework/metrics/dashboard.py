@@ -265,7 +265,7 @@ def _selected(query: str) -> str:
         given = found[2].strip("{}") if found[2] else ""
         return f"{found[1]}{{{', '.join([*filter(None, (given,)), *chosen])}}}"
 
-    return re.sub(r"\b(floe_\w+)(\{[^}]*\})?", selected, query)
+    return re.sub(r"\b(floe_\w+)(\{[^{}]*\})?", selected, query)
 
 
 def _panel(panel: Panel, number: int, place: dict[str, int]) -> dict[str, Any]:

@@ -53,9 +53,15 @@ class Decode:
     parsed: tuple[str, ...] = ()  # dotted paths of fields whose text is JSON
 
     @property
-    def registry(self) -> str | None:
-        """The target's registry connection that values or keys need; one at most."""
-        return self.format.registry or (self.key.format.registry if self.key else None)
+    def registries(self) -> tuple[str, ...]:
+        """The target's registry connections that values and keys need."""
+        named = (self.format.registry, self.key.format.registry if self.key else None)
+        return tuple(dict.fromkeys(name for name in named if name is not None))
+
+    @property
+    def has_keys_apart(self) -> bool:
+        """Whether keys have another registry than values, so that one id means two schemas."""
+        return len(self.registries) > 1
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -285,6 +286,7 @@ class TaskReport:
     `failure` is the first record that the policy `fail` stops at. `keyed` has the changes of tables that follow their
     keys; a target stands for each of them, too. `sent_bytes` of rows went through the exchange, as they are in memory.
     With `refused` the batch must be done again without these records, and `files` are nobody's. `requests` went to stores.
+    `learned` are schemas that registries were asked for.
     """
 
     slices: tuple[TaskRangeReport, ...]
@@ -297,3 +299,4 @@ class TaskReport:
     sent_bytes: int = 0
     refused: tuple[RefusedUpdate, ...] = ()
     requests: Requests = field(default_factory=dict)
+    learned: dict[Any, Any] = field(default_factory=dict)  # framework.record.formats.wire knows what they are

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from framework.adapters.iceberg.tables import IcebergTables
-from framework.adapters.secrets import resolve
+from framework.adapters.registry import resolved_registries
 from framework.config.spec import LoadedPipeline
 from framework.diagnose.shown import argument
 from framework.plan.catalogs import used_catalogs
@@ -40,7 +40,6 @@ class DeadLetterStage:
     def __init__(
         self, pipeline: LoadedPipeline, plan: Plan, catalog: IcebergTables, tables: TableRegistry, run: str, say: Say
     ) -> None:
-        registry = plan.decode.registry
         self._base = TaskContext(
             plan=plan,
             kafka={},
@@ -49,7 +48,7 @@ class DeadLetterStage:
             topic_ids={},
             run=run,
             batch=0,
-            registry=resolve(pipeline.target.registries[registry]) if registry else {},
+            registries=resolved_registries(pipeline.target, plan.decode),
         )
         self._pipeline = pipeline
         self._catalog = catalog

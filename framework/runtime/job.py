@@ -27,6 +27,7 @@ from framework.adapters.iceberg.catalog import IcebergCatalog
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.control.log import ControlPublisher, ControlReader
 from framework.adapters.kafka.reader import fetch_described
+from framework.adapters.registry import resolved_registries
 from framework.adapters.secrets import resolve
 from framework.commit.events.event_types import CommitComplete, CommitRequested, Deployed, Health, StopRequested
 from framework.config.spec import LoadedPipeline, TargetSpec
@@ -180,9 +181,9 @@ class Job:
         def say(text: str, name: str = plan.pipeline) -> None:
             self._say(under(name, text, pipeline=name))
 
-        registry = resolve(self._target.registries[plan.decode.registry]) if plan.decode.registry else {}
+        registries = resolved_registries(self._target, plan.decode)
         kafka = self._kafka(plan.read.connection)
-        worker = PipelineWorker(plan, kafka, catalog, self._scratch / plan.pipeline, say, registry)
+        worker = PipelineWorker(plan, kafka, catalog, self._scratch / plan.pipeline, say, registries)
         self._workers.append(worker)
         with naming_file(plan):
             worker.prepare()

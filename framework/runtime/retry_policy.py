@@ -42,6 +42,10 @@ _OUTAGE_CODES = frozenset(
 # Records of its batches cannot be left out, nor can others go ahead of them: the batch is tried again.
 _HOLDING_CODES = frozenset({"FLOE-R144", "FLOE-R146"})
 
+# The source keeps the records, and another start would wait for the registry as well: a run without an end does so
+# itself, however long it takes.
+_WAITED_OUT_CODES = frozenset({"FLOE-R141"})
+
 
 @dataclass(frozen=True)
 class ErrorStreak:
@@ -76,6 +80,8 @@ def gives_up(error: FloeError, trouble: ErrorStreak, now_s: float, has_an_end: b
         return True
     if has_an_end and not is_outage(error):
         return trouble.failures >= BATCH_ATTEMPTS
+    if error.code in _WAITED_OUT_CODES and not has_an_end:
+        return False
     return now_s - trouble.since_s > SERVICE_RETRY_S
 
 

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from framework.adapters.host.failpoints import meet
-from framework.adapters.registry import registry_of
+from framework.adapters.registry import PlanRegistries
 from framework.record.blocks.poison_records import set_aside
+from framework.record.formats.wire import SchemaRef, WriterSchema
 from framework.record.model import BlockResult, RecordBlock, TaskRange, TaskRangeReport
-from framework.record.process import Sql, needed_schemas, process_block_into, process_with_sql
+from framework.record.process import Sql, process_block_into, process_with_sql
 from framework.record.state.block_tables import BlockTables
 from framework.task.context import TaskContext
 
@@ -31,8 +32,13 @@ class BlockProcessor:
         self._context = context
         self._scatter = scatter
         self._sql = sql
-        self._registry = registry_of(context.registry)
+        self._registries = PlanRegistries(context.registries, context.plan.decode, context.schemas)
         self._tables = BlockTables(context.plan, context.tables)
+
+    @property
+    def learned(self) -> dict[SchemaRef, WriterSchema]:
+        """The schemas that registries were asked for."""
+        return self._registries.learned
 
     def results(self, block: RecordBlock) -> Sequence[BlockResult]:
         """What became of the block: of the records that are set aside, and of the others.
@@ -41,7 +47,7 @@ class BlockProcessor:
             RetriableError: the schema registry does not answer.
         """
         context = self._context
-        schemas = self._registry.schemas(needed_schemas(block, context.plan.decode))
+        schemas = self._registries.schemas(block)
         left, aside = block, BlockResult()
         if context.poison or context.refused or block.unread:
             left, aside = set_aside(block, context.poison, context.plan, context.tables, context.refused)

@@ -16,6 +16,7 @@ from framework.adapters.telemetry.safe_output import guard_logging
 from framework.commit.offsets import OffsetRange
 from framework.plan.model import Plan
 from framework.record.blocks.poison_records import PoisonRecord
+from framework.record.formats.wire import SchemaRef, WriterSchema
 from framework.record.model import RefusedUpdate, TableTarget, TaskRange
 
 if TYPE_CHECKING:
@@ -39,7 +40,9 @@ class TaskContext:
     topic_ids: dict[str, str]
     run: str
     batch: int
-    registry: dict[str, str] = field(default_factory=dict, repr=False)
+    registries: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
+    # What the run's tasks have had from them: a process that is new asks for none of it, and reads on in an outage.
+    schemas: dict[SchemaRef, WriterSchema] = field(default_factory=dict, repr=False)
     poison: tuple[PoisonRecord, ...] = ()  # records that ended a task (framework.task.probe)
     refused: tuple[RefusedUpdate, ...] = ()  # updates of this batch whose row is not there
     # Do without compiled modules, in small blocks: some task of this batch ended for no known reason.

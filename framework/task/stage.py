@@ -102,5 +102,6 @@ def _run_ranges(slices: list[TaskRange], context: TaskContext, outbox: Outbox | 
             total.see(block)
             del block, result  # or its bytes would be held until there is another one
         run.slices.append(total.report(task_range, fetcher.holes))
+    run.learned = processor.learned
     failpoint("records-written")
     return run

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from framework.adapters.store.counts import taken
+from framework.record.formats.wire import SchemaRef, WriterSchema
 from framework.record.model import BlockResult, DeadLetter, TableNeed, TaskRangeReport, TaskReport, UpsertRows
 from framework.table.upsert.refused import RefusedAct, refused_by_upsert_table
 from framework.task.context import TaskContext
@@ -29,6 +30,7 @@ class TaskRun:
         self.failure: DeadLetter | None = None
         self.rows: dict[str, int] = {}
         self.slices: list[TaskRangeReport] = []
+        self.learned: dict[SchemaRef, WriterSchema] = {}
 
     def add(self, result: BlockResult, topic: str = "", partition: int = -1) -> None:
         """Take in one block of a topic's partition: its rows are buffered unless some table must change first."""
@@ -86,7 +88,9 @@ class TaskRun:
             self.writer.discard()
             if self.outbox is not None:
                 self.outbox.discard()
-            return TaskReport(tuple(self.slices), {}, {}, {}, self.needs, self.failure, requests=taken())
+            return TaskReport(
+                tuple(self.slices), {}, {}, {}, self.needs, self.failure, requests=taken(), learned=self.learned
+            )
         files = self.writer.finish()
         if self.context.is_trial:
             self.writer.discard()
@@ -94,5 +98,13 @@ class TaskRun:
         targets = {name: (t.table_uuid, t.schema_id) for name in files for t in (self.context.tables[name],)}
         sent_bytes = self.outbox.sent_bytes if self.outbox is not None else 0
         return TaskReport(
-            tuple(self.slices), files, targets, self.rows, {}, None, sent_bytes=sent_bytes, requests=taken()
+            tuple(self.slices),
+            files,
+            targets,
+            self.rows,
+            {},
+            None,
+            sent_bytes=sent_bytes,
+            requests=taken(),
+            learned=self.learned,
         )

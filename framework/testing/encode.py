@@ -23,7 +23,7 @@ from framework.diagnose.diagnostic import Span
 from framework.record.convert.iso_time import parse_moment, parse_time
 from framework.record.formats.avro.schema import AvroFault, parse_avro, physical, without_null
 from framework.record.formats.avro.schema import Node as AvroType
-from framework.record.formats.wire import SchemaRef, UnknownSchema, WriterSchema
+from framework.record.formats.wire import OfKeys, SchemaRef, UnknownSchema, WriterSchema
 
 VALUE_SCHEMA, KEY_SCHEMA = 1, 2  # the ids of a test's schemas in the wire format
 _WIDE = Context(prec=200)
@@ -48,7 +48,9 @@ class TestSchemas(Mapped[SchemaRef, "WriterSchema | UnknownSchema"]):
     known: Mapped[SchemaRef, WriterSchema]
 
     def __getitem__(self, ref: SchemaRef) -> WriterSchema | UnknownSchema:
-        return self.known.get(ref) or UnknownSchema("the test has no such schema")
+        return self.known.get(ref.ref if isinstance(ref, OfKeys) else ref) or UnknownSchema(
+            "the test has no such schema"
+        )
 
     def __iter__(self) -> Any:
         return iter(self.known)

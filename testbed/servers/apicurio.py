@@ -93,6 +93,11 @@ class ApicurioRegistry:
         with urllib.request.urlopen(request, timeout=30) as answer:
             return int(json.loads(answer.read())["id"]), ""
 
+    def delete(self, subject: str) -> None:
+        """Delete a subject; its schemas stay under their ids."""
+        request = urllib.request.Request(f"{self.url}/subjects/{quote(subject, safe='')}", method="DELETE")
+        urllib.request.urlopen(request, timeout=30).close()
+
     def _wait(self) -> None:
         limit = time.monotonic() + PATIENCE_S
         while True:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 import sys
 import threading
+import time
 import urllib.request
 import uuid
 from dataclasses import dataclass, field
@@ -28,8 +30,10 @@ CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 class State:
     schemas: dict[int, dict[str, Any]] = field(default_factory=dict)
     subjects: dict[str, list[int]] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)  # subjects whose schemas stay under their ids
     user_info: str = ""
     status: int = 0  # answer every request with it, when set
+    hangs: bool = False  # take each request, and answer none until it is false again
     requests: list[str] = field(default_factory=list)
 
 
@@ -42,7 +46,10 @@ class Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         parts = [unquote(part) for part in url.path.strip("/").split("/")]
         if parts == ["subjects"]:
-            self._answer(200, sorted(self.state.subjects))
+            self._answer(200, sorted(self.state.subjects.keys() - self.state.deleted))
+            return
+        if parts == ["schemas", "types"]:
+            self._answer(200, ["JSON", "PROTOBUF", "AVRO"])
             return
         found: int | None = None
         missing = (40403, "Schema not found")
@@ -52,9 +59,13 @@ class Handler(BaseHTTPRequestHandler):
             found = next((i for i, one in self.state.schemas.items() if one["guid"] == parts[2]), None)
         elif parts[0] == "subjects" and len(parts) == 4 and parts[2] == "versions":
             versions = self.state.subjects.get(parts[1], [])
+            if parts[1] in self.state.deleted and parse_qs(url.query).get("deleted") != ["true"]:
+                versions = []
             missing = (40402, "Version not found") if versions else (40401, f"Subject '{parts[1]}' not found.")
             at = len(versions) if parts[3] == "latest" else int(parts[3])
             found = versions[at - 1] if 0 < at <= len(versions) else None
+        else:
+            missing = (404, "HTTP 404 Not Found")
         if found not in self.state.schemas:
             self._answer(404, {"error_code": missing[0], "message": missing[1]})
             return
@@ -65,6 +76,11 @@ class Handler(BaseHTTPRequestHandler):
         if schema["schemaType"] == "AVRO":
             del schema["schemaType"]  # as the real one leaves it out
         self._answer(200, schema)
+
+    def do_DELETE(self) -> None:
+        subject = unquote(self.path.strip("/").split("/")[1])
+        self.state.deleted.add(subject)
+        self._answer(200, [])
 
     def do_POST(self) -> None:
         if not self._admitted():
@@ -80,6 +96,7 @@ class Handler(BaseHTTPRequestHandler):
         found = known or len(self.state.schemas) + 1
         if known is None:
             self.state.schemas[found] = {**schema, "guid": str(uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(schema)))}
+        self.state.deleted.discard(parts[1])
         versions = self.state.subjects.setdefault(parts[1], [])
         if found not in versions:
             versions.append(found)
@@ -87,6 +104,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def _admitted(self) -> bool:
         self.state.requests.append(self.path)
+        while self.state.hangs:
+            time.sleep(0.05)
         if self.state.status:
             self._answer(self.state.status, {"error_code": self.state.status, "message": "as the test wants it"})
             return False
@@ -108,22 +127,32 @@ class Handler(BaseHTTPRequestHandler):
         """Nothing: `requests` holds what was asked."""
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing: clients go away while they wait, and some are not let in."""
+
+
 class RegistryServer:
     """One registry on a port of its own; `stop` and `start` again keep what was registered."""
 
-    def __init__(self, user_info: str = "") -> None:
+    def __init__(self, user_info: str = "", tls: ssl.SSLContext | None = None) -> None:
         self.state = State(user_info=user_info)
+        self._tls = tls
         self._port = 0
         self.start()
 
     @property
     def url(self) -> str:
-        return f"http://{HOST}:{self._port}"
+        return f"{'http' if self._tls is None else 'https'}://{HOST}:{self._port}"
 
     def start(self) -> None:
         handler = type("Bound", (Handler,), {"state": self.state})
-        self._server = ThreadingHTTPServer((HOST, self._port), handler)
+        self._server = _Server((HOST, self._port), handler)
         self._port = self._server.server_address[1]
+        if self._tls is not None:
+            self._server.socket = self._tls.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def stop(self) -> None:
@@ -131,7 +160,7 @@ class RegistryServer:
         self._server.server_close()
 
     def register(self, subject: str, schema: str, kind: str = "AVRO", references: Any = ()) -> tuple[int, str]:
-        """The id and GUID of a schema; protobuf as a serialized file in Base64."""
+        """The id and GUID of a schema; protobuf as a serialized file in Base64. Not behind TLS: there `state` is given."""
         body = {"schema": schema, "schemaType": kind, "references": list(references)}
         request = urllib.request.Request(
             f"{self.url}/subjects/{subject}/versions", json.dumps(body).encode(), {"Content-Type": CONTENT_TYPE}
@@ -141,6 +170,11 @@ class RegistryServer:
         with urllib.request.urlopen(request, timeout=10) as answer:
             found = json.loads(answer.read())
         return found["id"], found["guid"]
+
+    def delete(self, subject: str) -> None:
+        """Delete a subject; its schemas stay under their ids."""
+        request = urllib.request.Request(f"{self.url}/subjects/{subject}", method="DELETE")
+        urllib.request.urlopen(request, timeout=10).close()
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from testbed.format_samples import avro_bytes, framed, land, record_of, records,
 from testbed.servers.apicurio import ApicurioRegistry
 from testbed.servers.registry import RegistryServer
 
+DRAFT = "http://json-schema.org/draft-07/schema#"
 MONEY = {"type": "record", "name": "Money", "namespace": "shop", "fields": [{"name": "cents", "type": "long"}]}
 Server = ApicurioRegistry | RegistryServer
 
@@ -49,7 +50,7 @@ def test_schemas_by_id(server: Server) -> None:
     order = record_of({"name": "id", "type": "long", "doc": "its number"})
     ref, _ = server.register("orders-value", json.dumps(order))
     assert server.register("orders-value", json.dumps(order))[0] == ref
-    kind = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}
+    kind = {"$schema": DRAFT, "type": "object"}
     other, _ = server.register("clicks-value", json.dumps(kind), "JSON")
     found = client(server).schemas([ref, other])
     assert as_value(found[ref]) == ("AVRO", order, [])
@@ -91,6 +92,72 @@ def test_references_come_with_what_needs_them(server: Server) -> None:
         found,
     )
     assert landed.rows == [{"price": {"cents": 12}}]
+
+
+def test_references_may_have_references(server: Server) -> None:
+    """A schema two references away comes as well, each before what needs it; Avro reads its records with them."""
+    currency = {"type": "enum", "name": "Currency", "namespace": "shop", "symbols": ["EUR", "USD"]}
+    price = record_of({"name": "cents", "type": "long"}, {"name": "in", "type": "shop.Currency"}, name="shop.Price")
+    server.register("currency", json.dumps(currency))
+    needs = [{"name": "shop.Currency", "subject": "currency", "version": 1}]
+    server.register("price", json.dumps(price), references=needs)
+    order = record_of({"name": "price", "type": "shop.Price"})
+    needs = [{"name": "shop.Price", "subject": "price", "version": 1}]
+    ref, _ = server.register("nested-value", json.dumps(order), references=needs)
+    found = client(server).schemas([ref])
+    names = [("shop.Currency", currency), ("shop.Price", price)]
+    assert as_value(found[ref]) == ("AVRO", order, names)
+    inner = {**price, "fields": [price["fields"][0], {"name": "in", "type": currency}]}
+    whole = record_of({"name": "price", "type": inner})
+    data = framed(ref, avro_bytes(whole, {"price": {"cents": 12, "in": "USD"}}))
+    landed = land(records([data]), FormatSpec(FormatType.AVRO, registry="main"), found)
+    assert landed.rows == [{"price": {"cents": 12, "in": "USD"}}]
+
+
+def test_json_schema_comes_with_its_references(server: Server) -> None:
+    """A JSON Schema that refers to another by its name comes with it."""
+    money = {"$schema": DRAFT, "type": "object", "properties": {"cents": {"type": "integer"}}}
+    order = {"$schema": DRAFT, "type": "object", "properties": {"price": {"$ref": "money.json"}}}
+    server.register("money-json", json.dumps(money), "JSON")
+    needs = [{"name": "money.json", "subject": "money-json", "version": 1}]
+    ref, _ = server.register("order-json-value", json.dumps(order), "JSON", needs)
+    found = client(server).schemas([ref])[ref]
+    assert as_value(found) == ("JSON", order, [("money.json", money)])
+
+
+def test_subjects_may_follow_any_strategy(server: Server) -> None:
+    """Schemas that producers registered by topic, by record and by both are read beside each other in one topic."""
+    kinds = {
+        "strategies-value": record_of({"name": "id", "type": "long"}, name="shop.ByTopic"),
+        "shop.ByRecord": record_of({"name": "who", "type": "string"}, name="shop.ByRecord"),
+        "strategies-shop.ByBoth": record_of({"name": "is_new", "type": "boolean"}, name="shop.ByBoth"),
+    }
+    values: list[dict[str, Any]] = [{"id": 1}, {"who": "ann"}, {"is_new": True}]
+    refs = [server.register(subject, json.dumps(kind))[0] for subject, kind in kinds.items()]
+    wire = [framed(ref, avro_bytes(kind, value)) for ref, kind, value in zip(refs, kinds.values(), values, strict=True)]
+    landed = land(records(wire), FormatSpec(FormatType.AVRO, registry="main"), client(server).schemas(refs))
+    assert landed.codes == []
+    assert [{name: cell for name, cell in row.items() if cell is not None} for row in landed.rows] == values
+
+
+def test_a_schema_outlives_its_subject(server: Server) -> None:
+    """Records name their schema by its id for as long as they are kept: an id is answered after its subject is deleted, as
+    registries do until it is deleted for good; then it is unknown, and no error of the registry."""
+    ref, _ = server.register("ended-value", json.dumps(record_of({"name": "ended", "type": "long"})))
+    server.delete("ended-value")
+    assert as_value(client(server).schemas([ref])[ref])[0] == "AVRO"
+    assert "ended-value" not in client(server).subjects()
+
+
+def test_schemas_by_guid(server: Server) -> None:
+    """Where a registry gives GUIDs, they name the same schema; where it gives none, no GUID is known, and records that
+    name one are judged."""
+    ref, guid = server.register("guid-value", json.dumps(record_of({"name": "g", "type": "long"})))
+    asked = guid or "5f6e0a8c-0000-4000-8000-0123456789ab"
+    found = client(server).schemas([ref, asked])
+    assert found[asked] == found[ref] if guid else isinstance(found[asked], UnknownSchema)
+    with pytest.raises(SetupError, match="the schema registry cannot be used"):
+        client(server, url=server.url + "/nowhere").schemas([asked])
 
 
 def test_protobuf_comes_compiled(server: Server) -> None:

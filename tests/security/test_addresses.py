@@ -30,7 +30,7 @@ RESERVED = re.compile(r"(?:^|\.)(?:example|test|invalid|localhost|example\.(?:co
 KNOWN = {
     "ant.apache.org", "iceberg.apache.org", "kafka.apache.org", "spark.apache.org", "www.apache.org", "debezium.io",
     "docs.aws.amazon.com", "docs.confluent.io", "docs.redpanda.com", "docs.snowflake.com", "duckdb.org", "events.pagerduty.com",
-    "get.sdkman.io", "hooks.slack.com",
+    "get.sdkman.io", "glue.REGION.amazonaws.com", "glue.eu-west-1.amazonaws.com", "hooks.slack.com",
     "github.com", "json-schema.org", "json.schemastore.org", "keepachangelog.com", "mutmut.readthedocs.io",
     "nightlies.apache.org", "openlineage.io", "repo1.maven.org", "semver.org", "storage.azure.com", "tools.ietf.org",
     "www.apicur.io", "www.googleapis.com", "www.w3.org",

@@ -180,6 +180,7 @@ AS_IT_IS = {
     "adapters/kafka/control/topic.py: which": "made of arguments in the line before",
     "adapters/host/process.py: SAFE_PATH": OURS,
     "adapters/kafka/tokens.py: _PACKAGE": OURS,
+    "adapters/registry_glue.py: _PACKAGE": OURS,
     "adapters/project/template_fetch.py: TIMEOUT_S": "no command: a sentence about git",
     "adapters/project/template_fetch.py: said": "no command: a sentence about git",
     "cli/run/submit.py: shell_text(application.command)": "each word of it is quoted there",

@@ -44,7 +44,21 @@ ORDER = record_of(
 PLAIN = record_of(*({**each, "type": each["type"]["type"] if "logicalType" in each["type"] else each["type"]}
                     for each in ORDER["fields"]))  # fmt: skip
 NEXT = record_of({"name": "id", "type": "long"}, {"name": "note", "type": ["null", "string"]})
-CLICKS = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}
+CLICKS: dict[str, Any] = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer", "description": "its number"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "day": {"type": "string", "format": "date"},
+        "at": {"type": "string", "format": "date-time"},
+        "price": {"type": "number"},
+        "counts": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "later": {"type": "string"},
+    },
+    "required": ["id"],
+}
+CLICK = b'{"id": 1, "tags": ["a"], "day": "2024-01-04", "at": "2024-01-04T12:00:00Z", "price": 2, "counts": {"x": 1}}'
 LAST = record_of({"name": "id", "type": "long"}, {"name": "more", "type": "int"})
 WHO = record_of({"name": "who", "type": "int"}, name="shop.Who")
 WIRE: dict[str, Any] = {
@@ -124,7 +138,7 @@ def test_every_format_lands_and_an_outage_of_the_registry_loses_nothing(
     wire = framed(proto, b"\0" + message)
     event = {"op": "c", "before": None, "after": {"id": 1, "n": 2.5}, "source": SOURCE, "ts_ms": 1_704_369_600_001}
     formats: dict[str, tuple[str, str, bytes]] = {
-        "json": ("{type: json, registry: main}", "", framed(clicks, b'{"id": 1, "tags": ["a"]}')),
+        "json": ("{type: json, registry: main}", "", framed(clicks, CLICK)),
         "avro": (
             "{type: avro, registry: main}",
             "key: {type: avro, registry: main, prefix: key_}",
@@ -205,7 +219,16 @@ def check_rows(project: Project, topics: dict[str, str], key: bytes) -> None:
     [proto] = project.table("shop.proto").to_pylist()
     assert (proto["id"], proto["count"], proto["at"]) == (1, Decimal(2**64 - 1), NOON)
     [click] = project.table("shop.json").to_pylist()
-    assert (click["id"], click["tags"]) == (1, ["a"])
+    at = datetime(2024, 1, 4, 12, tzinfo=timezone.utc)
+    assert {name: click[name] for name in CLICKS["properties"]} == {
+        "id": 1, "tags": ["a"], "day": date(2024, 1, 4), "at": at, "price": 2.0, "counts": [("x", 1)], "later": None,
+    }  # fmt: skip
+    schema = project.catalog().load_table("shop.json").schema()
+    assert {name: str(schema.find_type(name)) for name in CLICKS["properties"]} == {
+        "id": "long", "tags": "list<string>", "day": "date", "at": "timestamptz", "price": "double",
+        "counts": "map<string, long>", "later": "string",
+    }  # fmt: skip
+    assert (schema.find_field("id").required, schema.find_field("id").doc) == (True, "its number")
     raw = project.table("shop.raw").sort_by("_kafka_offset").column("body").to_pylist()
     assert raw == [b"\x00\xff any bytes", b"meanwhile"]
     [change] = project.table("shop.changes").to_pylist()

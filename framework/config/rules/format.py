@@ -82,21 +82,16 @@ def schema_is_sound(document: Document) -> Iterator[Diagnostic]:
 
 
 def declared_registry(document: Document) -> Iterator[Diagnostic]:
-    """A registry is one that the target declares, and values and keys have the same."""
-    names = []
+    """A registry is one that the target declares; values and keys may have different ones."""
     for path in _SOURCES:
         name, node = document.text(*path, "registry"), document.node(*path, "registry")
         if name is None or node is None:
             continue
-        names.append(name)
         if document.target is not None and name not in document.target.registries:
             known = sorted(document.target.registries)
             remedy = f"use {listed(known)}" if known else "declare it under `connections.registry`"
             message = f"the target `{document.target.name}` declares no registry `{name}`"
             yield at("FLOE-C401", message, node, (*path, "registry"), remedy, did_you_mean(name, known))
-        elif len(set(names)) > 1:
-            message = "keys and values name different registries"
-            yield at("FLOE-C501", message, node, (*path, "registry"), f"use `{names[0]}` for both")
 
 
 def key_fits_value(document: Document) -> Iterator[Diagnostic]:

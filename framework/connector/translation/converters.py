@@ -30,7 +30,7 @@ _NO_FIELDS = re.compile(
     r"|converters\.(ByteArray|Boolean|Double|Float|Integer|Long|Short)Converter)"
 )
 _OTHER_BYTES = (
-    (r"com\.amazonaws\..+", "the values begin with a header of AWS Glue's registry, and floe reads Confluent's"),
+    (r"com\.amazonaws\..+", "floe reads the values of AWS Glue's registry (`type: glue`), but does not translate this converter"),
     (r"io\.apicurio\..+ExtJsonConverter", "the values are JSON whose schema Apicurio keeps in Connect's own form"),
     (r"com\.blueapron\..+", "the values are protobuf without the id of a schema"),
 )  # fmt: skip

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from framework.adapters.registry import Registry, addresses_of
+from framework.adapters.registry import Registry
+from framework.adapters.registry_http import addresses_of
 from framework.diagnose.counted import counted
 from framework.errors import RetriableError
 from framework.ops.doctor.model import DoctorFinding, error, ok, warning
@@ -38,7 +39,9 @@ def examine(name: str, connect: Callable[[], Mapping[str, str]]) -> Iterator[Doc
             yield error(check, message, "start it, or correct the url; until then batches wait and no record is lost")
 
 
-def _reported(subjects: list[str]) -> str:
+def _reported(subjects: list[str] | None) -> str:
+    if subjects is None:
+        return "these credentials may read schemas"
     if not subjects:
         return "these credentials see no subject"
     shown = ", ".join(subjects[:_SHOWN]) + (", ..." if len(subjects) > _SHOWN else "")

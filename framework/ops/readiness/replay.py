@@ -19,6 +19,7 @@ from pyiceberg.table import Table
 
 from framework.adapters.iceberg.catalog import IcebergCatalog
 from framework.adapters.kafka.fetch import RangeFetcher
+from framework.adapters.registry import resolved_registries
 from framework.adapters.secrets import resolve
 from framework.commit.offsets import PartitionKey
 from framework.config.names.table_names import catalog_of, identifier_of
@@ -58,8 +59,8 @@ def replayed(review: Review, offsets: int, sql: Sql | None) -> Iterator[Evidence
         return
     blocks = list(_blocks(review, chosen))
     target = review.pipeline.target
-    registry = resolve(target.registries[review.plan.decode.registry]) if review.plan.decode.registry else {}
-    rows = Tap(review.plan, tables_now(review.plan, review.catalog), registry, sql).rows(blocks)
+    registries = resolved_registries(target, review.plan.decode)
+    rows = Tap(review.plan, tables_now(review.plan, review.catalog), registries, sql).rows(blocks)
     ranges = ", ".join(f"{t}-{p} [{chosen.begins[t, p]}, {end})" for (t, p), end in sorted(chosen.ends.items()))
     yield passed(f"{counted(sum(map(len, blocks)), 'record')} read again: {ranges}")
     for table in review.tables:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 
 from framework.adapters.kafka.live import Begin, live_blocks
+from framework.adapters.registry import resolved_registries
 from framework.adapters.secrets import resolve
 from framework.config.spec import LoadedPipeline
 from framework.errors import SetupError
@@ -31,7 +32,7 @@ def live_samples(
         FloeError: the registry does not answer, or the records are no longer there.
     """
     kafka = resolve(pipeline.target.kafka[plan.read.connection])
-    registry = resolve(pipeline.target.registries[plan.decode.registry]) if plan.decode.registry else {}
+    registries = resolved_registries(pipeline.target, plan.decode)
     source = PipelineSource(plan, kafka)
     known = source.facts()
     if begin.place is not None and begin.place[:2] not in known:
@@ -42,7 +43,7 @@ def live_samples(
             place=f"{topic}-{partition}",
             remedy="name a partition of one of its topics",
         )
-    tap = Tap(plan, tables_now(plan, open_catalog(pipeline.target, used_catalogs(plan))), registry, sql)
+    tap = Tap(plan, tables_now(plan, open_catalog(pipeline.target, used_catalogs(plan))), registries, sql)
     deadline = time.monotonic() + seconds
     for blocks in live_blocks(kafka, source.facts, begin, deadline):
         yield tap.samples(blocks) if blocks else []

@@ -7,7 +7,7 @@ what tables would have to become is decided as a run decides it, in memory. Noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -15,13 +15,13 @@ from typing import Any
 import pyarrow as pa
 
 from framework.adapters.iceberg.tables import IcebergTables
-from framework.adapters.registry import registry_of
+from framework.adapters.registry import PlanRegistries
 from framework.errors import FloeError, StateDisagreement, TableBlocked
 from framework.plan.model import Plan
 from framework.record.blocks.bisect_failures import joined, records_at
 from framework.record.blocks.decoded import decoded_fields
 from framework.record.model import BlockResult, DeadLetter, RecordBlock, TableTarget, timestamp_us
-from framework.record.process import Sql, needed_schemas
+from framework.record.process import Sql
 from framework.runtime.tables.owner import check_owner
 from framework.runtime.tables.registry import reachable_tables
 from framework.table.owner import OWNED
@@ -78,7 +78,7 @@ class Tap:
 
     plan: Plan
     tables: MemoryTables
-    registry: Mapping[str, str] = field(default_factory=dict, repr=False)
+    registries: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
     sql: Sql | None = None
 
     def samples(self, blocks: Sequence[RecordBlock]) -> list[SampledRecord]:
@@ -101,7 +101,7 @@ class Tap:
         return {table: pa.concat_tables(parts) for table, parts in found.items()}
 
     def _of_block(self, block: RecordBlock) -> Iterator[SampledRecord]:
-        schemas = registry_of(dict(self.registry)).schemas(needed_schemas(block, self.plan.decode))
+        schemas = PlanRegistries(self.registries, self.plan.decode).schemas(block)
         fields = decoded_fields(block, self.plan, self.tables.targets, schemas)
         for place in range(len(block)):
             (result,) = self._settled([records_at(block, [place])])
@@ -132,7 +132,7 @@ class Tap:
         return results
 
     def _process(self, block: RecordBlock, plan: Plan) -> BlockResult:
-        context = TaskContext(plan, {}, {}, self.tables.targets, {}, RUN, 0, dict(self.registry), is_uncompiled=True)
+        context = TaskContext(plan, {}, {}, self.tables.targets, {}, RUN, 0, self.registries, is_uncompiled=True)
         return joined(list(BlockProcessor(context, sql=self.sql).results(block)))
 
     def _changes(self, result: BlockResult) -> Iterator[Change]:

@@ -47,10 +47,7 @@ def records_in_block(block_records: int, tables: int, scatter: bool) -> int:
 
 def needed_schemas(block: RecordBlock, decode: Decode) -> set[SchemaRef]:
     """The registry's schemas that must be given to `process_block` for this block."""
-    if decode.registry is None:
-        return set()
-    in_key = decode.key is not None and decode.key.format.registry is not None
-    return schemas_named(block, decode.format.registry is not None, in_key)
+    return schemas_named(block, decode) if decode.registries else set()
 
 
 def process_block(
@@ -170,6 +167,7 @@ def _json_block(block: RecordBlock, tables: BlockTables, schemas: Schemas, encod
 def _json_rows(state: BlockState, read: JsonRead) -> BlockResult:
     tables = state.tables
     state.values = read.values
+    state.declared = read.declared
     may_lack = tables.keyed is not None and may_lack_values(state)
     if may_lack:
         take_placeholders_out(state)

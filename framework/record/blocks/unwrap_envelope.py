@@ -10,7 +10,8 @@ becomes a typed row instead. Plain JSON goes through untouched.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from framework.config.spec import Envelope, KeySpec, Truncates
 from framework.plan.model import Decode
@@ -21,7 +22,22 @@ from framework.record.formats.connect_json import ConnectRecords
 from framework.record.formats.debezium import EnvelopeFields, flatten_json, flatten_rows, is_truncate, kept_fields
 from framework.record.formats.envelope_paths import object_at, row_text
 from framework.record.formats.typed_rows import TypedRows
-from framework.record.formats.wire import KEY_HEADER, VALUE_HEADER, Schemas, schema_of, unframe
+from framework.record.formats.wire import (
+    KEY_HEADER,
+    VALUE_HEADER,
+    Schemas,
+    WriterSchema,
+    schema_of,
+    schemas_of_keys,
+    unframe,
+)
+from framework.record.json.json_schema import (
+    NOTHING_DECLARED,
+    DeclaredFields,
+    beside_key,
+    declared_fields,
+    declared_value,
+)
 from framework.record.json.member_spans import member_spans, object_spans
 from framework.record.model import RecordBlock
 from framework.record.strict_json import JsonValue, parse_record
@@ -39,6 +55,7 @@ class JsonRead:
     failures: dict[int, RecordFailure] = field(default_factory=dict)
     parts: list[TypedRows] = field(default_factory=list)
     dropped: list[int] = field(default_factory=list)
+    declared: Sequence[DeclaredFields] = ()  # what a record's schema says of its fields, for each of `values`
 
 
 def read_json(block: RecordBlock, decode: Decode, schemas: Schemas, with_tombstones: bool = False) -> JsonRead:
@@ -48,13 +65,18 @@ def read_json(block: RecordBlock, decode: Decode, schemas: Schemas, with_tombsto
         return JsonRead(block.values)
     read = JsonRead(list(block.values))
     connect = ConnectRecords()
+    is_declared = spec.registry is not None and spec.envelope is Envelope.NONE and spec.envelope_paths is None
+    declared: list[DeclaredFields] = []
     values: list[bytes | None] = []
     for i, data in enumerate(block.values):
+        own = NOTHING_DECLARED
         try:
             text = data
             if data is not None and spec.registry is not None:
                 framed = unframe(data, block.headers[i] or (), VALUE_HEADER)
-                schema_of(framed.schema, "JSON", schemas)
+                schema = schema_of(framed.schema, "JSON", schemas)
+                if is_declared and spec.explode is None:
+                    own = _declared(schema, decode.parsed, decode.key, _schema_of_key(block, i, decode, schemas))
                 text = framed.payload
             if text is not None and spec.envelope in (Envelope.DEBEZIUM, Envelope.CONNECT) and connect.take(text, i):
                 text = None
@@ -76,7 +98,9 @@ def read_json(block: RecordBlock, decode: Decode, schemas: Schemas, with_tombsto
             read.failures[i] = failure
             text = None
         values.append(text)
+        declared.append(own)
     read.values = values
+    read.declared = declared if is_declared else ()
     for envelopes, failures in connect.rows():
         if spec.envelope is Envelope.CONNECT:
             read.parts.append(envelopes)
@@ -87,6 +111,37 @@ def read_json(block: RecordBlock, decode: Decode, schemas: Schemas, with_tombsto
         read.failures |= failures | flat.failures
         read.dropped += flat.dropped
     return read
+
+
+@lru_cache(maxsize=256)
+def _declared(
+    schema: WriterSchema, parsed: tuple[str, ...], key: KeySpec | None, of_key: WriterSchema | None
+) -> DeclaredFields:
+    """What the schemas of a value and its key say, without what they say of texts whose inside is read."""
+    found = declared_fields(schema.text, schema.references)
+    if key is not None and of_key is not None:
+        found = beside_key(
+            found,
+            declared_fields(of_key.text, of_key.references),
+            declared_value(of_key.text, of_key.references),
+            key.prefix,
+            key.column,
+        )
+    roots = {path.split(".")[0] for path in parsed}
+    return replace(found, kinds={n: k for n, k in found.kinds.items() if n not in roots}) if roots else found
+
+
+def _schema_of_key(block: RecordBlock, record: int, decode: Decode, schemas: Schemas) -> WriterSchema | None:
+    """The schema of a record's key, where it has one.
+
+    Raises:
+        RecordFailure: the key names none.
+    """
+    data, spec = block.key(record), decode.key
+    if spec is None or spec.format.registry is None or data is None:
+        return None
+    named = unframe(data, block.headers[record] or (), KEY_HEADER).schema
+    return schema_of(named, "JSON", schemas_of_keys(schemas, decode))
 
 
 def _is_finished_by_text(decode: Decode) -> bool:
@@ -110,7 +165,9 @@ def finished(text: bytes, block: RecordBlock, record: int, decode: Decode, schem
     if decode.parsed:
         text = with_parsed_texts(text, decode.parsed)
     if decode.key is not None:
-        text = _with_key(text, block.key(record), block.headers[record] or (), decode.key, schemas)
+        text = _with_key(
+            text, block.key(record), block.headers[record] or (), decode.key, schemas_of_keys(schemas, decode)
+        )
     return text
 
 

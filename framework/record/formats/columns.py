@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,9 @@ NOT_HELD = (
     RecursionError,
     pa.ArrowNotImplementedError,
 )
+# Far more than a table can have: a schema of so many is one that nothing is read with.
+_MOST_COLUMNS = 20_000
+_Part = TypeVar("_Part")
 _MILLIS_OF_DAY = 86_400_000
 
 
@@ -270,6 +273,26 @@ _ARROW: dict[str, pa.DataType] = {
     "binary": pa.binary(),
     "string": pa.string(),
 }
+
+
+def is_too_wide(root: _Part, inner: Callable[[_Part], Iterable[_Part]], name: Callable[[_Part], str]) -> bool:
+    """Whether a schema stands for more columns than any table has. A few types that each have two fields of the next
+    stand for more than can be counted, so the count ends at the limit.
+
+    Args:
+        inner: the types of a type's fields, elements and branches.
+        name: what a type is called that may hold itself; it is not looked into where it does.
+    """
+    waiting: list[tuple[_Part, tuple[str, ...]]] = [(root, ())]
+    for _ in range(_MOST_COLUMNS):
+        if not waiting:
+            return False
+        part, inside = waiting.pop()
+        own = name(part)
+        if not own or own not in inside:
+            around = (*inside, own) if own else inside
+            waiting += [(each, around) for each in inner(part)]
+    return True
 
 
 def plain_column(kind: str) -> PlainColumn:

@@ -32,6 +32,7 @@ from framework.record.formats.wire import (
     Schemas,
     WriterSchema,
     schema_of,
+    schemas_of_keys,
     unframe,
 )
 from framework.record.model import ColumnDetail, RecordBlock
@@ -102,7 +103,7 @@ def _decode_rows(
         columns = pa.table({_NO_VALUE: pa.nulls(len(tombstones))})
         decoded.parts.append(TypedRows(tombstones, columns, {_NO_VALUE: "null"}))
     if decode.key is not None:
-        _add_key(decoded, block, decode.key, schemas)
+        _add_key(decoded, block, decode.key, schemas_of_keys(schemas, decode))
     return decoded
 
 
@@ -159,9 +160,9 @@ def _decoder(spec: FormatSpec, column: str) -> tuple[Decoder, str]:
 
 def _by_schema(items: Items, failures: Failures) -> Iterable[tuple[SchemaRef, list[FramedPayload], Ints]]:
     """The items grouped by the schema they name, in the order of first sight."""
-    groups: dict[SchemaRef, tuple[list[FramedPayload], list[int]]] = {}
+    groups: dict[int | str, tuple[list[FramedPayload], list[int]]] = {}
     headers = items.block.headers
-    heads: dict[bytes, tuple[SchemaRef, list[FramedPayload], list[int]]] = {}
+    heads: dict[bytes, tuple[int | str, list[FramedPayload], list[int]]] = {}
     for data, place in zip(items.data, items.places.tolist(), strict=True):
         own = headers[place]
         known = None if own else heads.get(data[:ID_BYTES])
@@ -178,7 +179,7 @@ def _by_schema(items: Items, failures: Failures) -> Iterable[tuple[SchemaRef, li
         payloads, places = groups.setdefault(framed.schema, ([], []))
         payloads.append(framed)
         places.append(place)
-        if not own:
+        if not own and data[:1] == b"\0":
             heads[data[:ID_BYTES]] = (framed.schema, payloads, places)
     return [(ref, framed, np.array(places, dtype=np.int64)) for ref, (framed, places) in groups.items()]
 

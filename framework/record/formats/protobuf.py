@@ -30,8 +30,8 @@ from google.protobuf.message import DecodeError
 from framework.config.spec import FormatSpec
 from framework.record.arrays import Ints
 from framework.record.failure import RecordFailure
-from framework.record.formats.columns import StructColumn, build_parts
-from framework.record.formats.protobuf_columns import message_column
+from framework.record.formats.columns import StructColumn, build_parts, is_too_wide
+from framework.record.formats.protobuf_columns import inner_messages, message_column
 from framework.record.formats.typed_rows import TypedRows
 from framework.record.formats.wire import FramedPayload, WriterSchema, not_framed
 
@@ -179,6 +179,8 @@ def message_type(
     else:
         pool, files = descriptor_set(schema or "")
         descriptor = _named(pool, files, message)
+    if is_too_wide(descriptor, inner_messages, lambda message: message.full_name):
+        raise ProtobufFault("it stands for more columns than any table has")
     return message_factory.GetMessageClass(descriptor), message_column(descriptor)
 
 

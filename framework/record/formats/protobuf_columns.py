@@ -69,6 +69,11 @@ def message_column(descriptor: Any, inside: tuple[str, ...] = ()) -> StructColum
     return struct_column((f.name, _field(f, around), _take(f)) for f in descriptor.fields)
 
 
+def inner_messages(descriptor: Any) -> list[Any]:
+    """The messages of a message's fields."""
+    return [field.message_type for field in descriptor.fields if field.message_type is not None]
+
+
 def is_map(field: Any) -> bool:
     return bool(field.is_repeated and field.message_type is not None and field.message_type.GetOptions().map_entry)
 

@@ -8,9 +8,8 @@ depend on the way.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
-from operator import itemgetter
 
 import numpy as np
 
@@ -19,10 +18,11 @@ from framework.record.arrays import Ints
 from framework.record.convert.nested import fold
 from framework.record.destination import Destination, deletes_of, rows_of
 from framework.record.fit.infer_types import apply_hints, merge_fields, observe_records, settle_fields
+from framework.record.json.json_schema import DeclaredFields, fields_of
 from framework.record.model import ColumnDetail, ObservedType, TableNeed
 from framework.record.state.block_tables import BlockTables
 from framework.table.columns.details import merge_details
-from framework.table.schema.types import known_part, without_nanoseconds
+from framework.table.schema.types import as_declared, known_part, within, without_nanoseconds
 
 _NONE: Ints = np.empty(0, np.int64)
 
@@ -36,6 +36,7 @@ class _Ask:
     hinted: bool = True
     details: Mapping[str, ColumnDetail] | None = None
     others: Sequence[int] = ()  # places of further records that ask for the same
+    is_delete: bool = False
 
 
 class BlockNeeds:
@@ -48,6 +49,7 @@ class BlockNeeds:
         self._needs: dict[str, dict[str, ObservedType]] = {}
         self._optional: dict[str, set[tuple[str, ...]]] = {}
         self._details: dict[str, dict[str, ColumnDetail]] = {}
+        self._declared: Sequence[DeclaredFields] = ()
         self.without_table: dict[str, Ints] = {}
         """By upsert table that must be created the records that it is for."""
 
@@ -69,7 +71,7 @@ class BlockNeeds:
         """The table must gain these fields, or be created with them, for the record at this place, the first of those
         that ask for them; `hinted` puts declared types in their places. A delete asks for its key alone."""
         fields = self._tables.of_key(to, fields) if to.is_delete else fields
-        self._asked.setdefault(to.table, []).append(_Ask(at, fields, hinted, details, others))
+        self._asked.setdefault(to.table, []).append(_Ask(at, fields, hinted, details, others, to.is_delete))
 
     def add_metadata(self, to: Destination, at: int) -> None:
         """The table must gain the metadata columns that it has not, where it may, for the record at this place."""
@@ -86,8 +88,12 @@ class BlockNeeds:
         self._needs.setdefault(to.table, {})
         self._optional.setdefault(to.table, set()).update(columns)
 
-    def settle(self, values: Sequence[bytes | None], alone: Collection[int]) -> None:
-        """Make needs of all that was asked; `alone` are the places of records that were judged alone."""
+    def settle(
+        self, values: Sequence[bytes | None], alone: Collection[int], declared: Sequence[DeclaredFields] = ()
+    ) -> None:
+        """Make needs of all that was asked; `alone` are the places of records that were judged alone, `declared` what the
+        schemas of all of them say."""
+        self._declared = declared
         for table in dict.fromkeys((*(to.table for to in self._showing), *self._asked)):
             shown = self._shown(rows_of(table), alone)
             deleting = self._shown(deletes_of(table), alone)
@@ -112,8 +118,9 @@ class BlockNeeds:
 
     def _settle_shown(self, table: str, positions: Ints, deleting: Ints, values: Sequence[bytes | None]) -> None:
         tables, to = self._tables, rows_of(table)
-        for is_delete, run in groupby(
-            zip(positions.tolist(), np.isin(positions, deleting).tolist(), strict=True), itemgetter(1)
+        for (is_delete, _), run in groupby(
+            zip(positions.tolist(), np.isin(positions, deleting).tolist(), strict=True),
+            lambda shown: (shown[1], id(self._declared[shown[0]]) if self._declared else 0),
         ):
             places = [position for position, _ in run]
             fields = observe_records([values[i] or b"" for i in places], tables.made_by(to))
@@ -122,10 +129,11 @@ class BlockNeeds:
             fields = tables.own_fields(fields, to)
             fields = tables.of_key(to, fields) if is_delete else fields
             if fields or to not in tables.targets:
-                self._settle(table, _Ask(places[0], fields))
+                self._settle(table, _Ask(places[0], fields, is_delete=is_delete))
 
     def _settle(self, table: str, ask: _Ask) -> None:
         tables, to = self._tables, rows_of(table)
+        ask = self._by_schema(to, ask)
         if ask.details is not None:
             known = self._details.get(table)
             self._details[table] = dict(ask.details) if known is None else merge_details(known, ask.details)
@@ -141,6 +149,28 @@ class BlockNeeds:
             _, kind = current.get(fold(name, insensitive), (name, kind))
             kind = kind if counted else without_nanoseconds(kind)
             merge_fields(wanted, {spelled.setdefault(fold(name, insensitive), name): kind})
+
+    def _by_schema(self, to: Destination, ask: _Ask) -> _Ask:
+        """An ask with the types of the record's schema in the place of those that its values show; of a new table with all
+        that the schema has, of a table that is there with what it lacks."""
+        tables = self._tables
+        if not self._declared or not ask.hinted or ask.details is not None:
+            return ask
+        schema = self._declared[ask.at]
+        kinds = tables.own_fields(dict(schema.kinds), to)
+        insensitive = tables.policy(to).case is NameCase.INSENSITIVE
+        if to in tables.targets:
+            shape, names = tables.shapes[to], {fold(name, insensitive): kind for name, kind in kinds.items()}
+            fields = dict(ask.fields)
+            for name, kind in ask.fields.items():
+                if (own := names.get(fold(name, insensitive))) is not None:
+                    has_it = shape.has_column(name)
+                    fields[name] = within(own, kind) if has_it else as_declared(own, kind, insensitive, whole=False)
+            return replace(ask, fields=fields, details=schema.details)
+        seen = [[name, kind] for name, kind in ask.fields.items()]
+        declared = ["struct", [[name, kind] for name, kind in kinds.items()]]
+        kind = as_declared(declared, ["struct", seen], insensitive, whole=not ask.is_delete)
+        return replace(ask, fields=tables.made_by(to).usable(fields_of(kind)), details=schema.details)
 
     def seen(self, table: str) -> list[str]:
         """The fields that the table must gain and of which records say something."""

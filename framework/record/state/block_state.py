@@ -20,6 +20,7 @@ from framework.record.arrays import Ints, Mask, no_rows
 from framework.record.destination import Destination, RecordOperation, deletes_of, partial_rows_of, rows_of
 from framework.record.failure import RecordFailure
 from framework.record.gaps import REMEDY
+from framework.record.json.json_schema import DeclaredFields
 from framework.record.model import BlockResult, PartialRows, RecordBlock, UpsertRows
 from framework.record.rows.dictionary_text import plain_table
 from framework.record.state.block_needs import BlockNeeds
@@ -51,7 +52,8 @@ class _Failed:
 class BlockState:
     """Collects what becomes of the records of one block; positions are places in the block.
 
-    `values` are the bytes that are parsed: those of the block, or what its wire format or envelope holds. With `encode`
+    `values` are the bytes that are parsed: those of the block, or what its wire format or envelope holds; `declared` is
+    what their schemas say, where they have some. With `encode`
     text may be given as dictionaries (framework.record.rows.dictionary_text); with `scatter` rows of tables that are
     alike may be given unsorted. `tables` answers what the steps ask; they report rows to `rows` and needs to `needs`.
     With `elements` the block has a place for each element of its records: each step does with them as with records, and
@@ -71,6 +73,7 @@ class BlockState:
         self.encode = encode
         self.scatter = scatter
         self.values: Sequence[bytes | None] = block.values
+        self.declared: Sequence[DeclaredFields] = ()
         self.plan = tables.plan
         self.tables = tables
         self.needs = BlockNeeds(self.tables)
@@ -168,7 +171,7 @@ class BlockState:
     # ---- the end ---------------------------------------------------------------------------------------------------
 
     def result(self) -> BlockResult:
-        self.needs.settle(self.values, self.alone)
+        self.needs.settle(self.values, self.alone, self.declared)
         if self.tables.keyed is not None:
             self._refuse(self.rows.without_key() | self._of_tables_without_key())
         if self.tables.least:

@@ -44,7 +44,7 @@ def change_tables_until_they_hold(
     for again in range(CHANGE_ROUNDS):
         context = context_now(base, tables)
         if again:
-            context = replace(context, registry=with_less_time(base.registry, time.monotonic() - began_s))
+            context = replace(context, registries=with_less_time(base.registries, time.monotonic() - began_s))
         needs = run(context)
         if not needs:
             return again

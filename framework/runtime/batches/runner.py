@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING
 from framework.adapters.host.failpoints import failpoint
 from framework.adapters.iceberg.files import moment
 from framework.adapters.iceberg.tables import IcebergTables
+from framework.adapters.registry import with_learned
 from framework.commit.watch import Newest
 from framework.diagnose.counted import counted
 from framework.diagnose.log_lines import LogLine
 from framework.metrics.figures import RunPhase
 from framework.plan.catalogs import used_catalogs
 from framework.plan.model import Plan
+from framework.record.formats.wire import SchemaRef, WriterSchema
 from framework.runtime.batches.announced import AnnouncedTables
 from framework.runtime.batches.announcer import Announcer
 from framework.runtime.batches.batch import summarise
@@ -47,7 +49,7 @@ class BatchRunner:
         self,
         plan: Plan,
         kafka: dict[str, str],
-        registry: dict[str, str],
+        registries: dict[str, dict[str, str]],
         catalog: IcebergTables,
         tables: TableRegistry,
         announcer: Announcer,
@@ -60,7 +62,8 @@ class BatchRunner:
         self._plan = plan
         self._measures = measures
         self._kafka = kafka
-        self._registry = registry
+        self._registries = registries
+        self._schemas: dict[SchemaRef, WriterSchema] = {}
         self._catalog = catalog
         self._catalogs = used_catalogs(plan)
         self._tables = tables
@@ -95,6 +98,8 @@ class BatchRunner:
             session, scope, self._context(scope), self._tables, self._upsert_heads, self._measures.enter
         )
         reports, rewrites = self._isolation.do(scope, stage.write, stage.look_for_deadly)
+        for report in reports:
+            self._schemas = with_learned(self._schemas, report.learned)
         self._upsert_heads.keep_indexes(session, reports)
         self._measures.enter(RunPhase.ANNOUNCING)
         failpoint("files-written")
@@ -117,7 +122,8 @@ class BatchRunner:
             topic_ids=dict(scope.topic_ids),
             run=scope.run,
             batch=scope.batch,
-            registry=self._registry,
+            registries=self._registries,
+            schemas=self._schemas,
         )
 
 

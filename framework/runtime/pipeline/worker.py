@@ -56,7 +56,7 @@ class PipelineWorker:
         catalog: IcebergTables,
         scratch: Path,
         say: Callable[[str], None],
-        registry: dict[str, str] | None = None,
+        registries: dict[str, dict[str, str]] | None = None,
     ) -> None:
         self.plan = plan
         self.report = WorkerReport(plan.pipeline)
@@ -64,7 +64,7 @@ class PipelineWorker:
         self.run_id = uuid.uuid4().hex[:12]
         self.run_status = PipelineRunStatus(plan, self.run_id, self.report, say)
         self._kafka = kafka
-        self._registry = registry or {}
+        self._registries = registries or {}
         self._catalog = catalog
         self._say = say
         self._draining = threading.Event()
@@ -140,7 +140,7 @@ class PipelineWorker:
         runner = BatchRunner(
             plan=self.plan,
             kafka=self._kafka,
-            registry=self._registry,
+            registries=self._registries,
             catalog=self._catalog,
             tables=self._tables,
             announcer=self.announcer,

@@ -127,6 +127,19 @@ def as_declared(declared: ObservedType, seen: ObservedType, insensitive: bool, w
     return ["struct", [[name, kind] for name, kind in fields.values()]]
 
 
+def within(declared: ObservedType, seen: ObservedType) -> ObservedType:
+    """What a column lacks, with the declared types where they say what is in it. A column that is another kind of nesting
+    than declared was made before, and stays."""
+    if isinstance(declared, str) or isinstance(seen, str):
+        return seen if isinstance(seen, list) else declared
+    if declared[0] != seen[0]:
+        return seen
+    if declared[0] != "struct":
+        return [*seen[:-1], within(declared[-1], seen[-1])]
+    known = dict(declared[1])
+    return ["struct", [[name, within(known[name], kind) if name in known else kind] for name, kind in seen[1]]]
+
+
 def observed_from_arrow(kind: pa.DataType) -> ObservedType:
     """The observed type of a column that Arrow parsed or inferred from JSON (a timestamp was text)."""
     if pa.types.is_null(kind):

@@ -24,6 +24,7 @@ from framework.record.arrays import Ints
 from framework.record.blocks.bisect_failures import joined
 from framework.record.blocks.poison_records import set_aside
 from framework.record.compiled import be_uncompiled
+from framework.record.formats.wire import SchemaRef, WriterSchema
 from framework.record.model import (
     BlockResult,
     DeadLetter,
@@ -78,6 +79,7 @@ class TaskRangeNote:
     decoded: Packed
     holes: int
     newest_ms: int | None
+    learned: dict[SchemaRef, WriterSchema]
 
 
 def run_sql_stage(numbers: DataFrame, work: Work, sql: str, context: TaskContext) -> TaskReport:
@@ -123,21 +125,21 @@ def make_decoder(context: TaskContext, work: Work, schema: pa.Schema):  # type: 
 
 def decode_ranges(pieces: list[TaskRange], context: TaskContext, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     from framework.adapters.kafka.fetch import RangeFetcher
-    from framework.adapters.registry import registry_of
-    from framework.record.process import decode_block, needed_schemas
+    from framework.adapters.registry import PlanRegistries
+    from framework.record.process import decode_block
 
     pa.set_cpu_count(1)
     be_uncompiled(context.is_uncompiled)
-    fetcher, registry = (
+    fetcher, registries = (
         RangeFetcher(context.kafka, most_record_bytes=context.plan.read.max_record_bytes),
-        registry_of(context.registry),
+        PlanRegistries(context.registries, context.plan.decode, context.schemas),
     )
     for task_range in pieces:
         early, newest = BlockResult(), -1
         decoded: list[Ints] = []
         for block in fetcher.fetch(task_range, context.plan.decode.block_records):
             newest = max(newest, block.newest_ms())
-            schemas = registry.schemas(needed_schemas(block, context.plan.decode))
+            schemas = registries.schemas(block)
             if context.poison or block.unread:
                 block, aside = set_aside(block, context.poison, context.plan, context.tables)
                 early = joined([early, aside])
@@ -151,7 +153,9 @@ def decode_ranges(pieces: list[TaskRange], context: TaskContext, schema: pa.Sche
             if len(rows):
                 decoded.append(np.asarray(block.offsets, np.int64)[rows.column(HIDDEN).to_numpy()])
                 yield from carry(block, rows, schema).to_batches()
-        note = TaskRangeNote(task_range, early, pack(decoded), fetcher.holes, newest if newest >= 0 else None)
+        note = TaskRangeNote(
+            task_range, early, pack(decoded), fetcher.holes, newest if newest >= 0 else None, registries.learned
+        )
         yield note_batch(note, schema)
 
 
@@ -270,9 +274,10 @@ def combine(
         stray = [counts[topic, partition].offsets for _, counts in late if (topic, partition) in counts]
         removed(f"{topic}-{partition}", [], map(unpack, chain(*stray)), may_remove)
     requests = total(report.requests for report in reports)
+    learned = {ref: schema for _, group in early for note in group for ref, schema in note.learned.items()}
     if needs or failure:
-        return TaskReport(slices, {}, {}, {}, needs, failure, requests=requests)
-    return TaskReport(slices, files, targets, rows, {}, None, requests=requests)
+        return TaskReport(slices, {}, {}, {}, needs, failure, requests=requests, learned=learned)
+    return TaskReport(slices, files, targets, rows, {}, None, requests=requests, learned=learned)
 
 
 def _slice(notes: list[TaskRangeNote], arrived: list[Arrived], may_remove: bool) -> TaskRangeReport:

@@ -161,14 +161,14 @@ def test_a_batch_that_is_tried_again_spends_its_patience_once(server: RegistrySe
     """What a batch has waited counts in whichever process its next try runs, and schemas that are known stay known."""
     settings = {"url": server.url, "unknown.schema.patience.ms": "600"}
     known, _ = server.register("orders-value", INT)
-    patient, tired = registry_of(settings), registry_of(with_less_time(settings, 0.7))
+    patient, tired = registry_of(settings), registry_of(with_less_time({"main": settings}, 0.7)["main"])
     assert patient is tired, "one registry a process, however patient"
     began = time.monotonic()
     assert isinstance(tired.schemas([7])[7], UnknownSchema)
     assert time.monotonic() - began < 0.5
     assert with_less_time({}, 1.0) == {}
-    assert retry_for_s_of(with_less_time(settings, 0.2)) == pytest.approx(0.4)
+    assert retry_for_s_of(with_less_time({"main": settings}, 0.2)["main"]) == pytest.approx(0.4)
     registry_of(settings).schemas([known])
     asked = len(server.state.requests)
-    registry_of(with_less_time(settings, 1)).schemas([known])
+    registry_of(with_less_time({"main": settings}, 1)["main"]).schemas([known])
     assert len(server.state.requests) == asked

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from framework.errors import AccountingError, FloeError, RetriableError, SetupError, TableBlocked
-from framework.runtime.retry_policy import holds_batches, is_outage
+from framework.runtime.retry_policy import ErrorStreak, gives_up, holds_batches, is_outage, pause_s
 from framework.task.failures import is_known, of_batch, of_task
 from framework.task.reported_failure import TaskFailure, reporting
 
@@ -50,6 +50,21 @@ def test_errors_of_tasks_keep_their_meaning(error: FloeError, outage: bool) -> N
     assert (got.code, got.place, got.message) == (error.code, error.place, error.message)
     assert is_outage(got) is outage
     assert is_known(crossed(error))
+
+
+def test_a_registry_is_waited_for_as_long_as_it_is_away() -> None:
+    """An outage of an hour, or of a day, stops no pipeline that runs without an end: tries follow each other by at most
+    ten seconds. A run to a fixed end, for which somebody waits, ends after an hour, as others do."""
+    silent = RetriableError("the schema registry does not answer", code="FLOE-R141", place="http://r")
+    broker = RetriableError("no broker", code="FLOE-E101", place="b:9092")
+    now_s, failures = 0.0, 1
+    while now_s < 86_400:
+        assert not gives_up(silent, ErrorStreak(failures, 0.0), now_s, has_an_end=False)
+        now_s, failures = now_s + pause_s(failures, 600.0), failures + 1
+    assert failures > 86_400 / 10
+    assert not gives_up(silent, ErrorStreak(400, 0.0), 3_600.0, has_an_end=True)
+    assert gives_up(silent, ErrorStreak(400, 0.0), 3_601.0, has_an_end=True)
+    assert gives_up(broker, ErrorStreak(400, 0.0), 3_601.0, has_an_end=False)
 
 
 def test_lost_deletes_in_a_task_hold_the_pipeline() -> None:

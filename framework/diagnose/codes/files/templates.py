@@ -269,7 +269,7 @@ ENTRIES = (
     Code(
         "FLOE-C713",
         "`auth` or `ssl` that is not read as it is written",
-        "`auth` and `ssl` of a REST catalog are mappings, and PyIceberg does not read them for other catalogs. `auth` names one way, and beside it the mapping of that way: `basic`, `oauth2`, `google` or `entra`. PyIceberg passes over what belongs to another way, and reads `credential`, `token` and `scope` only without `auth`. A way that names a Python class is refused, also under `allow.settings`: nothing in a file may import code. `auth` of a Kafka connection makes tokens itself, so that `sasl.*` beside it are not read; without it `sasl.mechanism: OAUTHBEARER` needs `sasl.oauthbearer.method: oidc`.",
+        "`auth` and `ssl` of a REST catalog are mappings, and PyIceberg does not read them for other catalogs. `auth` names one way, and beside it the mapping of that way: `basic`, `oauth2`, `google` or `entra`. PyIceberg passes over what belongs to another way, and reads `credential`, `token` and `scope` only without `auth`. A way that names a Python class is refused, also under `allow.settings`: nothing in a file may import code. `auth` of a Kafka connection makes tokens itself, so that `sasl.*` beside it are not read; without it `sasl.mechanism: OAUTHBEARER` needs `sasl.oauthbearer.method: oidc`. A schema registry's key goes with its certificate, and both with `https://`.",
         _AUTH % "type: custom, impl: acme.Login",
         _AUTH % 'type: basic, basic: {username: floe, password: "${secret:env:CATALOG_PASSWORD}"}',
         "target",

@@ -22,7 +22,7 @@ from framework.record.arrays import Ints
 from framework.record.failure import RecordFailure
 from framework.record.formats.avro.columns import column_of, details_of, record_column
 from framework.record.formats.avro.schema import AvroFault, Node, parse_avro, physical
-from framework.record.formats.columns import StructColumn, build_rows, take_item
+from framework.record.formats.columns import StructColumn, build_rows, is_too_wide, take_item
 from framework.record.formats.typed_rows import TypedRows
 from framework.record.formats.wire import WriterSchema
 from framework.record.model import ColumnDetail
@@ -76,6 +76,13 @@ def avro_reader(writer: WriterSchema, reader: str | None, column: str) -> AvroRe
     Raises:
         AvroFault: one of the schemas is none.
     """
+    try:
+        return _reader(writer, reader, column)
+    except RecursionError:
+        raise AvroFault("it is nested too deep") from None
+
+
+def _reader(writer: WriterSchema, reader: str | None, column: str) -> AvroReader:
     written = parse_avro(writer.text, writer.references)
     read = parse_avro(reader) if reader is not None else written
     try:
@@ -84,6 +91,8 @@ def avro_reader(writer: WriterSchema, reader: str | None, column: str) -> AvroRe
         framed = [fastavro.parse_schema(_framed(node, wrapped), _force=True) for node in (written, read)]
     except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, ValueError, KeyError) as error:
         raise AvroFault(str(error)) from None
+    if is_too_wide(read, Node.inner, lambda node: node.name):
+        raise AvroFault("it stands for more columns than any table has")
     is_record = read.kind == "record"
     root = record_column(read) if is_record else _single(read, column)
     details = details_of(read) if is_record else {}
@@ -113,8 +122,7 @@ def _holds_itself(node: Node, name: str, seen: set[int]) -> bool:
     if id(node) in seen:
         return False
     seen.add(id(node))
-    inner = [field.node for field in node.fields] + node.branches + ([node.items] if node.items else [])
-    return any(child.name == name or _holds_itself(child, name, seen) for child in inner)
+    return any(child.name == name or _holds_itself(child, name, seen) for child in node.inner())
 
 
 def _read(payloads: list[bytes], places: Ints, how: AvroReader) -> tuple[list[Any], Ints, Failures]:

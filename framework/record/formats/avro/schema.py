@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
@@ -27,6 +27,11 @@ class Field:
     doc: str | None
     raw: dict[str, Any]
 
+    @cached_property
+    def has_default(self) -> bool:
+        """Whether it has a default that fits its type; looked at once, since defaults may be left to those inside."""
+        return "default" in self.raw and _fits(self.node, self.raw["default"])
+
 
 @dataclass(eq=False)
 class Node:
@@ -39,6 +44,10 @@ class Node:
     fields: list[Field] = field(default_factory=list)
     items: Node | None = None
     branches: list[Node] = field(default_factory=list)
+
+    def inner(self) -> list[Node]:
+        """The types of its fields, its branches and its elements."""
+        return [each.node for each in self.fields] + self.branches + ([self.items] if self.items else [])
 
     @property
     def connect_name(self) -> str:
@@ -160,7 +169,7 @@ def _physical(node: Node, seen: set[str]) -> Any:
         schema["fields"] = [
             {"name": item.name, "type": _physical(item.node, seen)}
             | ({"aliases": item.raw["aliases"]} if isinstance(item.raw.get("aliases"), list) else {})
-            | ({"default": item.raw["default"]} if _has_default(item) else {})
+            | ({"default": item.raw["default"]} if item.has_default else {})
             for item in node.fields
         ]
     return schema
@@ -176,10 +185,6 @@ _DEFAULTS: dict[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str),
     "bytes": lambda value: isinstance(value, str) and all(ord(each) < 256 for each in value),
 }
-
-
-def _has_default(item: Field) -> bool:
-    return "default" in item.raw and _fits(item.node, item.raw["default"])
 
 
 def _fits(node: Node, default: Any) -> bool:
@@ -199,7 +204,7 @@ def _fits(node: Node, default: Any) -> bool:
     if node.kind == "map" and node.items is not None:
         return all(_fits(node.items, each) for each in default.values())
     return all(
-        _fits(item.node, default[item.name]) if item.name in default else _has_default(item) for item in node.fields
+        _fits(item.node, default[item.name]) if item.name in default else item.has_default for item in node.fields
     )
 
 
