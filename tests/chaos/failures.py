@@ -826,4 +826,37 @@ FAILURES: dict[str, Failure] = {
             "tests/unit/commit/test_coordinator_step.py::test_what_a_dead_coordinator_committed_is_said_by_the_next",
         ),
     ),
+    "F106": Failure(
+        "keys that a catalog lends end while a write goes on, since they were read once on the driver "
+        "(apache/iceberg-python#3506, ray-project/ray#65581)",
+        "each batch gets keys that live at least twice as long as they were used, for each table its own; a batch that takes "
+        "longer than half of their life fails and is done again",
+        (
+            "tests/iceberg/test_vended_keys.py::test_keys_are_renewed_before_they_end",
+            "tests/iceberg/test_vended_keys.py::test_a_run_over_keys_that_end",
+        ),
+    ),
+    "F107": Failure(
+        "clients of a schema registry that fails flood it, and the network, with requests "
+        "(confluentinc/schema-registry#4588)",
+        "a thousand unknown ids on a registry that hangs cost one time-out and few requests a process, and known ids cost none",
+        (
+            "tests/registry/test_hostile_registries.py::test_a_thousand_ids_wait_once_for_a_registry_that_hangs",
+            "tests/registry/test_hostile_registries.py::test_known_ids_need_no_registry",
+        ),
+    ),
+    "F108": Failure(
+        "the control topic grows for ever, or its retention takes the only record of what was written (apache/iceberg#15844)",
+        "floe makes it with a retention, and `log.archive` keeps every record of it in a table, each once",
+        ("tests/iceberg/test_log_archive.py::test_killed_at_every_point_and_two_at_once",),
+    ),
+    "F109": Failure(
+        "after a registry was restarted a schema has another id, and records of the former one cannot be read "
+        "(confluentinc/schema-registry#1619)",
+        "schemas that the run has had are kept and sent to new tasks; a record whose id nobody knows is one dead letter",
+        (
+            "tests/registry/test_hostile_registries.py::test_known_ids_need_no_registry",
+            "tests/unit/adapters/test_registry.py::test_an_unknown_schema_is_waited_for_and_then_reported",
+        ),
+    ),
 }
