@@ -57,7 +57,8 @@ def maintain(
     say = (lambda text: None) if as_json else (lambda text: click.echo(log_line(text), err=True))
     # All of them: a table of any catalog may lie in the location of another.
     catalog = open_catalog(control.target, control.target.catalogs)
-    reports = keep(control.kafka, control_topics, catalog, patterns, dry_run, say)
+    archive = control.target.log_archive.table
+    reports = keep(control.kafka, control_topics, catalog, patterns, dry_run, say, archive=archive)
     if as_json:
         tables = [asdict(report) for report in reports]
         click.echo(json.dumps({"command": "maintain", "ok": True, "dry_run": dry_run, "tables": tables}))

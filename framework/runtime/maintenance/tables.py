@@ -72,12 +72,14 @@ def maintain(
     say: Say,
     files: Mapping[str, TablesSpec] | None = None,
     goes_on: Callable[[], bool] = lambda: True,
+    archive: str = "",
 ) -> list[MaintenanceReport]:
     """Maintain every table that floe fills and that a pattern names, by the policies that its pipelines published.
 
     Args:
         files: only what these pipelines fill, by what they say, whatever runs published before.
         goes_on: asked between tables and between groups of files; False ends it, and what is done is done.
+        archive: the table that keeps the control log, "" for none: no plan names it.
 
     Raises:
         FloeError: neither broker nor any catalog answers; nothing was done. A single table or catalog that does not is
@@ -107,7 +109,7 @@ def maintain(
             if table is None or (files is not None and table.pipelines.isdisjoint(files)):
                 return None
             say(f"{name} ({number} of {len(wanted)})")
-            policy = policy_of(name, table.pipelines, reported)
+            policy = MaintenancePolicy() if name == archive else policy_of(name, table.pipelines, reported)
             branch = branch_of(name, table.pipelines, reported)
             skipped = why_left_alone(table, name, places, branch) or _refused(table, policy)
             if skipped or policy is None:
