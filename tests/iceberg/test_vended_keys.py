@@ -13,9 +13,14 @@ import pytest
 
 from framework.adapters.file_io import settings_of
 from framework.adapters.iceberg.tables import IcebergTables
+from framework.adapters.kafka.admin import KafkaAdmin
+from framework.adapters.kafka.control.log import ControlPublisher
+from framework.adapters.kafka.control.topic import ensure_control_topic
 from framework.adapters.parquet.files import TableWriter
 from framework.commit.machine.effects import Committed
+from framework.config.spec import LogArchiveSpec
 from framework.errors import TableBlocked
+from framework.runtime.coordinator.log_archive import LogArchive
 from framework.table.changes import CreateTable
 from framework.table.model import TableTarget
 from testbed.servers.s3 import SECRET_KEY
@@ -23,6 +28,7 @@ from testbed.servers.spark_reader import java_read
 from tests.conftest import Broker
 from tests.iceberg.conftest import POLICY, SCHEMA, Lake
 from tests.iceberg.vending import TOKEN, Vending
+from tests.kafka.conftest import heartbeat, unique
 from tests.project import Project, kill_group, wait_for
 
 pytestmark = [pytest.mark.iceberg]
@@ -193,3 +199,19 @@ def test_a_run_over_keys_that_end(vending: Vending, broker: Broker, tmp_path: Pa
     left = [path for path in root.rglob("*") if path.is_file()]
     secrets = [each.encode() for each in (*vending.secrets, TOKEN)]
     assert [path for path in left if any(each in path.read_bytes() for each in secrets)] == []
+
+
+@pytest.mark.kafka
+def test_the_archive_of_the_control_log_has_keys_of_its_own(vending: Vending, broker: Broker) -> None:
+    """Coordinators write rows of the control log with the keys that the catalog lends for their table."""
+    kafka, topic = {"bootstrap.servers": broker.bootstrap_servers}, unique("control-log")
+    ensure_control_topic(KafkaAdmin(kafka), topic)
+    publisher = ControlPublisher(kafka, topic)
+    archive = LogArchive(kafka, topic, IcebergTables(vending.settings()), LogArchiveSpec("ops.log"), print)
+    for batch in range(2):
+        publisher.publish([heartbeat("p", batch)])
+        assert archive.round() == 1
+    publisher.close()
+    of_data = [vending.locations[key] for key, paths in vending.used.items() for path in paths if "/data/" in path]
+    assert len(of_data) >= 2
+    assert {location.rpartition("/")[2] for location in of_data} == {"log"}

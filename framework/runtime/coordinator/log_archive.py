@@ -177,9 +177,8 @@ class LogArchive:
             FloeError: it was not made, or nobody knows yet. The next round looks at the table first.
         """
         name = self._spec.table
-        writer = TableWriter(
-            self._catalog.io_properties((catalog_of(name),)), "control-log", uuid.uuid4().hex[:12], 0, 2**40, 2**40
-        )
+        settings = self._catalog.with_lent(self._catalog.io_properties((catalog_of(name),)), (name,))
+        writer = TableWriter(settings, "control-log", uuid.uuid4().hex[:12], 0, 2**40, 2**40)
         try:
             writer.add(target, _arrow(piece.rows, target))
             files = tuple(writer.finish().get(name, ()))

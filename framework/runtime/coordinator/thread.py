@@ -79,7 +79,7 @@ class Coordinator:
         limits = maintenance or MaintenanceLimits(enabled=False)
         self._keeper = TableKeeper(catalog, limits, lambda: Announced(kafka, (control_topic,)), say, self.name, table)
         self._archive = (
-            LogArchive(kafka, control_topic, catalog, archive, say, self._is_idle_owner, self._keeper.committed)
+            LogArchive(kafka, control_topic, catalog, archive, say, self._is_caught_up_owner, self._keeper.committed)
             if archive is not None and table
             else None
         )
@@ -141,9 +141,9 @@ class Coordinator:
         turns = self._turns
         return turns is not None and turns.has_joined and self.alive and not self.measures.hangs
 
-    def _is_idle_owner(self) -> bool:
+    def _is_caught_up_owner(self) -> bool:
         turns = self._turns
-        return turns is not None and turns.is_idle_owner
+        return turns is not None and turns.is_caught_up_owner
 
     def _run(self) -> None:
         try:

@@ -114,10 +114,10 @@ class CoordinatorTurns:
         return self._leadership.has_joined
 
     @property
-    def is_idle_owner(self) -> bool:
-        """Whether it coordinates, has read the log to its end, and has nothing under way."""
+    def is_caught_up_owner(self) -> bool:
+        """Whether it coordinates, and has read the log to its end."""
         ownership = self._ownership
-        return ownership is not None and ownership.caught_up and not self._requests.in_flight
+        return ownership is not None and ownership.caught_up
 
     def turn(self) -> None:
         """Wait a moment for what happens, and act upon all of it.
@@ -145,7 +145,8 @@ class CoordinatorTurns:
             if self._ownership is not None:
                 self._information.enqueue(measured)
         self._information.publish()
-        self._keeper.gap(self._ownership is not None, self.is_idle_owner, self.state.pauses)
+        is_idle = self.is_caught_up_owner and not self._requests.in_flight
+        self._keeper.gap(self._ownership is not None, is_idle, self.state.pauses)
 
     def _hold_back(self, is_full: bool) -> None:
         """Back-pressure: the log waits in the broker, not in memory, until tables are drained."""
