@@ -93,10 +93,14 @@ def table(load: Load, grow_tables: bool) -> Iterator[str]:
     by_factor = [list(parts(load.grown(factor, grow_tables))) for factor in FACTORS]
     for row in zip(*by_factor, strict=True):
         cells = [
-            f"{each.needed:,.3g} of {each.one_can:,.3g}" + (f", {each.count:,}" if each.count > 1 else "")
+            f"{_figure(each.needed)} of {_figure(each.one_can)}" + (f", {each.count:,}" if each.count > 1 else "")
             for each in row
         ]
         yield f"| {row[0].name}, {row[0].unit} | {' | '.join(cells)} | {row[0].cure} |"
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
 
 
 def first_to_end(load: Load, grow_tables: bool) -> str | None:
@@ -118,7 +122,7 @@ def main() -> None:
     options = parser.parse_args()
     load = Load(options.records_per_s, options.tables, options.partitions, options.interval_s)
     for grow_tables, words in ((False, "more records for the same tables"), (True, "as many more tables")):
-        print(f"{words}: first to end: {first_to_end(load, grow_tables) or 'none'}\n")
+        print(f"With {words}, the first to end is: {first_to_end(load, grow_tables) or 'none'}.\n")
         print("\n".join(table(load, grow_tables)), end="\n\n")
 
 

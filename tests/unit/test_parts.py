@@ -15,11 +15,11 @@ def test_the_page_shows_what_the_script_computes() -> None:
     page = PAGE.read_text(encoding="utf-8")
     for grow_tables in (False, True):
         assert "\n".join(table(TODAY, grow_tables)) in page
-        assert f"first to end: {first_to_end(TODAY, grow_tables)}" in page
+        assert f"the first to end is: {first_to_end(TODAY, grow_tables)}." in page
 
 
 def test_more_tables_end_the_coordinator_and_more_records_the_executors() -> None:
-    """A hundred times the tables need several coordinators; a thousand times the records need cores alone of it."""
+    """A hundred times the tables need several coordinators; a thousand times the records need more cores, and no more coordinators."""
     needed = {each.name: each.count for each in parts(TODAY.grown(100, tables=True))}
     assert needed["coordinator"] == 4
     needed = {each.name: each.count for each in parts(TODAY.grown(1_000, tables=False))}
