@@ -19,7 +19,7 @@ def test_the_page_shows_what_the_script_computes() -> None:
 
 
 def test_more_tables_end_the_coordinator_and_more_records_the_executors() -> None:
-    """A hundred times the tables need several coordinators; a thousand times the records need more cores, and no more coordinators."""
+    """A hundred times the tables need several coordinators; a thousand times the records need more cores alone."""
     needed = {each.name: each.count for each in parts(TODAY.grown(100, tables=True))}
     assert needed["coordinator"] == 4
     needed = {each.name: each.count for each in parts(TODAY.grown(1_000, tables=False))}
