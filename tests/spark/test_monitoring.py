@@ -109,8 +109,8 @@ def test_a_run_shows_the_figures_of_status_and_tables(
     project: Project, broker: Broker, run: list[Running], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`/metrics` of a driver agrees with `floe status` and with the tables to the record: what is written, what is a
-    dead letter and why, where the safe offset is, what waits for a paused table; no request without the token is
-    answered, and neither the token nor a record is on the page. The page that it serves shows the same, asks for the
+    dead letter and why, where the safe offset is, what waits for a paused table; without the token
+    probes get one word and nobody else an answer, and neither the token nor a record is on the page. The page that it serves shows the same, asks for the
     same token, and nobody acts through it."""
     monkeypatch.setenv("FLOE_TEST_METRICS_TOKEN", SECRET)
     topic = broker.new_topic("watched", partitions=2)
@@ -121,8 +121,10 @@ def test_a_run_shows_the_figures_of_status_and_tables(
     driver = Running(project, "run", project.pipeline("watched", FAN_OUT.format(topic=topic) + promised))
     run.append(driver)
     url = address(driver)
-    assert get(f"{url}/healthz")[0] == get(f"{url}/metrics")[0] == get(f"{url}/readyz", "wrong")[0] == 401
-    assert get(f"{url}/healthz", SECRET) == (200, "alive\n")
+    assert get(f"{url}/metrics")[0] == get(f"{url}/metrics", "wrong")[0] == get(f"{url}/", "wrong")[0] == 401
+    # Probes hold no secret: they learn one word, no name of a service or a pipeline.
+    assert get(f"{url}/healthz") == get(f"{url}/healthz", SECRET) == (200, "alive\n")
+    assert get(f"{url}/readyz")[1] == get(f"{url}/readyz", "wrong")[1] in ("ready\n", "not ready\n")
 
     page_url = own_page(driver).replace("0.0.0.0", "127.0.0.1")
     assert get(f"{page_url}/v1/overview")[0] == get(f"{page_url}/v1/overview", "wrong")[0] == 401
