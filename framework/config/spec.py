@@ -287,7 +287,8 @@ class KeySpec:
 class SourceSpec:
     """`metadata_columns` names Kafka's own fields to add as columns `_kafka_<name>`; framework.table.metadata has
     them. `parsed` are the dotted paths of fields whose text is JSON. `silent_after_ms`: a topic without a record for so long is
-    at risk; None: whatever its silence. `outage_ms`: the longest outage that must lose nothing; None: nobody has said."""
+    at risk; None: whatever its silence. `outage_ms`: the longest outage that must lose nothing; None: nobody has said.
+    `rebuild_topic`, `rebuild_table`: what the tables could be made again from; "" for none."""
 
     kafka: KafkaSourceSpec
     format: FormatSpec = field(default_factory=FormatSpec)
@@ -297,6 +298,8 @@ class SourceSpec:
     parsed: tuple[str, ...] = ()
     silent_after_ms: int | None = None
     outage_ms: int | None = None
+    rebuild_topic: str = ""
+    rebuild_table: str = ""
 
 
 @dataclass(frozen=True)

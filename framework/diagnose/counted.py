@@ -1,7 +1,12 @@
-"""A number and what it counts, as text: `1 file`, `2,000 files`, `3 d 4 h`, `1.5 KiB`. In: a number and a noun, or a number of
-milliseconds or bytes. Out: both, in the noun's right form, or in units that people read."""
+"""Numbers as people read them: `1 file`, `2,000 files`, `3 d 4 h`, `1.5 KiB`, `2026-01-31 09:00:00 UTC`.
+
+In: a number and a noun, or milliseconds or bytes. Out: both, in the noun's right form, or in units. Whatever the number is,
+there is a text: moments come from records, control topics and tables that others write.
+"""
 
 from __future__ import annotations
+
+from datetime import datetime, timezone
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
@@ -33,3 +38,20 @@ def size_text(size: int) -> str:
     while number >= 1024 and (larger := next(units, None)) is not None:
         number, unit = number / 1024, larger
     return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+
+
+def moment_text(milliseconds: int, form: str = "%Y-%m-%d %H:%M:%S UTC") -> str:
+    """A moment since 1970 as people read it; as a number where no calendar has it.
+
+    Args:
+        form: as `strftime` takes it, without a part below seconds.
+    """
+    try:
+        return datetime.fromtimestamp(milliseconds // 1000, timezone.utc).strftime(form)
+    except (OverflowError, ValueError, OSError):
+        return f"{milliseconds} ms"
+
+
+def stamp_text(milliseconds: int) -> str:
+    """A moment as programs read it, such as `2026-01-31T09:00:00Z`; as a number where no calendar has it."""
+    return moment_text(milliseconds, "%Y-%m-%dT%H:%M:%SZ")

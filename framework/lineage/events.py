@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import datetime, timezone
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from framework import __version__
 from framework.config.names.table_names import catalog_of, identifier_of
 from framework.diagnose.codes.catalogue import CODES
+from framework.diagnose.counted import moment_text
 from framework.diagnose.secrets import redacted
 from framework.lineage.values import (
     Names,
@@ -124,7 +124,7 @@ def table_recovered(reported: TableRecovered, schema: TableSchema | None, names:
 def _event(kind: str, at_ms: int, pipeline: str, run: str, names: Names) -> Event:
     return {
         "eventType": kind,
-        "eventTime": datetime.fromtimestamp(at_ms / 1000, timezone.utc).isoformat(timespec="milliseconds"),
+        "eventTime": moment_text(at_ms, f"%Y-%m-%dT%H:%M:%S.{at_ms % 1000:03d}+00:00"),
         "producer": PRODUCER,
         "schemaURL": _EVENT,
         "run": {

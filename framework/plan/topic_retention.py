@@ -55,6 +55,11 @@ class PartitionHeld:
     def span_ms(self) -> int:
         return 0 if self.first_ms is None or self.last_ms is None else max(0, self.last_ms - self.first_ms)
 
+    @property
+    def kept_bytes(self) -> int | None:
+        """What it holds; None where no record was looked at."""
+        return None if self.record_bytes is None else math.ceil(self.records * self.record_bytes)
+
     def bytes_in(self, duration_ms: int) -> int | None:
         """What comes in a time; None where no rate is known."""
         if self.span_ms < SPAN_LEAST_MS or self.record_bytes is None:

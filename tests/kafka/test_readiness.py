@@ -291,11 +291,16 @@ def keeps(broker: Broker, retention: dict[str, str], removed: int = 0) -> str:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     for future in admin.delete_records([TopicPartition(topic, 0, removed)]).values():
         future.result(30)
-    entries = [ConfigEntry(*each, incremental_operation=AlterConfigOpType.SET) for each in retention.items()]
+    alter(broker, topic, retention)
+    return topic
+
+
+def alter(broker: Broker, topic: str, settings: dict[str, str]) -> None:
+    entries = [ConfigEntry(*each, incremental_operation=AlterConfigOpType.SET) for each in settings.items()]
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     for future in admin.incremental_alter_configs([resource]).values():
         future.result(30)
-    return topic
 
 
 @pytest.mark.parametrize(
@@ -516,3 +521,57 @@ def test_how_much_of_the_control_log_is_kept(project: Project, broker: Broker, r
     verdict, text = line()
     assert verdict == "fail"
     assert "FLOE-R124" in text
+
+
+def test_what_a_rebuild_would_read_is_read(project: Project, broker: Broker, readiness: Floe) -> None:
+    """Topic and table that the file names are read at both ends. Their line is no go where one is not there, is empty, ends
+    before the source begins or cannot be read, and warns where retention removes records; no other line turns."""
+    source = keeps(broker, {"retention.ms": "-1"})
+    archive = broker.new_topic("archive", partitions=2, config={"retention.ms": "-1", "retention.bytes": "10000000"})
+    text = PIPELINE.format(topic=source)
+    file = project.pipeline("shop", text)
+    _, before = readiness(file, "--no-spark")
+    assert "rebuild" not in verdicts(before)
+
+    def lines(named: str) -> list[tuple[str, str]]:
+        file = project.pipeline(
+            "shop", text.replace("metadata_columns", f"rebuild_from: {named}\n      metadata_columns")
+        )
+        _, document = readiness(file, "--no-spark")
+        assert {name: found for name, found in verdicts(document).items() if name != "rebuild"} == verdicts(before)
+        return [(each["verdict"], each["text"]) for each in seen(document, "rebuild")]
+
+    named = f"{{topic: {archive}, table: raw.orders}}"
+    assert lines(named) == [
+        ("fail", f"topic {archive} holds no record to rebuild from"),
+        ("fail", "there is no table raw.orders to rebuild from"),
+    ]
+    assert lines("{topic: no-such}") == [("fail", "there is no topic no-such to rebuild from")]
+
+    catalog = project.catalog()
+    catalog.create_namespace_if_not_exists("raw")
+    table = catalog.create_table("raw.orders", pa.schema([pa.field("id", pa.int64())]))
+    assert lines("{table: raw.orders}") == [("fail", "table raw.orders holds no row to rebuild from")]
+
+    now_ms = int(time.time() * 1000)
+    broker.produce(archive, [{"id": 1}], partition=0, timestamps_ms=[now_ms - 400 * DAY_MS])
+    [(verdict, said)] = lines(f"{{topic: {archive}}}")
+    assert (verdict, "what lies between is in neither" in said) == ("fail", True), said
+    broker.produce(archive, [{"id": 2}], partition=1, timestamps_ms=[now_ms])
+    [(verdict, said)] = lines(f"{{topic: {archive}}}")
+    assert (verdict, "its retention removes records" in said) == ("warn", True), said
+
+    for number in range(3):
+        table.append(pa.table({"id": pa.array([number], pa.int64())}))
+    files = [task.file.file_path.removeprefix("file://") for task in table.scan().plan_files()]
+    alter(broker, archive, {"retention.bytes": "-1"})
+    found = lines(named)
+    assert [verdict for verdict, _ in found] == ["pass", "pass"], found
+    assert "holds 2 records from" in found[0][1]
+    assert "holds 3 rows, the last of" in found[1][1]
+    for place in (min(files, key=os.path.getmtime), max(files, key=os.path.getmtime)):
+        bytes_before = Path(place).read_bytes()
+        Path(place).write_bytes(b"torn")
+        [(verdict, said)] = lines("{table: raw.orders}")
+        assert (verdict, said.startswith("a file of table raw.orders cannot be read")) == ("fail", True), said
+        Path(place).write_bytes(bytes_before)

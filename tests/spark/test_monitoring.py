@@ -109,9 +109,9 @@ def test_a_run_shows_the_figures_of_status_and_tables(
     project: Project, broker: Broker, run: list[Running], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`/metrics` of a driver agrees with `floe status` and with the tables to the record: what is written, what is a
-    dead letter and why, where the safe offset is, what waits for a paused table; without the token
-    probes get one word and nobody else an answer, and neither the token nor a record is on the page. The page that it serves shows the same, asks for the
-    same token, and nobody acts through it."""
+    dead letter and why, where the safe offset is, what waits for a paused table; without the token probes
+    get one word and nobody else an answer, and neither the token nor a record is on the page. The page that it serves shows
+    the same, asks for the same token, and nobody acts through it."""
     monkeypatch.setenv("FLOE_TEST_METRICS_TOKEN", SECRET)
     topic = broker.new_topic("watched", partitions=2)
     broker.produce(topic, [*orders(30), {"id": "not a number", "kind": "no-such", "marker": "unmistakable"}])

@@ -6,15 +6,17 @@ later commits have merged or rewritten them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThan, Or
-from pyiceberg.manifest import ManifestEntryStatus
+from pyiceberg.manifest import DataFile, FileFormat, ManifestContent, ManifestEntryStatus, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from framework.adapters.iceberg.views import ancestry, head_of, info_of, is_main_off_line
+from framework.adapters.store.counted_files import parquet_file
 from framework.commit.events.event_types import SourceRange
 from framework.commit.machine.progress.recorded import (
     PROGRESS_PROPERTY,
@@ -110,6 +112,40 @@ def added_paths(table: Table, snapshot_ids: Collection[int]) -> frozenset[str]:
                 if entry.status == ManifestEntryStatus.ADDED and entry.snapshot_id == snapshot.snapshot_id:
                     paths.add(entry.data_file.file_path)
     return frozenset(paths)
+
+
+@dataclass(frozen=True)
+class TableEnds:
+    """When rows were last written, and how many there are by the table's own word; None where it does not say."""
+
+    last_ms: int
+    rows: int | None
+
+
+def read_ends(table: Table) -> TableEnds | None:
+    """Reads a row of the first and of the last data file, in the order in which they were written; None where there is no row.
+    Raises what the store or the file raises."""
+    line = list(ancestry(table.metadata, head_of(table.metadata, "main")))
+    manifests = sorted(line[0].manifests(table.io), key=lambda each: each.sequence_number or 0) if line else []
+    data = [each for each in manifests if each.content == ManifestContent.DATA]
+    first, last = _file_of(table, data), _file_of(table, reversed(data))
+    if first is None or last is None:
+        return None
+    for file in (first, last):
+        with table.io.new_input(file.file_path).open() as stream:
+            if file.file_format == FileFormat.PARQUET:
+                next(parquet_file(stream).iter_batches(batch_size=1), None)
+            else:
+                stream.read(1)
+    written = [each for each in line if each.summary is None or each.summary.operation is not Operation.REPLACE]
+    said = line[0].summary.additional_properties.get("total-records", "") if line[0].summary else ""
+    return TableEnds((written or line)[0].timestamp_ms, int(said) if said.isdecimal() else None)
+
+
+def _file_of(table: Table, manifests: Iterable[ManifestFile]) -> DataFile | None:
+    """Of the first manifest that has a live file."""
+    entries = (entry for each in manifests for entry in each.fetch_manifest_entry(table.io, discard_deleted=True))
+    return next((entry.data_file for entry in entries if entry.data_file.record_count), None)
 
 
 def rows_in(table: Table, ranges: Collection[SourceRange], snapshot_id: int | None = None) -> int | None:

@@ -34,6 +34,18 @@ def topic_settings(admin: KafkaAdmin, topics: Iterable[str]) -> dict[str, dict[s
     return found
 
 
+def topic_facts(admin: KafkaAdmin, topic: str) -> dict[Key, PartitionFacts]:
+    """Where the partitions of one topic begin and end now; none where there is no such topic.
+
+    Raises:
+        FloeError: the broker does not say.
+    """
+    found = admin.topics((topic,)).get(topic)
+    keys = [(topic, number) for number in found.partitions] if found else []
+    starts, ends = admin.start_offsets(keys), admin.end_offsets(keys)
+    return {key: PartitionFacts(found.topic_id, starts[key], ends[key]) for key in keys} if found else {}
+
+
 def held_topics(
     settings: Mapping[str, str], admin: KafkaAdmin, facts: Mapping[Key, PartitionFacts], always_look: bool
 ) -> Iterator[TopicHeld]:

@@ -14,7 +14,6 @@ from framework.cli.repair.dlq_text import (
     describe,
     groups_of,
     json_bytes,
-    moment_text,
     nothing_waits,
     place_of,
     replay_json,
@@ -97,7 +96,7 @@ def list_command(dead_letters: DeadLetterSelection, with_replayed: bool, limit: 
     rows_shown = (
         (
             place_of(row),
-            time_of(row),
+            time_of(row["timestamp_ms"]),
             row["stage"],
             row["code"],
             ("(replayed) " if row["replayed"] else "") + row["message"],
@@ -183,8 +182,8 @@ def stats_command(dead_letters: DeadLetterSelection, as_json: bool) -> None:
                 group["field_path"] or "",
                 f"{group['waiting']:,}",
                 f"{group['replayed']:,}",
-                moment_text(group["first_ms"]),
-                moment_text(group["last_ms"]),
+                time_of(group["first_ms"]),
+                time_of(group["last_ms"]),
                 group["example"],
             )
             for group in groups

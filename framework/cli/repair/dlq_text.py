@@ -9,7 +9,6 @@ import base64
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -19,7 +18,7 @@ from rich.text import Text
 from framework.cli.shared.columns import fitting, left_out, terminal_width
 from framework.cli.shared.fitted_table import FEWEST_COLUMNS
 from framework.diagnose.codes.catalogue import CODES
-from framework.diagnose.counted import counted
+from framework.diagnose.counted import counted, moment_text
 
 if TYPE_CHECKING:
     from framework.recovery.dead_letter_replay import ReplayReport
@@ -34,14 +33,8 @@ def nothing_waits(pipeline: str, table: str | None, replayed: int) -> str:
     return f"{pipeline}: no dead letters wait in {table}{more}"
 
 
-def time_of(row: Mapping[str, Any]) -> str:
-    return moment_text(row["timestamp_ms"])
-
-
-def moment_text(milliseconds: int | None) -> str:
-    if milliseconds is None:
-        return ""
-    return datetime.fromtimestamp(milliseconds / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+def time_of(timestamp_ms: int | None) -> str:
+    return "" if timestamp_ms is None else moment_text(timestamp_ms)
 
 
 def _for_terminal(value: str) -> Text:
@@ -98,7 +91,7 @@ def describe(row: Mapping[str, Any]) -> Iterator[str]:
     from framework.record.dead_letters.view import bytes_text, value_lines
 
     title = CODES[row["code"]].title if row["code"] in CODES else ""
-    yield f"{place_of(row)}   {time_of(row) or 'without a timestamp'}{'   (replayed)' if row['replayed'] else ''}"
+    yield f"{place_of(row)}   {time_of(row['timestamp_ms']) or 'without a timestamp'}{'   (replayed)' if row['replayed'] else ''}"
     yield f"{row['code']} at {row['stage']}: {title}"
     yield f"  {shown(row['message'])}"
     yield ""

@@ -11,9 +11,8 @@ import click
 from framework.cli.shared.options import dry_run_option, json_option, milliseconds, table_option, whoami, why_option
 from framework.cli.shared.recovery import refuse_unless_dry_run, replay_command
 from framework.cli.shared.target_options import open_control, target_options
-from framework.cli.watch.log import time_text
 from framework.config.names.table_names import catalog_of
-from framework.diagnose.counted import counted
+from framework.diagnose.counted import counted, moment_text
 
 if TYPE_CHECKING:
     from framework.commit.recovery.rollback import RollbackPlan
@@ -95,12 +94,12 @@ def _show(plan: RollbackPlan) -> None:
         click.echo(f"table {plan.table} is there already, and nothing after it was given up")
         return
     click.echo(
-        f"table {plan.table}: from snapshot {plan.head_id} back to {plan.snapshot_id}, {time_text(plan.timestamp_ms)}"
+        f"table {plan.table}: from snapshot {plan.head_id} back to {plan.snapshot_id}, {moment_text(plan.timestamp_ms)}"
     )
     for each in plan.given_up:
         whose = "" if each.by_floe else f", {each.operation} by another writer, which is lost for good"
         click.echo(
-            f"  gives up snapshot {each.snapshot_id}, {time_text(each.timestamp_ms)}: {counted(each.added_rows, 'row')}{whose}"
+            f"  gives up snapshot {each.snapshot_id}, {moment_text(each.timestamp_ms)}: {counted(each.added_rows, 'row')}{whose}"
         )
     for gap in plan.unclear:
         for r in gap.ranges:

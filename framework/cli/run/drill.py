@@ -130,11 +130,11 @@ def _whole(result: DrillResult) -> dict[str, object]:
 
 
 def _show(result: DrillResult) -> None:
-    from framework.cli.watch.log import time_text
+    from framework.diagnose.counted import moment_text
 
     verdict = "passed" if result.passed else "FAILED"
     click.echo(
-        f"{result.drill.value}: {verdict}, {time_text(result.timestamp_ms)}, {result.seconds:.0f} s, by {log_line(result.by)}"
+        f"{result.drill.value}: {verdict}, {moment_text(result.timestamp_ms)}, {result.seconds:.0f} s, by {log_line(result.by)}"
     )
     click.echo(f"  {MEANING[result.drill]}")
     for step in result.steps:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -17,7 +16,7 @@ from framework.cli.shared.columns import GAP, fitting, in_columns, left_out, ter
 from framework.cli.shared.options import use_colour
 from framework.commit.events.event_types import Health
 from framework.commit.maintenance.health import gain_words, maintain_command
-from framework.diagnose.counted import counted
+from framework.diagnose.counted import counted, stamp_text
 from framework.diagnose.render import trouble
 
 if TYPE_CHECKING:
@@ -233,7 +232,7 @@ def _moment(timestamp_ms: int | None) -> str:
     """To the second, in UTC."""
     if timestamp_ms is None:
         return ""
-    return datetime.fromtimestamp(timestamp_ms / 1000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return stamp_text(timestamp_ms)
 
 
 def lag_text(lag: int, waits_since_ms: int | None, trend: str, now_ms: int) -> str:

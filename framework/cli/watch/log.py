@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from datetime import datetime, timezone
 from typing import Any
 
 import click
@@ -39,7 +38,7 @@ from framework.commit.events.log_rows import value_of, words_of_removed
 from framework.commit.machine.pauses import describe as describe_pause
 from framework.commit.maintenance.health import gain_words
 from framework.config.names.table_names import catalog_of
-from framework.diagnose.counted import counted
+from framework.diagnose.counted import counted, moment_text
 from framework.diagnose.shown import shown
 from framework.errors import FloeError
 
@@ -169,9 +168,9 @@ def describe(event: ControlEvent) -> str:
             f"{counted(event.announcements, 'announcement')} below {event.below} given up: {event.reason}"
         )
     if isinstance(event, CommitRequested):
-        return f"{event.pipeline or 'all pipelines'} until {time_text(event.deadline_ms)}"
+        return f"{event.pipeline or 'all pipelines'} until {moment_text(event.deadline_ms)}"
     if isinstance(event, CommitToTable):
-        through = f", valid through {time_text(event.valid_through_ms)}" if event.valid_through_ms else ""
+        through = f", valid through {moment_text(event.valid_through_ms)}" if event.valid_through_ms else ""
         return (
             f"{event.table}: snapshot {event.snapshot_id}, {counted(event.rows, 'row')} in "
             f"{counted(event.files, 'file')}, all below {event.control_offset}{through}"
@@ -187,17 +186,17 @@ def describe(event: ControlEvent) -> str:
         )
     if isinstance(event, StopRequested):
         why = f": {event.reason}" if event.reason else ""
-        return f"{event.pipeline} by {event.by}, until {time_text(event.deadline_ms)}{why}"
+        return f"{event.pipeline} by {event.by}, until {moment_text(event.deadline_ms)}{why}"
     if isinstance(event, Acted):
         why = f": {event.why}" if event.why else ""
-        return f"{event.act} {event.subject} by {event.by} at {time_text(event.timestamp_ms)}{why} ({event.detail})"
+        return f"{event.act} {event.subject} by {event.by} at {moment_text(event.timestamp_ms)}{why} ({event.detail})"
     if isinstance(event, Skipped):
         return f"the record at offset {event.offset} is skipped, by {event.by}: {event.reason}"
     if isinstance(event, CoordinatorAssigned):
         again = ", to read a part of the log again" if event.reads_again else ""
-        return f"{event.coordinator} coordinates{again} ({time_text(event.timestamp_ms)})"
+        return f"{event.coordinator} coordinates{again} ({moment_text(event.timestamp_ms)})"
     if isinstance(event, CoordinatorReleased):
-        return f"{event.coordinator} coordinates no more: its work is done ({time_text(event.timestamp_ms)})"
+        return f"{event.coordinator} coordinates no more: its work is done ({moment_text(event.timestamp_ms)})"
     if isinstance(event, TableMeasured):
         h = event.health
         gain = gain_words(h)
@@ -208,23 +207,15 @@ def describe(event: ControlEvent) -> str:
     if isinstance(event, TableChanged):
         return f"{event.table}: {', '.join(event.changes)}, asked for by {event.cause or 'records'} of {event.pipeline}"
     if isinstance(event, Deployed):
-        return f"{event.pipeline}: {event.hash[:19]} by floe {event.floe} ({time_text(event.timestamp_ms)})"
+        return f"{event.pipeline}: {event.hash[:19]} by floe {event.floe} ({moment_text(event.timestamp_ms)})"
     return _complete(event)
 
 
 def _complete(event: CommitComplete) -> str:
     blocked = "".join(f"; {table} is blocked: {reason}" for table, reason in sorted(event.blocked.items()))
     said = f"everything below {event.low_water} is in every table"
-    return f"{event.coordinator}: {said} ({time_text(event.timestamp_ms)}){blocked}"
+    return f"{event.coordinator}: {said} ({moment_text(event.timestamp_ms)}){blocked}"
 
 
 def _gap(gap: SourceRange) -> str:
     return f"{gap.topic}-{gap.partition} offsets {gap.start:,} to {gap.end - 1:,}"
-
-
-def time_text(milliseconds: int) -> str:
-    """A moment as people read it; as a number where no calendar has it."""
-    try:
-        return datetime.fromtimestamp(milliseconds / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (OverflowError, ValueError, OSError):
-        return f"{milliseconds} ms"

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from fnmatch import fnmatchcase
 
 from framework.commit.events.event_types import CommitComplete, Holds, PauseChanged
 from framework.config.names.table_names import name_matches
+from framework.diagnose.counted import moment_text
 from framework.diagnose.shown import argument
 
 PauseKey = tuple[Holds, str]
@@ -87,7 +87,7 @@ def holding(pauses: Pauses, holds: Holds, name: str) -> PauseChanged | None:
 
 def describe(event: PauseChanged) -> str:
     """Why something is held, in one sentence."""
-    at = datetime.fromtimestamp(event.timestamp_ms / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    at = moment_text(event.timestamp_ms)
     reason = f": {event.reason}" if event.reason else ""
     return f"{event.holds.value} paused for `{event.pattern}` by {event.by} at {at}{reason}"
 

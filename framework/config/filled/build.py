@@ -135,6 +135,8 @@ def _source(source: Values) -> SourceSpec:
         ),
         silent_after_ms=_duration(source["silent_after"]) if "silent_after" in source else None,
         outage_ms=_duration(source["longest_outage"]) if "longest_outage" in source else None,
+        rebuild_topic=source.get("rebuild_from", {}).get("topic", ""),
+        rebuild_table=source.get("rebuild_from", {}).get("table", ""),
     )
 
 

@@ -145,12 +145,17 @@ def _otherwise(entry: Entry, path: Path, present: list[str], known: Any) -> tupl
 
 def _homes_of(key: str, path: Path, root: Any) -> tuple[str, ...]:
     """Where a key belongs that is not known in its place."""
-    # Words of tests, of owners and of objectives are common ones; they help only those who write such.
+    # Words of tests, of owners, of objectives and of rebuilds are common ones; they help only those who write such.
     homes = _homes_in(root).get(key, ())
     return tuple(home for home in homes if all(path[:1] in at or not home.startswith(part) for part, at in _APART))
 
 
-_APART = (("tests", (("tests",),)), ("owners", (("owners",), ("metadata",))), ("objectives", (("objectives",),)))
+_APART = (
+    ("tests", (("tests",),)),
+    ("owners", (("owners",), ("metadata",))),
+    ("objectives", (("objectives",),)),
+    ("source.rebuild_from", ()),
+)
 # By the schema's identity, which is kept with it: schemas are read once.
 _HOMES: dict[int, tuple[Any, dict[str, list[str]]]] = {}
 

@@ -51,22 +51,34 @@ def cost_lines(month: PipelineMonth) -> Iterator[CostLine]:
         "not known" if commits is None else f"{commits:,.0f}",
         _times(commits, prices.thousand_commits, 1_000),
     )
-    held = [each.bytes for each in month.topics]
-    size = None if any(each is None for each in held) or not held else sum(each or 0 for each in held)
-    for what, price in (
-        ("Kafka: into the source topics", prices.gib_in),
-        ("Kafka: out to the pipeline", prices.gib_out),
+    for what, of_topics, price in (
+        ("Kafka: into the source topics", [each.bytes for each in month.topics], prices.gib_in),
+        ("Kafka: out to the pipeline", [each.bytes for each in month.topics], prices.gib_out),
+        ("Kafka: kept in the source topics", [each.kept for each in month.topics], prices.gib_kept_month),
     ):
+        size = (
+            None if any(each is None for each in of_topics) or not of_topics else sum(each or 0 for each in of_topics)
+        )
         yield CostLine(what, "not known" if size is None else size_text(size), _times(size, price, GIB))
     for name, count, each in prices.machines:
         yield CostLine(f"machines: {name}", f"{count:,}", count * each)
 
 
 def changes(month: PipelineMonth) -> Iterator[SettingEffect]:
-    """By table; what would change nothing is left out."""
+    """By table, then by topic; what would change nothing is left out."""
+    prices = month.prices or Prices("", "", "")
     for table in month.tables:
         if table.is_known and table.commits_seen:
-            yield from _changes(table, month.prices or Prices("", "", ""))
+            yield from _changes(table, prices)
+    for topic in month.topics:
+        if topic.kept is None or topic.needed is None or topic.kept == topic.needed:
+            continue
+        more = topic.needed - topic.kept
+        yield SettingEffect(
+            f"topic {topic.topic}: a retention that keeps what comes in the longest outage, and no more",
+            f"{size_text(topic.needed)} kept in place of {size_text(topic.kept)}",
+            _times(more, prices.gib_kept_month, GIB),
+        )
 
 
 def _changes(table: TableMonth, prices: Prices) -> Iterator[SettingEffect]:

@@ -19,6 +19,7 @@ from framework.metrics.store_requests import Requests, StoreRequest, total
 from framework.ops.cost.estimate import counted, listed, table_month
 from framework.ops.cost.model import MONTH_MS, CountedRequests, PipelineMonth, Prices, TableMonth, TopicMonth
 from framework.ops.readiness.review import Review
+from framework.plan.topic_retention import DEFAULT_OUTAGE_MS, longest_interval_ms
 from framework.runtime.maintenance.orphans import clean
 
 
@@ -83,11 +84,22 @@ def _orphans(review: Review, say: Callable[[str], None]) -> dict[str, int]:
 
 
 def _topics(review: Review) -> Iterator[TopicMonth]:
+    outage_ms = review.pipeline.spec.source.outage_ms or DEFAULT_OUTAGE_MS
+    needed_ms = outage_ms + longest_interval_ms(review.plan.write.tables)
     for held in held_topics(review.kafka, review.admin, review.facts, True):
-        sizes = [each.bytes_in(MONTH_MS) for each in held.partitions if each.records]
-        known = [size for size in sizes if size is not None]
-        window_ms = max((each.span_ms for each in held.partitions), default=0)
-        yield TopicMonth(held.topic, sum(known) if known and len(known) == len(sizes) else None, window_ms)
+        partitions = [each for each in held.partitions if each.records]
+        yield TopicMonth(
+            held.topic,
+            _sum([each.bytes_in(MONTH_MS) for each in partitions]),
+            max((each.span_ms for each in held.partitions), default=0),
+            _sum([each.kept_bytes for each in partitions]),
+            None if held.only_compacted else _sum([each.bytes_in(needed_ms) for each in partitions]),
+        )
+
+
+def _sum(sizes: list[int | None]) -> int | None:
+    known = [size for size in sizes if size is not None]
+    return sum(known) if known and len(known) == len(sizes) else None
 
 
 def _counted(page: str) -> tuple[Requests, int]:

@@ -28,6 +28,7 @@ class Prices:
     thousand_commits: float | None = None
     gib_in: float | None = None
     gib_out: float | None = None
+    gib_kept_month: float | None = None
     machines: tuple[tuple[str, int, float], ...] = ()
 
 
@@ -69,11 +70,14 @@ class TableMonth:
 
 @dataclass(frozen=True)
 class TopicMonth:
-    """Bytes of records as they are read, in a month; None where its records say nothing of a rate."""
+    """Bytes of records as they are read: `bytes` come in a month, `kept` are there now, `needed` come in the longest outage and a
+    commit interval. None where its records say nothing of a rate, or of their size."""
 
     topic: str
     bytes: int | None
     window_ms: int
+    kept: int | None = None
+    needed: int | None = None
 
 
 @dataclass(frozen=True)

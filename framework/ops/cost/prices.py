@@ -50,5 +50,6 @@ def _prices(file: str, said: dict[str, Any]) -> Prices:
         said.get("catalog", {}).get("thousand_commits"),
         kafka.get("gib_in"),
         kafka.get("gib_out"),
+        kafka.get("gib_month"),
         tuple((each["name"], each.get("count", 1), each["month"]) for each in said.get("machines", ())),
     )

@@ -59,7 +59,16 @@ def document(month: PipelineMonth) -> dict[str, Any]:
         "target": month.target,
         "month_days": 30,
         "tables": [_table(each) for each in month.tables],
-        "topics": [{"topic": each.topic, "window_ms": each.window_ms, "bytes": each.bytes} for each in month.topics],
+        "topics": [
+            {
+                "topic": x.topic,
+                "window_ms": x.window_ms,
+                "bytes": x.bytes,
+                "kept_bytes": x.kept,
+                "needed_bytes": x.needed,
+            }
+            for x in month.topics
+        ],
         "counted": None
         if month.counted is None
         else {

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 
 from framework.config.names.table_names import template_glob
-from framework.diagnose.counted import counted
+from framework.diagnose.counted import counted, moment_text
 from framework.diagnose.render import refused_table
 from framework.ops.preview.model import Action, PipelinePreview, StartPreview, TablePreview
 from framework.plan.catalogs import shown_table
@@ -229,4 +228,4 @@ def summary(previews: Sequence[PipelinePreview], removed: int = 0) -> str:
 
 
 def _time(milliseconds: int) -> str:
-    return datetime.fromtimestamp(milliseconds / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    return moment_text(milliseconds, "%Y-%m-%d %H:%M UTC")

@@ -85,6 +85,9 @@ def scorecard(pipeline: LoadedPipeline, plan: Plan, asked: CardOptions, say: Cal
     if pipeline.target.log_archive.table:
         asks = "Is the control log kept before retention takes it?"
         questions = (*questions, ("log-archive", asks, partial(retention.archived_log, review)))
+    if pipeline.spec.source.rebuild_topic or pipeline.spec.source.rebuild_table:
+        asks = "Is all there that the tables would be made again from?"
+        questions = (*questions, ("rebuild", asks, partial(retention.rebuild_paths, review)))
     max_age_ms = pipeline.target.drills_max_age_ms
     if max_age_ms is not None:
         asks = "Were the faults tried that it must survive?"

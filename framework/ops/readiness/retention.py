@@ -1,20 +1,24 @@
-"""How long until a record is lost that waits, and whether topics keep what comes in the longest outage.
+"""How long until a record is lost that waits, whether topics keep what comes in the longest outage, and whether what is kept for
+a rebuild is all there.
 
 In: a pipeline under review, and how long everything may stand still, if somebody said so. Out: evidence for each partition of
-the source, for each of its topics, and for the control topic.
+the source, for each of its topics, for the control topic and its archive, and for what the file would be rebuilt from.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 
+from framework.adapters.iceberg.snapshots import read_ends
 from framework.adapters.kafka.control.topic import check_control_topic
 from framework.adapters.kafka.fetch import RangeFetcher
-from framework.adapters.kafka.held import topic_settings
+from framework.adapters.kafka.held import held_topics, topic_facts, topic_settings
+from framework.adapters.secrets import first_line
 from framework.commit.offsets import PartitionFacts, PartitionKey
 from framework.config.names.table_names import catalog_of
-from framework.diagnose.counted import counted, in_two_units
+from framework.diagnose.counted import counted, in_two_units, moment_text
 from framework.errors import TableBlocked
 from framework.ops.preview.retention import judged_topics
 from framework.ops.readiness.model import (
@@ -27,11 +31,12 @@ from framework.ops.readiness.model import (
     warned,
 )
 from framework.ops.readiness.review import Review
-from framework.plan.topic_retention import RetentionFit, longest_interval_ms
+from framework.plan.topic_retention import RetentionFit, alter_command, longest_interval_ms
 from framework.record.model import TaskRange, timestamp_us
 from framework.runtime.job import open_catalog
 
 _LATE_INTERVALS = 3
+_FIRST_MS, _LAST_MS = attrgetter("first_ms"), attrgetter("last_ms")
 _LOOK_RECORDS = 200  # the first of these that is there says how old what waits is
 
 
@@ -115,6 +120,67 @@ def archived_log(review: Review) -> Iterator[Evidence]:
         yield warned(f"{said}, and nothing was archived for {in_two_units(age_ms)}", again)
     else:
         yield passed(said)
+
+
+def rebuild_paths(review: Review) -> Iterator[Evidence]:
+    """The topic and the table that the file names: read at both ends, and held against the first records of the source. What lies
+    between an archive's end and the source's beginning is nowhere."""
+    source = review.pipeline.spec.source
+    held = held_topics(review.kafka, review.admin, review.facts, True)
+    begins_ms = min(
+        (each.first_ms for topic in held for each in topic.partitions if each.first_ms is not None), default=None
+    )
+    if source.rebuild_topic:
+        yield _rebuild_topic(review, source.rebuild_topic, begins_ms)
+    if source.rebuild_table:
+        yield _rebuild_table(review, source.rebuild_table, begins_ms)
+
+
+def _rebuild_topic(review: Review, topic: str, begins_ms: int | None) -> Evidence:
+    facts = topic_facts(review.admin, topic)
+    where = f"correct `source.rebuild_from.topic` in {review.pipeline.file}"
+    if not facts:
+        return failed(f"there is no topic {topic} to rebuild from", where)
+    [held] = held_topics(review.kafka, review.admin, facts, True)
+    first, last = ([at for each in held.partitions if (at := end(each)) is not None] for end in (_FIRST_MS, _LAST_MS))
+    if not first:
+        return failed(f"topic {topic} holds no record to rebuild from", where)
+    records = sum(each.records for each in held.partitions)
+    said = (
+        f"topic {topic} holds {counted(records, 'record')} from {moment_text(min(first))} to {moment_text(max(last))}"
+    )
+    if begins_ms is not None and max(last) < begins_ms:
+        return failed(
+            f"{said}; the source begins at {moment_text(begins_ms)}, and what lies between is in neither", where
+        )
+    keep_all = alter_command(review.admin.address, topic, "retention.ms=-1,retention.bytes=-1")
+    if gone := sum(each.log_start for each in held.partitions):
+        return warned(f"{said}; {counted(gone, 'offset')} before the first are gone", keep_all)
+    if not held.only_compacted and max(held.retention_ms, held.retention_bytes) >= 0:
+        return warned(f"{said}; its retention removes records", keep_all)
+    return passed(said)
+
+
+def _rebuild_table(review: Review, name: str, begins_ms: int | None) -> Evidence:
+    tables = open_catalog(review.pipeline.target, (catalog_of(name),))
+    where = f"correct `source.rebuild_from.table` in {review.pipeline.file}"
+    loaded, _ = tables.opened(name)
+    if loaded is None:
+        return failed(f"there is no table {name} to rebuild from", where)
+    try:
+        ends = read_ends(loaded)
+    except Exception as error:  # each store and file has exceptions of its own
+        lost = f"a file of table {name} cannot be read: {type(error).__name__}: {first_line(error)}"
+        return failed(lost, "check that the store answers and that these credentials may read it")
+    if ends is None:
+        return failed(f"table {name} holds no row to rebuild from", where)
+    rows = "" if ends.rows is None else f" {counted(ends.rows, 'row')},"
+    said = f"table {name} holds{rows} the last of {moment_text(ends.last_ms)}; its first and its last file are readable"
+    if begins_ms is not None and ends.last_ms < begins_ms:
+        return failed(
+            f"{said}; the source begins at {moment_text(begins_ms)}, and what lies between is in neither", where
+        )
+    return passed(said)
 
 
 def _waiting(review: Review, key: PartitionKey, position: int, now: PartitionFacts) -> PartitionBacklog:

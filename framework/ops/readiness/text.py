@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import datetime, timezone
 from html import escape
 
-from framework.diagnose.counted import counted
+from framework.diagnose.counted import counted, moment_text
 from framework.diagnose.shown import is_command, shown
 from framework.ops.readiness.model import Check, CheckVerdict, Evidence, Scorecard
 
@@ -45,7 +44,7 @@ def _headline(card: Scorecard) -> str:
 
 
 def _facts(card: Scorecard) -> str:
-    when = datetime.fromtimestamp(card.at_ms / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    when = moment_text(card.at_ms)
     return f"{card.file}, target {card.target}, floe {card.floe}, {when}"
 
 

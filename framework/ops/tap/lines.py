@@ -12,12 +12,12 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from enum import Enum
 from typing import Any
 
 from framework.config.spec import WHOLE_RECORD
 from framework.diagnose.codes.catalogue import CODES
+from framework.diagnose.counted import moment_text
 from framework.diagnose.secrets import is_secret_name, redacted
 from framework.diagnose.shown import shown
 from framework.ops.tap.model import Change, RecordOutcome, SampledRecord
@@ -211,7 +211,7 @@ def _json(value: Plain) -> str:
 def text_lines(found: dict[str, Plain]) -> Iterator[str]:
     """A document in lines; whatever a record holds is in one line, its control characters escaped."""
     at = found["timestamp_ms"]
-    when = "" if at is None else datetime.fromtimestamp(at / 1000, timezone.utc).strftime("  %Y-%m-%d %H:%M:%S UTC")
+    when = "" if at is None else f"  {moment_text(at)}"
     code = f"  {found['code']}" if found["code"] else ""
     place = f"{found['topic']}-{found['partition']}@{found['offset']}"
     yield f"{shown(place)}{when}  {found['fate'].replace('_', ' ')}{code}"

@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
@@ -24,7 +23,7 @@ from framework.commit.events.event_types import Health
 from framework.commit.machine.reporting.condition import Condition
 from framework.commit.maintenance.health import SIZES, gain_words, maintain_command
 from framework.diagnose.codes.catalogue import CODES
-from framework.diagnose.counted import counted, share_of
+from framework.diagnose.counted import counted, moment_text, share_of, stamp_text
 from framework.diagnose.shown import argument, is_command, shown
 from framework.overview.values import IN_TROUBLE, NO_CONTROL_TOPIC, URGENCY, Minute, Overview, TableView
 from framework.web.page import plots
@@ -247,13 +246,10 @@ def _moment(at_ms: int | None, word: str = "") -> Markup:
     """A moment as a time that the browser turns into an age; with a word before it, into how long it has lasted."""
     if at_ms is None:
         return Markup('<span class="quiet">never</span>')
-    try:
-        moment = datetime.fromtimestamp(at_ms / 1000, timezone.utc)
-    except (ValueError, OverflowError, OSError):
-        return escape(f"{at_ms} ms")
-    text = moment.strftime("%Y-%m-%d %H:%M:%S UTC")
+    text, stamp = moment_text(at_ms), stamp_text(at_ms)
+    if not stamp.endswith("Z"):  # no calendar has it
+        return escape(text)
     lasts = Markup(" data-lasts") if word else ""
-    stamp = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
     return Markup('<time datetime="{}"{} title="{}">{}{}</time>').format(stamp, lasts, text, word, text)
 
 

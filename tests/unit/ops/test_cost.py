@@ -75,7 +75,9 @@ def test_a_listing_leaves_over_what_no_snapshot_reads() -> None:
     assert listed(month(live=None), 150, 15).stored.other is None
 
 
-PRICES = Prices("p.yaml", "USD", "2026-01-31", 0.02, {StoreRequest.PUT: 0.005}, 0.1, 0.5, None, (("driver", 2, 30.0),))
+PRICES = Prices(
+    "p.yaml", "USD", "2026-01-31", 0.02, {StoreRequest.PUT: 0.005}, 0.1, 0.5, None, 0.25, (("driver", 2, 30.0),)
+)
 
 
 def test_money_is_quantity_by_price_and_nothing_without_one() -> None:
@@ -83,7 +85,8 @@ def test_money_is_quantity_by_price_and_nothing_without_one() -> None:
     table = month(
         *(snapshot(NOW - hours * 3_600_000, added=GIB // 1024, files=1) for hours in range(25)), live=50 * GIB
     )
-    bought = pipeline(table, prices=PRICES, topics=(TopicMonth("orders", 4 * GIB, DAY_MS),))
+    topic = TopicMonth("orders", 4 * GIB, DAY_MS, 8 * GIB, 2 * GIB)
+    bought = pipeline(table, prices=PRICES, topics=(topic,))
     found = {line.what: line.amount for line in cost_lines(bought)}
     assert found["stored: live"] == pytest.approx(1.0)
     assert found["stored: orphans"] is None
@@ -92,8 +95,11 @@ def test_money_is_quantity_by_price_and_nothing_without_one() -> None:
     assert found["catalog commits"] == pytest.approx(0.072)
     assert found["Kafka: into the source topics"] == pytest.approx(2.0)
     assert found["Kafka: out to the pipeline"] is None
+    assert found["Kafka: kept in the source topics"] == pytest.approx(2.0)
+    [retention] = [each for each in changes(bought) if each.what.startswith("topic orders")]
+    assert (retention.effect, retention.amount) == ("2.0 GiB kept in place of 8.0 GiB", pytest.approx(-1.5))
     assert found["machines: driver"] == 60
-    assert any(line.startswith("  in all 63.09 USD") for line in lines(bought))
+    assert any(line.startswith("  in all 65.09 USD") for line in lines(bought))
 
 
 def test_what_a_process_counted_takes_the_place_of_the_least() -> None:
