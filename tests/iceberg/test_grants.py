@@ -19,6 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from framework.adapters.iceberg.catalog import IcebergCatalog
 from framework.adapters.iceberg.files import list_files
+from framework.adapters.iceberg.row_scan import open_scan
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.maintenance.tables import TableCare
 from framework.adapters.parquet.files import TableWriter
@@ -27,9 +28,9 @@ from framework.commit.machine.effects import Committed
 from framework.config.spec import TablePolicy
 from framework.errors import FloeError
 from framework.ops.doctor.scratch import ScratchPrefix, scratch_table
-from framework.plan.grants.database import DatabaseGrant, database_grants, scratch_grants
+from framework.plan.grants.database import DatabaseGrant, database_grants, looking_grants, scratch_grants
 from framework.plan.grants.rest import server_privileges
-from framework.plan.grants.store import StoreUser, glue_policy, store_policy
+from framework.plan.grants.store import GlueUser, StoreUser, glue_policy, store_policy
 from framework.runtime.tables.registry import TableRegistry
 from framework.table.model import TableNeed, TableTarget
 from framework.table.schema.arrow import parse_schema
@@ -92,6 +93,16 @@ def work(lake: Lake, name: str, files: Sequence[tuple[DataFile, ...]]) -> None:
     assert list_files(table.io, table.location())
 
 
+def look(lake: Lake, name: str) -> None:
+    """What `floe plan` and `floe compare` do with a catalog and a store: they list, load and read."""
+    assert name in lake.tables.list_tables()
+    assert lake.tables.load_view(name, "main", "id") is not None
+    assert lake.tables.load_target(name, POLICY) is not None
+    scan = open_scan(lake.tables, name, "", None, "it")
+    assert sum(batch.num_rows for file in scan.files(list(scan.columns)) for batch in file) == 1
+    assert lake.tables.missing_files(name, [f"{lake.plain(name).location()}/data/none.parquet"])
+
+
 def test_a_policy_of_the_store_is_enough_and_no_action_too_many(store: S3Server, sql: dict[str, str]) -> None:
     """For tasks, and for drivers and coordinators, each as a user of a store that asks its policies: with the policy all is done,
     and without any one action something is refused."""
@@ -103,8 +114,11 @@ def test_a_policy_of_the_store_is_enough_and_no_action_too_many(store: S3Server,
         for action in actions(policy)
     }
     admin = Lake(sql | store.settings() | {"s3.secret-access-key": SECRET_KEY})
+    filled = admin.create("shop.filled")
+    assert isinstance(admin.tables.commit(admin.effect(filled, admin.files(filled, [{"id": 1}]), 1)), Committed)
     names = {user: admin.create(f"shop.t{number}") for number, user in enumerate([*policies, *fewer])}
     users = store.users(policies | fewer)
+    assert set(users) >= {"LOOKS", "LOOKS.GetObject", "LOOKS.ListBucket"}
     targets = {user: admin.tables.load_target(name, POLICY) for user, name in names.items()}
     store.enforce()
 
@@ -116,6 +130,8 @@ def test_a_policy_of_the_store_is_enough_and_no_action_too_many(store: S3Server,
     def do(user: str) -> None:
         if user.startswith("TASKS"):
             files(user, user)
+        elif user.startswith("LOOKS"):
+            look(Lake(sql | users[user]), filled)
         else:
             work(Lake(sql | users[user]), names[user], [files(user, "TASKS") for _ in range(4)])
 
@@ -148,7 +164,9 @@ def postgres() -> Iterator[Postgres]:
 def test_the_statements_for_a_database_are_enough_and_none_too_many(postgres: Postgres, tmp_path: Path) -> None:
     """A role of PostgreSQL with the statements does all that a run does, and without any one of them it is refused."""
     settings = {"type": "sql", "uri": postgres.uri, "warehouse": f"file://{tmp_path}"}
-    Lake(settings).create("shop.first")
+    admin = Lake(settings)
+    filled = admin.create("shop.first")
+    assert isinstance(admin.tables.commit(admin.effect(filled, admin.files(filled, [{"id": 1}]), 1)), Committed)
     engine = create_engine(postgres.uri, isolation_level="AUTOCOMMIT")
     names = iter(f"role {number}" for number in range(100))
 
@@ -180,7 +198,17 @@ def test_the_statements_for_a_database_are_enough_and_none_too_many(postgres: Po
     def both(role: str) -> Sequence[DatabaseGrant]:
         return (*scratch_grants(role), *needed(role))
 
-    for do, statements, count in ((run, needed, len(needed("x"))), (scratch, both, len(scratch_grants("x")))):
+    def fewer(role: str) -> Sequence[DatabaseGrant]:
+        return looking_grants(postgres.uri, role)
+
+    def looks(statements: Callable[[str], Sequence[DatabaseGrant]], but: int | None = None) -> None:
+        look(allowed(statements, but), filled)
+
+    for do, statements, count in (
+        (looks, fewer, len(fewer("x"))),
+        (run, needed, len(needed("x"))),
+        (scratch, both, len(scratch_grants("x"))),
+    ):
         do(statements)
         for number in range(count):
             with pytest.raises((FloeError, AssertionError, SQLAlchemyError)):
@@ -191,14 +219,20 @@ def test_a_policy_for_glue_is_enough_and_no_action_too_many(store: S3Server, mon
     """Commits to tables of Glue, and the scratch tables of doctor and readiness."""
     monkeypatch.syspath_prepend(str(client_packages()))
     files = store_policy([store.settings()["warehouse"]], StoreUser.OTHERS)["Statement"]
-    parts = {"commits": glue_policy(), "scratch": glue_policy(scratch=True)}
+    parts = {"commits": glue_policy(GlueUser.COMMITS), "scratch": glue_policy(GlueUser.TRIES)}
+    looking = {"Version": "2012-10-17", "Statement": [*files, *glue_policy(GlueUser.LOOKS)["Statement"]]}
+    looking["Statement"] = [
+        each | {"Resource": "*"} if each["Sid"] == "FloeCatalog" else each for each in looking["Statement"]
+    ]
     # This server knows which actions of Glue are allowed, and not on which resources.
     whole = [statement | {"Resource": "*"} for part in parts.values() for statement in part["Statement"]]
     policies = {"whole": {"Version": "2012-10-17", "Statement": [*files, *whole]}}
     needed = {"commits": actions(parts["commits"]), "scratch": actions(parts["scratch"])}
     for action in (each for part in needed.values() for each in part):
         policies[action.partition(":")[2]] = without(policies["whole"], action)
-    users = store.users(policies)
+    looks = {"looking": looking}
+    looks |= {f"looking.{each.partition(':')[2]}": without(looking, each) for each in _glue_actions(looking)}
+    users = store.users(policies | looks)
     store.enforce()
 
     def lake(user: str) -> Lake:
@@ -217,10 +251,23 @@ def test_a_policy_for_glue_is_enough_and_no_action_too_many(store: S3Server, mon
         try_scratch(limited)
 
     do("whole")
+    filled = lake("whole").create("shop.filled")
+    whole_lake = lake("whole")
+    assert isinstance(
+        whole_lake.tables.commit(whole_lake.effect(filled, whole_lake.files(filled, [{"id": 1}]), 1)), Committed
+    )
+    look(lake("looking"), filled)
+    for user in looks.keys() - {"looking"}:
+        with pytest.raises((FloeError, AssertionError)):
+            look(lake(user), filled)
     for user in policies:
         if user != "whole":
             with pytest.raises(Exception):  # noqa: B017, PT011  # boto's own errors among them
                 do(user)
+
+
+def _glue_actions(policy: Mapping[str, Any]) -> list[str]:
+    return [action for action in actions(policy) if action.startswith("glue:")]
 
 
 class OnGlue(Lake):

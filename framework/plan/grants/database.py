@@ -36,6 +36,12 @@ def database_grants(uri: str, role: str) -> tuple[DatabaseGrant, ...]:
     )
 
 
+def looking_grants(uri: str, role: str) -> tuple[DatabaseGrant, ...]:
+    """In place of these: what whoever only looks needs."""
+    granted = database_grants(uri, role)
+    return tuple(each for each in granted if not each.statement.startswith(("GRANT INSERT", "GRANT UPDATE")))
+
+
 def scratch_grants(role: str) -> tuple[DatabaseGrant, ...]:
     """What `floe doctor` and `floe readiness` need besides."""
     why = "floe doctor and readiness drop what they have tried"

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from framework.plan.grants.store import LOOKS
+
 
 @dataclass(frozen=True)
 class ServerPrivileges:
@@ -20,7 +22,6 @@ class ServerPrivileges:
 
 _COMMITS = "driver and coordinator"
 _TRIES = "floe doctor, floe readiness and floe drill, in addition"
-_LOOKS = "whoever only looks: floe plan in CI, floe compare"
 
 
 def server_privileges(lends_keys: bool) -> tuple[ServerPrivileges, ...]:
@@ -48,12 +49,12 @@ def server_privileges(lends_keys: bool) -> tuple[ServerPrivileges, ...]:
             ),
         ),
         ServerPrivileges("Polaris", _TRIES, ("TABLE_DROP", "NAMESPACE_DROP")),
-        ServerPrivileges("Polaris", _LOOKS, ("NAMESPACE_LIST", "TABLE_LIST", "TABLE_READ_PROPERTIES", *reads)),
+        ServerPrivileges("Polaris", LOOKS, ("NAMESPACE_LIST", "TABLE_LIST", "TABLE_READ_PROPERTIES", *reads)),
         ServerPrivileges(
             "Unity Catalog",
             _COMMITS,
             ("USE CATALOG", "USE SCHEMA", "CREATE SCHEMA", "CREATE TABLE", "SELECT", "MODIFY", *outside),
         ),
         ServerPrivileges("Unity Catalog", _TRIES, ("MANAGE",)),
-        ServerPrivileges("Unity Catalog", _LOOKS, ("USE CATALOG", "USE SCHEMA", "SELECT", *outside)),
+        ServerPrivileges("Unity Catalog", LOOKS, ("USE CATALOG", "USE SCHEMA", "SELECT", *outside)),
     )

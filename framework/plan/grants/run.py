@@ -13,13 +13,13 @@ from typing import Any
 from framework.config.rules.permitted import is_location
 from framework.config.spec import LoadedPipeline, SettingValue
 from framework.plan.compile import compile_plan
+from framework.plan.grants import database
 from framework.plan.grants.database import DatabaseGrant, database_grants, is_postgres, scratch_grants
 from framework.plan.grants.kafka import Grant, control_topic_grants, grants_for, looking_grants, replay_grants
 from framework.plan.grants.rest import ServerPrivileges, server_privileges
-from framework.plan.grants.store import StoreUser, glue_policy, is_s3, store_policy
+from framework.plan.grants.store import GlueUser, StoreUser, glue_policy, is_s3, store_policy
 from framework.plan.model import Plan
 
-_COMMITS = "driver and coordinator"
 _DELEGATION = "header.X-Iceberg-Access-Delegation"  # PyIceberg asks for keys unless this says otherwise
 
 
@@ -38,13 +38,15 @@ class KafkaGrants:
 
 @dataclass(frozen=True)
 class CatalogGrants:
-    """Of one catalog: policies of AWS by who needs them, statements for its database, privileges of a REST catalog's server in
+    """Of one catalog: policies of AWS by who needs them, statements for its database, those in their place for whoever only
+    looks, privileges of a REST catalog's server in
     the words of servers that have some, and what floe does not know."""
 
     catalog: str
     kind: str
     policies: tuple[tuple[str, dict[str, Any]], ...]
     statements: tuple[DatabaseGrant, ...]
+    looking: tuple[DatabaseGrant, ...]
     unknown: tuple[str, ...]
     privileges: tuple[ServerPrivileges, ...] = ()
 
@@ -91,17 +93,16 @@ def _catalog(
     places = [each for each in (warehouse, *sorted(allowed)) if each and is_location(each)]
     policies = list(_policies([each for each in places if is_s3(each)], [plan for _, plan in plans]))
     if kind == "glue":
-        policies += [
-            (_COMMITS, glue_policy()),
-            ("floe doctor and floe readiness, in addition", glue_policy(scratch=True)),
-        ]
+        policies += [(user.value, glue_policy(user)) for user in GlueUser]
     statements: tuple[DatabaseGrant, ...] = ()
+    looking: tuple[DatabaseGrant, ...] = ()
     if kind == "sql" and uri is not None and is_postgres(uri):
         statements = (*database_grants(uri, role), *scratch_grants(role))
+        looking = database.looking_grants(uri, role)
     lends = "vended-credentials" in (_text(settings.get(_DELEGATION)) or "vended-credentials")
     privileges = server_privileges(lends) if kind == "rest" else ()
     unknown = tuple(_unknown(kind, uri, warehouse, places))
-    return CatalogGrants(name, kind or "", tuple(policies), statements, unknown, privileges)
+    return CatalogGrants(name, kind or "", tuple(policies), statements, looking, unknown, privileges)
 
 
 def _policies(places: Sequence[str], plans: Sequence[Plan]) -> Iterable[tuple[str, dict[str, Any]]]:
@@ -110,6 +111,7 @@ def _policies(places: Sequence[str], plans: Sequence[Plan]) -> Iterable[tuple[st
     if not all(plan.is_upserted for plan in plans):
         yield StoreUser.TASKS.value, store_policy(places, StoreUser.TASKS)
     yield StoreUser.OTHERS.value, store_policy(places, StoreUser.OTHERS)
+    yield StoreUser.LOOKS.value, store_policy(places, StoreUser.LOOKS)
 
 
 def _unknown(kind: str | None, uri: str | None, warehouse: str | None, places: Sequence[str]) -> Iterable[str]:

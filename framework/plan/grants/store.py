@@ -17,17 +17,28 @@ _WRITE = ("s3:PutObject", "s3:AbortMultipartUpload")
 _LIST = "s3:ListBucket"
 _GLUE = ("glue:CreateDatabase", "glue:CreateTable", "glue:GetDatabase", "glue:GetDatabases", "glue:GetTable", "glue:GetTables",
          "glue:UpdateTable")  # fmt: skip
+_GLUE_LOOKS = ("glue:GetDatabases", "glue:GetTable", "glue:GetTables")
 _GLUE_SCRATCH = ("glue:DeleteDatabase", "glue:DeleteTable")
 
 
+LOOKS = "whoever only looks: floe plan in CI, floe compare"
+
+
 class StoreUser(str, Enum):
-    """Who asks the store: tasks that append write files and nothing else; all others read, remove and list, too."""
+    """Who asks the store: tasks that append write files and nothing else; who only looks reads and lists; all others do both, and
+    remove files."""
 
     TASKS = "tasks that append"
     OTHERS = "driver, coordinator and tasks of upserts"
+    LOOKS = LOOKS
 
 
-_ACTIONS = {StoreUser.TASKS: _WRITE, StoreUser.OTHERS: (*_WRITE, "s3:GetObject", "s3:DeleteObject")}
+_READ = "s3:GetObject"
+_ACTIONS = {
+    StoreUser.TASKS: _WRITE,
+    StoreUser.OTHERS: (*_WRITE, _READ, "s3:DeleteObject"),
+    StoreUser.LOOKS: (_READ,),
+}
 
 
 def is_s3(location: str) -> bool:
@@ -39,7 +50,7 @@ def store_policy(locations: Iterable[str], user: StoreUser) -> dict[str, Any]:
     places = sorted({_bucket_and_prefix(each) for each in locations})
     files = [f"arn:aws:s3:::{bucket}/{prefix}*" for bucket, prefix in places]
     statements = [_allow("FloeFiles", _ACTIONS[user], files)]
-    if user is StoreUser.OTHERS:
+    if user is not StoreUser.TASKS:
         # Without it S3 answers 403 instead of 404 for a file that is not there. It has no condition of a prefix, since
         # such a request names none.
         buckets = [f"arn:aws:s3:::{bucket}" for bucket in sorted({bucket for bucket, _ in places})]
@@ -47,12 +58,26 @@ def store_policy(locations: Iterable[str], user: StoreUser) -> dict[str, Any]:
     return _policy(statements)
 
 
-def glue_policy(scratch: bool = False) -> dict[str, Any]:
-    """What Glue must allow who commits; tasks do not ask it. `scratch`: what `floe doctor` and `floe readiness` need besides,
-    which drop the table and the namespace that they have tried."""
+class GlueUser(str, Enum):
+    """Who asks Glue; tasks do not. Doctor and readiness drop the table and the namespace that they have tried."""
+
+    COMMITS = "driver and coordinator"
+    TRIES = "floe doctor and floe readiness, in addition"
+    LOOKS = LOOKS
+
+
+_GLUE_ACTIONS = {
+    GlueUser.COMMITS: ("FloeCatalog", _GLUE),
+    GlueUser.TRIES: ("FloeScratch", _GLUE_SCRATCH),
+    GlueUser.LOOKS: ("FloeCatalog", _GLUE_LOOKS),
+}
+
+
+def glue_policy(user: GlueUser) -> dict[str, Any]:
+    """What Glue must allow."""
     resources = [f"arn:aws:glue:*:*:{part}" for part in ("catalog", "database/*", "table/*/*")]
-    allowed = _allow("FloeScratch", _GLUE_SCRATCH, resources) if scratch else _allow("FloeCatalog", _GLUE, resources)
-    return _policy([allowed])
+    name, actions = _GLUE_ACTIONS[user]
+    return _policy([_allow(name, actions, resources)])
 
 
 def _policy(statements: Sequence[dict[str, Any]]) -> dict[str, Any]:

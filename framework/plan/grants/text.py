@@ -11,6 +11,7 @@ from typing import Any
 
 from framework.plan.grants.kafka import Grant
 from framework.plan.grants.run import CatalogGrants, KafkaGrants, RunGrants
+from framework.plan.grants.store import LOOKS
 
 VERSION = 1
 
@@ -38,6 +39,9 @@ def _of_catalog(catalog: CatalogGrants) -> Iterator[str]:
     yield f"Catalog {catalog.catalog} ({catalog.kind})"
     for grant in catalog.statements:
         yield f"  {grant.statement};  -- {grant.why}"
+    if catalog.looking:
+        yield f"  in place of all of these, for {LOOKS}"
+        yield from (f"  {grant.statement};  -- {grant.why}" for grant in catalog.looking)
     for user, policy in catalog.policies:
         yield f"  policy for {user}:"
         yield from (f"    {line}" for line in json.dumps(policy, indent=2).splitlines())
@@ -74,6 +78,7 @@ def grant_document(found: RunGrants, principal: str) -> dict[str, Any]:
                 "type": each.kind,
                 "policies": [{"for": user, "policy": policy} for user, policy in each.policies],
                 "statements": [{"statement": grant.statement, "why": grant.why} for grant in each.statements],
+                "looking": [{"statement": grant.statement, "why": grant.why} for grant in each.looking],
                 "privileges": [
                     {"server": needed.server, "for": needed.user, "privileges": list(needed.privileges)}
                     for needed in each.privileges

@@ -96,9 +96,9 @@ GRANTS = json.loads((Path(__file__).parents[3] / "schemas" / "grants.v1.schema.j
 @pytest.mark.parametrize(
     ("catalog", "policies", "statements", "unknown"),
     [
-        ({"type": "glue", "warehouse": "s3://lake/w"}, 4, 0, 0),
+        ({"type": "glue", "warehouse": "s3://lake/w"}, 6, 0, 0),
         ({"type": "sql", "uri": "postgresql+psycopg2://db/x", "warehouse": "file:///lake"}, 0, 9, 0),
-        ({"type": "sql", "uri": SecretRef("env", "URI"), "warehouse": "s3a://lake"}, 2, 0, 1),
+        ({"type": "sql", "uri": SecretRef("env", "URI"), "warehouse": "s3a://lake"}, 3, 0, 1),
         ({"type": "rest", "uri": "http://c", "warehouse": "name"}, 0, 0, 2),
         ({"type": "hive", "uri": "thrift://h", "warehouse": "abfss://c@a/w"}, 0, 0, 1),
     ],
