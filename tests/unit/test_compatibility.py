@@ -6,7 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests import reports
+import pytest
+
+from tests import claims, reports
 from tests.compatibility import FLIGHTS, places, versions
 
 SUITE = """<testsuites><testsuite><properties>{platform}</properties>{cases}</testsuite></testsuites>"""
@@ -68,3 +70,51 @@ def test_every_row_names_tests_and_stands_in_the_document() -> None:
     command = [sys.executable, "-m", "tests.compatibility", "--check"]
     answer = subprocess.run(command, cwd=reports.ROOT, capture_output=True, text=True, timeout=240, check=False)
     assert answer.returncode == 0, answer.stderr + answer.stdout
+
+
+PAGE = """
+| what | result | commit | command, after `pytest` |
+|---|---|---|---|
+| a server | passed: all | `{commit}` | `{command}` |
+| another | not run: it does not resolve | | |
+
+| other | table |
+|---|---|
+| that claims | nothing |
+"""
+
+
+@pytest.mark.parametrize(
+    ("page", "results", "said"),
+    [
+        (PAGE.format(commit="abc", command="tests/a.py"), {"tests/a.py": ("abc", 3, 0)}, None),
+        (PAGE.format(commit="abc", command="tests/a.py"), {}, "has no result: python -m tests.claims run tests/a.py"),
+        (PAGE.format(commit="abc", command="tests/a.py"), {"tests/a.py": ("abc", 3, 1)}, "did not pass"),
+        (PAGE.format(commit="abc", command="tests/a.py"), {"tests/a.py": ("abc", 0, 0)}, "did not pass"),
+        (PAGE.format(commit="abd", command="tests/a.py"), {"tests/a.py": ("abc", 3, 0)}, "shows abd"),
+        (PAGE.format(commit="abc", command=""), {}, "shows a commit and no command"),
+        (PAGE.format(commit="", command=""), {}, "claims something that was not run"),
+        (
+            PAGE.format(commit="abc", command="tests/a.py"),
+            {"tests/a.py": ("abc", 1, 0), "tests/b.py": ("abc", 1, 0)},
+            "no row",
+        ),
+    ],
+)
+def test_a_claim_without_a_passed_run_is_noticed(
+    page: str, results: dict[str, tuple[str, int, int]], said: str | None
+) -> None:
+    """A row with a command needs its result file, passed, of the commit that it shows; one without says that it was not run."""
+    kept = {
+        command: claims.ClaimResult(commit, "2026-01-31", passed, 0, failed, 1, {})
+        for command, (commit, passed, failed) in results.items()
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(claims, "EARLIER", {})
+        found = claims.problems(page, kept)
+    assert (len(found), said is None or said in found[0]) == (0 if said is None else 1, True), found
+
+
+def test_every_claim_of_the_page_has_its_result() -> None:
+    """What stands in docs/compatibility.md agrees with the result files; those of before them are listed by name."""
+    assert claims.problems(claims.DOCUMENT.read_text(encoding="utf-8"), claims.kept_results()) == []
