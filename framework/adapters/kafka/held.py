@@ -1,12 +1,16 @@
 """What source topics hold and how their retention is set, for whoever judges it.
 
 In: a connection and the offsets of partitions. Out: `TopicHeld`, topic by topic. Times and sizes are those of some records at
-both ends of each partition, read through the same fetcher as a run's; nothing is left behind on the broker.
+both ends of each partition, read through the same fetcher as a run's; nothing is left behind on the broker. Producers date
+records, so the time of an end is the middle one of several, and never ahead of this clock: one record with a wrong date says
+nothing of a rate.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 
 from confluent_kafka.admin import ConfigResource, ResourceType
 
@@ -17,6 +21,7 @@ from framework.plan.topic_retention import PartitionHeld, TopicHeld
 from framework.record.model import RecordBlock, TaskRange, timestamp_us
 
 _LOOK_RECORDS = 200
+_SEVERAL = 5  # so two wrong dates among them are outvoted
 
 
 def topic_settings(admin: KafkaAdmin, topics: Iterable[str]) -> dict[str, dict[str, str]]:
@@ -78,19 +83,20 @@ def _held(fetcher: RangeFetcher | None, topic: str, number: int, found: Partitio
     first, last = (list(fetcher.fetch(TaskRange(topic, found.topic_id, number, *look))) for look in looks)
     seen = [*first, *last]
     records = sum(map(len, seen))
-    times = [time for block in first for time in block.timestamps_ms]
     return PartitionHeld(
         start,
         end,
-        _moment_ms(times),
+        _moment_ms(time for block in first for time in block.timestamps_ms),
         _moment_ms(reversed([time for block in last for time in block.timestamps_ms])),
         sum(map(_bytes, seen)) / records if records else None,
     )
 
 
 def _moment_ms(times: Iterable[int]) -> int | None:
-    """The first time that is known."""
-    return next((at // 1000 for each in times if (at := timestamp_us(each)) is not None), None)
+    """The middle one of the first times that are known."""
+    known = islice((at // 1000 for each in times if (at := timestamp_us(each)) is not None), _SEVERAL)
+    found = sorted(min(at, int(time.time() * 1000)) for at in known)
+    return found[len(found) // 2] if found else None
 
 
 def _bytes(block: RecordBlock) -> int:

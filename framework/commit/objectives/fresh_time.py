@@ -23,7 +23,9 @@ class FreshTime:
         self.since_ms: int | None = None
 
     def reach(self, at_ms: int, through_ms: int) -> None:
-        """At this time all records up to that one were visible."""
+        """At this time all records up to that one were visible. Of a time that has not come nobody can say so: a record may be
+        dated ahead of the clock."""
+        through_ms = min(through_ms, at_ms)
         if self.since_ms is None:
             self.since_ms = self._settled_ms = at_ms
         at_ms = max(at_ms, self._settled_ms)  # clocks of several machines

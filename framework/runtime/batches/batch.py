@@ -34,7 +34,8 @@ MIN_RECORDS_FOR_RATIO = 1_000
 
 @dataclass(frozen=True)
 class BatchScope:
-    """What a batch is: its number and, for every partition of the pipeline, where it starts and ends."""
+    """What a batch is: its number and, for every partition of the pipeline, where it starts and ends. `planned_ms`: no record
+    in it counts as newer, however it is dated; None: as they are dated."""
 
     run: str
     batch: int
@@ -43,6 +44,7 @@ class BatchScope:
     topic_ids: Mapping[str, str]
     base_batch: int = 0
     given_up: tuple[SourceRange, ...] = ()
+    planned_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -327,8 +329,9 @@ def _ranges(scope: BatchScope, reports: list[TaskReport]) -> tuple[SourceRange, 
     for report in reports:
         for piece in report.slices:
             key = (piece.slice.topic, piece.slice.partition)
-            if piece.max_timestamp_ms is not None:
-                newest[key] = max(newest.get(key, piece.max_timestamp_ms), piece.max_timestamp_ms)
+            if (seen_ms := piece.max_timestamp_ms) is not None:
+                seen_ms = seen_ms if scope.planned_ms is None else min(seen_ms, scope.planned_ms)
+                newest[key] = max(newest.get(key, seen_ms), seen_ms)
     return tuple(
         SourceRange(key[0], scope.topic_ids[key[0]], key[1], scope.starts[key], end, newest.get(key))
         for key, end in sorted(scope.ends.items())

@@ -13,7 +13,7 @@ from framework.commit.offsets import PartitionFacts, PartitionKey, check_still_r
 from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import FloeError
 from framework.plan.model import Plan
-from framework.runtime.batches.announcer import Announcer, Stand
+from framework.runtime.batches.announcer import Announcer, Stand, now_ms
 from framework.runtime.batches.batch import BatchScope, summarise_gaps
 from framework.runtime.batches.handover import AnnouncedBatch
 from framework.runtime.pipeline.begin import Begun
@@ -86,6 +86,7 @@ class BatchChain:
             dict(self._source.ids),
             self._announcer.base_batch,
             self._given_up,
+            now_ms(),
         )
 
     def advance(self, batch: AnnouncedBatch) -> None:

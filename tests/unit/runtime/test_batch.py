@@ -65,6 +65,15 @@ def test_reports_become_one_announcement() -> None:
     assert complete.tables == ("a.b",)
 
 
+def test_no_record_is_newer_than_the_moment_at_which_it_was_read() -> None:
+    """A record dated ahead of the clock promises nothing about the time until then: freshness, data age and silence would be
+    those of its date for as long."""
+    made = replace(scope(), planned_ms=70)
+    complete = summarise(plan(), made, [report(10, 60), report(60, 100)], Accounting()).events[-1]
+    assert isinstance(complete, DataComplete)
+    assert [r.max_timestamp_ms for r in complete.ranges] == [70, None]
+
+
 def test_files_of_two_schemas_are_parts_of_one_set() -> None:
     """Tasks that wrote before and after a change of the schema are announced as numbered parts of one announcement."""
     result = summarise(plan(), scope(), [report(10, 60), report(60, 100, schema_id=1)], Accounting())
