@@ -368,11 +368,17 @@ def test_a_topic_that_keeps_less_than_an_outage_is_no_go(
 
 
 def test_a_record_with_a_wrong_date_says_nothing_of_a_rate(project: Project, broker: Broker, readiness: Floe) -> None:
-    """Two records of 1970 at the topic's beginning and two of the year 2090 at its end, which brokers before 4.0 take as they are,
+    """Two records of 1970 at the topic's beginning and two of 2090 at its end, which brokers before 4.0 take as they are,
     would make a rate of nothing, and any limit in bytes enough."""
     config = {"retention.ms": "-1", "retention.bytes": "150000", "message.timestamp.after.max.ms": str(2**63 - 1)}
     topic, now_ms = broker.new_topic("ready", config=config), int(time.time() * 1000)
-    times = [0, 1, *(now_ms - number * 900_000 for number in reversed(range(100))), 3_786_912_000_000, 3_786_912_000_001]
+    times = [
+        0,
+        1,
+        *(now_ms - number * 900_000 for number in reversed(range(100))),
+        3_786_912_000_000,
+        3_786_912_000_001,
+    ]
     broker.produce(topic, [json.dumps({"id": 1}).ljust(1_000)] * len(times), timestamps_ms=times)
     file = project.pipeline("shop", PIPELINE.format(topic=topic))
     _, document = readiness(file, "--no-spark", "--outage", "2d")
