@@ -859,4 +859,27 @@ FAILURES: dict[str, Failure] = {
             "tests/unit/adapters/test_registry.py::test_an_unknown_schema_is_waited_for_and_then_reported",
         ),
     ),
+    "F110": Failure(
+        "producers date records ahead of the clock, and what is decided by dates stands still until then: retention, "
+        "freshness, lag (apache/kafka#4473, redpanda-data/redpanda#9820)",
+        "no record counts as newer than the moment at which it was read, and one wrong date decides no rate",
+        (
+            "tests/unit/runtime/test_batch.py::test_no_record_is_newer_than_the_moment_at_which_it_was_read",
+            "tests/unit/commit/test_objectives.py::test_stale_time_is_counted_as_second_by_second",
+            "tests/kafka/test_readiness.py::test_a_record_with_a_wrong_date_says_nothing_of_a_rate",
+        ),
+    ),
+    "F111": Failure(
+        "the hour of a far moment overflows its 32 bits, and pruning finds no rows (apache/iceberg#9713)",
+        "columns hold the years 1 to 9999, whose hours fit",
+        ("tests/unit/adapters/test_partition_order.py::test_no_moment_of_a_column_overflows_a_partition",),
+    ),
+    "F112": Failure(
+        "records dated before their topic's retention are removed before anybody has read them (openmeterio/openmeter#5005)",
+        "readiness judges by the date of the first record that waits, and what was removed is counted as lost",
+        (
+            "tests/kafka/test_readiness.py::test_a_record_dated_before_its_topics_retention_is_no_go",
+            "tests/chaos/test_source_changes.py::test_retention_passes_a_running_job_and_the_topic_is_made_again",
+        ),
+    ),
 }

@@ -134,6 +134,15 @@ def test_data_that_is_about_to_be_lost_is_no_go(
     assert "NO GO" in (project.root / "card.html").read_text()
 
 
+def test_a_record_dated_before_its_topics_retention_is_no_go(project: Project, broker: Broker, readiness: Floe) -> None:
+    """The broker removes it with its segment, however short a time it has been there; the one behind it keeps the segment."""
+    topic, now_ms = broker.new_topic("ready", config={"retention.ms": str(7 * DAY_MS)}), int(time.time() * 1000)
+    broker.produce(topic, [{"id": 1}, {"id": 2}], timestamps_ms=[now_ms - 8 * DAY_MS, now_ms])
+    _, document = readiness(project.pipeline("shop", PIPELINE.format(topic=topic)), "--no-spark")
+    (loss,) = seen(document, "source-retention")
+    assert (loss["verdict"], "0 s until data is lost" in loss["text"]) == ("fail", True), loss
+
+
 def test_a_table_that_refuses_the_file_is_no_go(project: Project, broker: Broker, readiness: Floe) -> None:
     """What `floe plan` would refuse is a fail with its code; the other checks are answered all the same."""
     topic = broker.new_topic("ready")

@@ -1,6 +1,9 @@
 """Rows are cut by partition: each in its own, none lost, in their order."""
 
 import itertools
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -9,11 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import BucketTransform, IdentityTransform, VoidTransform
-from pyiceberg.types import LongType, NestedField, StringType
+from pyiceberg.transforms import (
+    BucketTransform,
+    DayTransform,
+    HourTransform,
+    IdentityTransform,
+    MonthTransform,
+    Transform,
+    VoidTransform,
+    YearTransform,
+)
+from pyiceberg.types import LongType, NestedField, StringType, TimestampType, TimestamptzType
 
 from framework.adapters.parquet import partition
-from framework.adapters.parquet.partition import partitions
+from framework.adapters.parquet.partition import partitions, transformed
 from framework.record import arrays
 from framework.record.arrays import rows_by_number
 
@@ -76,3 +88,30 @@ def test_a_removed_partition_field_whose_column_is_gone_is_null(others: tuple[Pa
         if others
         else [((None,), "gone=null", [1, 2, 1])]
     )
+
+
+EDGES = [
+    datetime(1, 1, 1),
+    datetime(1582, 10, 10),
+    datetime(1900, 2, 28, 23),
+    datetime(1969, 12, 31, 23, 59, 59, 999999),
+    datetime(9999, 12, 31, 23, 59, 59, 999999),
+]
+SINCE = datetime(1970, 1, 1)
+TRANSFORMS: dict[Transform[Any, Any], Callable[[datetime], int]] = {
+    YearTransform(): lambda at: at.year - 1970,
+    MonthTransform(): lambda at: 12 * (at.year - 1970) + at.month - 1,
+    DayTransform(): lambda at: (at - SINCE) // timedelta(days=1),
+    HourTransform(): lambda at: (at - SINCE) // timedelta(hours=1),
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS, ids=str)
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_no_moment_of_a_column_overflows_a_partition(transform: Transform[Any, Any], zone: str | None) -> None:
+    """Iceberg keeps years, months, days and hours in 32 bits, which hold every moment that a record can bring."""
+    moments = [at.replace(tzinfo=timezone.utc) if zone else at for at in EDGES]
+    schema = Schema(NestedField(1, "at", TimestamptzType() if zone else TimestampType(), required=False))
+    found = transformed(pa.table({"at": pa.array(moments, pa.timestamp("us", zone))}), schema, 1, transform)
+    assert found.to_pylist() == [TRANSFORMS[transform](at) for at in EDGES]
+    assert all(-(2**31) <= each < 2**31 for each in found.to_pylist())
