@@ -882,4 +882,19 @@ FAILURES: dict[str, Failure] = {
             "tests/chaos/test_source_changes.py::test_retention_passes_a_running_job_and_the_topic_is_made_again",
         ),
     ),
+    "F113": Failure(
+        "a catalog refuses to show a table, and its client says that there is none (duckdb/duckdb-iceberg#810)",
+        "a refusal is a refusal: a table that may not be seen is never taken for one that is to be made",
+        ("tests/iceberg/test_grants.py::test_the_privileges_for_a_rest_catalog_are_enough_and_none_too_many",),
+    ),
+    "F114": Failure(
+        "another writer, or another version of it, keeps its offsets in a group of another name, and records are lost or "
+        "repeated (apache/iceberg#13236)",
+        "`floe import-connector` names the group of the sink that it reads, Tabular's or Apache's, and readiness compares where "
+        "both stand",
+        (
+            "tests/kafka/test_readiness.py::test_before_the_first_run_what_is_not_there_is_not_checked",
+            "tests/unit/config/test_connector.py::test_the_old_group_is_named",
+        ),
+    ),
 }

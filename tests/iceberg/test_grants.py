@@ -341,9 +341,22 @@ def test_the_privileges_for_a_rest_catalog_are_enough_and_none_too_many(tmp_path
         assert asked == of["whoever"]
         with pytest.raises(FloeError):
             looking.create("shop.more")
+        for privilege in of["whoever"]:
+            allowed.discard(privilege)
+            # Who may not see a table is told so, and not that there is none: a run would make it.
+            with pytest.raises(FloeError) as refused:
+                look_by_name(Lake(server.settings(proxy.uri)), name)
+            assert "403" in refused.value.message or "Forbidden" in refused.value.message, refused.value
+            allowed.add(privilege)
     finally:
         proxy.close()
         server.stop()
+
+
+def look_by_name(lake: Lake, name: str) -> None:
+    assert name in lake.tables.list_tables()
+    assert lake.tables.load_view(name, "main", "id") is not None
+    assert lake.tables.load_target(name, POLICY) is not None
 
 
 def work_of_commits(lake: Lake, name: str) -> None:
