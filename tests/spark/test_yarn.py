@@ -228,7 +228,8 @@ def test_no_secret_is_where_others_read(tmp_path: Path, yarn: YarnCluster, packa
         root = tmp_path / "project"
         root.mkdir()
         project = secured_project(root, secured, secured.password_user("runner", PASSWORD))
-        use_yarn(project, **{"spark.archives": f"{packages}#environment", "spark.authenticate": "true"})
+        conf = {"spark.authenticate": "true", "spark.ui.enabled": "true", "spark.ui.port": "0"}
+        use_yarn(project, **{"spark.archives": f"{packages}#environment", **conf})
         environment = {**yarn.environment, "TEAM_PASSWORD": PASSWORD}
         if mode == "cluster":
             (root / "password").write_text(PASSWORD)
@@ -248,7 +249,8 @@ def test_no_secret_is_where_others_read(tmp_path: Path, yarn: YarnCluster, packa
 
         assert yarn.containers(application)
         shown = yarn.shown(application)
-        assert any("launch_container.sh" in place for place in shown)
+        for place in ("launch_container.sh", "/environ", "/stdout", "hdfs:/user/", "page "):  # it was looked there
+            assert any(place in each for each in shown), place
         assert [place for place, text in shown.items() if PASSWORD.encode() in text] == []
         project.run("stop", "orders", "--timeout", "120", env=environment)
         output, _ = process.communicate(timeout=120)
