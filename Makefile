@@ -1,6 +1,6 @@
 # Every command makes .venv itself if it is missing. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo site test test-all slow-share fuzz fuzz-native simulate chaos bench versions pyiceberg lint format wheel sbom audit clean
+.PHONY: help setup demo site test test-all slow-share fuzz fuzz-native simulate chaos bench versions pyiceberg lint format wheel release sbom audit clean
 
 help:  ## list the commands
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ wheel: build/tools  ## build/dist: the source archive, and from it a wheel that 
 	@rm -rf build/dist build/lib build/temp.*
 	@FLOE_REQUIRE_COMPILED=1 build/tools/bin/python -m build --no-isolation --outdir build/dist . >build/wheel.log 2>&1 || { tail -n 40 build/wheel.log >&2; exit 1; }
 	@ls build/dist/*
+
+release:  ## build/dist: the source archive, and wheels for Linux on x86-64 and on arm64, whatever machine this is
+	@.ci/release
 
 sbom: setup build/tools  ## list every installed package with version and licence: build/sbom.json (CycloneDX)
 	@build/tools/bin/cyclonedx-py environment --output-reproducible --output-file build/sbom.json .venv/bin/python

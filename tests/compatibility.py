@@ -44,7 +44,7 @@ ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Spark standalone: SIGTERM drains a submitted driver", (f"{CLUSTER}test_sigterm",)),
     ("`floe deploy` of a folder: new, changed, gone", ("tests/spark/test_deploy.py::",)),
     (
-        "YARN, Kubernetes: Spark's own parser takes the command; not run on a cluster",
+        "Kubernetes in cluster mode: Spark's own parser takes the command; not run on a cluster",
         ("tests/spark/test_submit_command.py::",),
     ),
     *(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from framework import __version__
 from framework.adapters.telemetry.safe_output import error_text, guarded_streams
 from framework.cli.shared.options import use_colour
 from framework.cli.verbs import GROUPS, VERBS
@@ -66,8 +67,24 @@ class VerbGroup(click.Group):
                 formatter.write_dl([(name.ljust(widest), reported) for name, (_, reported) in verbs.items()])
 
 
+def _show_version(context: click.Context, option: click.Parameter, wanted: bool) -> None:
+    if not wanted:
+        return
+    from framework.adapters.host.installed import commit
+
+    click.echo(f"floe, version {__version__} ({commit() or 'commit unknown'})")
+    context.exit()
+
+
 @click.group(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="floe-pipelines", prog_name="floe")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show version and commit, and end.",
+)
 def floe() -> None:
     """Lands Kafka streams in Apache Iceberg tables, declaratively and exactly once."""
 

@@ -29,7 +29,7 @@ from framework.config.spec import LoadedPipeline, TablesSpec
 from framework.diagnose.log_lines import LogFormat
 from framework.errors import FloeError, SetupError
 from framework.plan.compile import compile_plan
-from framework.plan.deploy.submit import MAINTAIN, is_final, read_submission
+from framework.plan.deploy.submit import FINAL_CODES_END_WELL, MAINTAIN, is_final, read_submission
 from framework.runtime.spark.session import StartingSession
 
 log = logging.getLogger(__name__)
@@ -108,7 +108,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--stop-file")
     parser.add_argument("--deployment", default="")
     parser.add_argument(MAINTAIN, action="append", default=[], help="a pattern of tables")
-    parser.add_argument("--final-codes-end-well", action="store_true")
+    parser.add_argument(FINAL_CODES_END_WELL, action="store_true")
     return parser.parse_args(arguments)
 
 

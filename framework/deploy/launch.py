@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib import resources
@@ -30,7 +30,7 @@ from framework.adapters.host.private_files import (
     write_private,
 )
 from framework.adapters.host.process import python_environment
-from framework.config.spec import LoadedPipeline
+from framework.config.spec import LoadedPipeline, TargetSpec
 from framework.deploy import log_pump
 from framework.deploy.package.archive import Lock, archive_path, build_archive, this_lock, unpacked_path
 from framework.deploy.package.code import code_zip
@@ -43,6 +43,7 @@ from framework.plan.deploy.submit import (
     STARTER,
     Shipment,
     deploy_mode_of,
+    manager_of,
     needs_environment,
     one_target,
     render_submission,
@@ -53,6 +54,7 @@ from framework.plan.deploy.submit import (
 )
 
 STOP_FILE = "stop"
+HADOOP_SETTINGS = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 LOG_CONFIG = "log4j2.properties"
 POLL_S = 0.2
 LAST_OUTPUT_S = 2.0
@@ -168,6 +170,25 @@ def find_spark_submit() -> str:
             remedy="install pyspark, or set SPARK_HOME",
         )
     return str(program)
+
+
+def check_yarn_is_named(target: TargetSpec, environment: Mapping[str, str]) -> None:
+    """Whether Spark finds YARN from here; asks nobody.
+
+    Raises:
+        SetupError: neither variable for it is set, and no `spark-env.sh` is there that may set them.
+    """
+    named = [name for name in HADOOP_SETTINGS if environment.get(name)]
+    if manager_of(target.spark_master) != "yarn" or named:
+        return
+    home = Path(environment.get("SPARK_CONF_DIR") or Path(find_spark_submit()).parents[1] / "conf")
+    if not (home / "spark-env.sh").is_file():
+        raise SetupError(
+            "neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set, and Spark needs one to find YARN",
+            code="FLOE-E414",
+            place=target.name,
+            remedy="export HADOOP_CONF_DIR=/etc/hadoop/conf",
+        )
 
 
 def stage(application: Application, say: Say) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from framework.adapters.host.java import find_java
 from framework.adapters.project.files import cache_dir
 from framework.local.jars import broker_jars
-from testbed.servers import apicurio, connect, hive, kafka_cluster, mirror, rest_catalog, s3, sink
+from testbed.servers import apicurio, connect, hive, kafka_cluster, mirror, rest_catalog, s3, sink, yarn
 
 # By what a person calls it. `test_what_tests_fetch_is_fetched_before` finds those that are missing here.
 FETCHED: dict[str, Callable[[], Path]] = {
@@ -28,6 +28,7 @@ FETCHED: dict[str, Callable[[], Path]] = {
     "a converter of Avro": sink.avro_jars,
     "Kafka for clusters of brokers": kafka_cluster.kafka_jars,
     "Kafka's MirrorMaker": mirror.mirror_jars,
+    "Hadoop's YARN and HDFS": yarn.yarn_jars,
 }
 
 

@@ -17,10 +17,12 @@ LISTS = {
     ".ci/tools.in": ".ci/tools.lock",
     ".ci/mutation.in": ".ci/mutation.lock",
     ".ci/servers.in": ".ci/servers.lock",
+    ".ci/release.in": ".ci/release.lock",
 }
 # Where pip is started, and what it may install without a hash of ours: what a team builds and names itself.
 INSTALLS = {
     ".ci/setup": "",
+    ".ci/release": "",
     "Makefile": "",
     "testbed/servers/s3.py": "",
     "tests/mutation_run.py": "",

@@ -21,6 +21,7 @@ from framework.plan.grants.kafka import grants_for
 from testbed.servers.places import Servers
 from testbed.servers.spark_cluster import SparkCluster
 from testbed.servers.spark_reader import java_read
+from testbed.servers.yarn import YarnCluster
 from tests.chaos.checker import assert_exact
 from tests.conftest import Broker
 from tests.flights import NAMESPACE, Flights, fill, flights_pipeline
@@ -28,6 +29,7 @@ from tests.kafka.test_security import PASSWORD, secured_project
 from tests.project import Project
 from tests.secured_broker import SecuredBroker
 from tests.spark.test_standalone_cluster import use_cluster
+from tests.spark.test_yarn import use_yarn
 
 pytestmark = [
     *(pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg, pytest.mark.slow),
@@ -43,10 +45,13 @@ class Stand:
     flights: Flights
     file: Path
     verb: str = "run"
-    environment: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)  # secrets, which no output may have
+    finds: dict[str, str] = field(default_factory=dict)  # where the cluster is
 
     def run(self) -> str:
-        return self.project.run(self.verb, self.file, "--until-caught-up", env=self.environment, timeout_s=900)
+        return self.project.run(
+            self.verb, self.file, "--until-caught-up", env={**self.finds, **self.environment}, timeout_s=900
+        )
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +86,31 @@ def cluster(tmp_path: Path, broker: Broker, flights: Flights) -> Iterator[Stand]
         ]
         assert used, "the second worker had an executor"
         assert all(used), "its packages were shipped to it"
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def yarn_client(tmp_path: Path, broker: Broker, flights: Flights) -> Iterator[Stand]:
+    """Hadoop's YARN and HDFS, with the driver on this machine."""
+    yield from on_yarn("client", tmp_path, broker, flights)
+
+
+@pytest.fixture
+def yarn_cluster(tmp_path: Path, broker: Broker, flights: Flights) -> Iterator[Stand]:
+    """Hadoop's YARN and HDFS, with the driver in a container."""
+    yield from on_yarn("cluster", tmp_path, broker, flights)
+
+
+def on_yarn(mode: str, tmp_path: Path, broker: Broker, flights: Flights) -> Iterator[Stand]:
+    cluster = YarnCluster(tmp_path / "yarn")
+    try:
+        project = Project(tmp_path, broker.bootstrap_servers)
+        use_yarn(project, **{"spark.submit.deployMode": mode})
+        before = cluster.hdfs_files()
+        yield Stand(project, flights, flights_pipeline(project, flights), "submit", finds=cluster.environment)
+        assert [(each.final, each.attempt) for each in cluster.applications()] == [("SUCCEEDED", 1)] * 2
+        assert cluster.hdfs_files() == before, "HDFS holds nothing of applications that have ended"
     finally:
         cluster.stop()
 
@@ -128,7 +158,9 @@ def secured(tmp_path: Path) -> Iterator[Stand]:
         broker.stop()
 
 
-@pytest.mark.parametrize("place", ["embedded", "cluster", "rest_s3", "postgres", "secured"])
+@pytest.mark.parametrize(
+    "place", ["embedded", "cluster", "yarn_client", "yarn_cluster", "rest_s3", "postgres", "secured"]
+)
 def test_every_flight_lands_once(
     place: str, request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
 ) -> None:

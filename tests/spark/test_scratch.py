@@ -49,3 +49,17 @@ def test_a_killed_run_leaves_one_folder_and_the_next_one_removes_it(
     project.run("run", file, "--until-caught-up")
     assert os.listdir(temporary) == []
     assert project.table("shop.orders").num_rows == 202
+
+
+def test_temporary_files_are_on_this_machine(tmp_path: Path, broker: Broker, temporary: Path) -> None:
+    """Where Hadoop's settings name another file system for paths, as on YARN's nodes, a run keeps nothing in it and does not
+    even ask it: this one does not answer."""
+    project = Project(tmp_path / "p", broker.bootstrap_servers)
+    with (project.root / "pipelines" / "targets" / "it.yaml").open("a") as target:
+        target.write('  conf: {spark.hadoop.fs.defaultFS: "hdfs://127.0.0.1:1"}\n')
+    topic = broker.new_topic("scratch")
+    broker.produce(topic, [{"id": number} for number in range(200)])
+    project.run("run", project.pipeline("scratch", PIPELINE.format(topic=topic)), "--until-caught-up", timeout_s=250)
+    assert os.listdir(temporary) == []
+    assert sorted(os.listdir(tmp_path)) == ["a folder", "p"]
+    assert project.table("shop.orders").num_rows == 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -106,7 +107,7 @@ def _roll_out(
 ) -> int:
     from framework.adapters.host.process import exclusive
     from framework.deploy.applications import Applications
-    from framework.deploy.launch import stage
+    from framework.deploy.launch import check_yarn_is_named, stage
     from framework.deploy.rollout import perform, wait_until_running
     from framework.plan.deploy.rollout import check_removals, plan_rollout
 
@@ -125,6 +126,7 @@ def _roll_out(
             _report(steps, deployment, spec.name, as_json, dry_run)
             return 0
         check_removals(steps, allow_remove)
+        check_yarn_is_named(spec, os.environ)
         for one in ready.values():
             if not _is_kept(one, steps):
                 stage(one.application, say)

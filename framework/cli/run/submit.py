@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Mapping
 
@@ -76,7 +77,7 @@ def submit(
     if tables and not maintenance:
         raise click.UsageError("--table says which tables --maintenance maintains")
     maintained = (tables or ("*",)) if maintenance else ()
-    from framework.deploy.launch import Launcher, plan_application, stage
+    from framework.deploy.launch import Launcher, check_yarn_is_named, plan_application, stage
 
     pipelines = load_or_raise(files, target, variables, sets)
     allowed = check_reviewed(pipelines, reviewed, allow)
@@ -86,6 +87,8 @@ def submit(
     def say(text: str) -> None:
         click.echo(f"submit: {log_line(text)}", err=True)
 
+    if not print_only and not stage_only:
+        check_yarn_is_named(pipelines[0].target, os.environ)
     if not print_only and not stage_only and not maintenance:
         from framework.deploy.risks import check_breaking_changes
 

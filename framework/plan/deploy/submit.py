@@ -28,6 +28,7 @@ ENVIRONMENT = "environment"  # the folder that the archive becomes, beside every
 # As in the session that `floe run` starts itself; a running JVM cannot be given these any more.
 JVM_OPTIONS = "-Xss4m -XX:+IgnoreUnrecognizedVMOptions --sun-misc-unsafe-memory-access=allow"
 DRIVER_MEMORY = "1g"
+FINAL_CODES_END_WELL = "--final-codes-end-well"  # the driver's argument, where each failure would start it again
 MAINTAIN = "--maintain"  # the driver's argument, before each pattern of tables
 _PYTHON_RUNNER = "org.apache.spark.deploy.PythonRunner"
 
@@ -222,7 +223,8 @@ def spark_submit_command(
                 place=target.name,
                 remedy="run `floe package`, or set spark.pyspark.python to the nodes' own Python",
             )
-        archives = ",".join(filter(None, (f"{shipment.environment}#{ENVIRONMENT}", archives)))
+        if not _brings_packages(target, archives, shipment.environment):
+            archives = ",".join(filter(None, (f"{shipment.environment}#{ENVIRONMENT}", archives)))
         conf["spark.pyspark.python"] = f"./{ENVIRONMENT}/bin/python"
     # `--py-files` reaches every Python but the one that plans a streaming source, beside the driver; this reaches that,
     # too.
@@ -230,11 +232,45 @@ def spark_submit_command(
     conf["spark.executorEnv.PYTHONPATH"] = ":".join(filter(None, (_name(shipment.code), own_path)))
     if mode == "client":
         conf["spark.pyspark.driver.python"] = shipment.python
+    arguments = [*_ends_of_driver(target, mode, conf, arguments), *arguments]
     words = _head(pipelines, shipment, mode, arguments)
     words += ["--py-files", shipment.code, "--files", files]
     words += ["--archives", archives] if archives else []
     # `--files` puts the plan into the folder where the driver runs, under its own name, in every mode.
     return (*words, *_settings(conf), shipment.driver, _name(shipment.plan), *arguments)
+
+
+def _brings_packages(target: TargetSpec, archives: str, environment: str) -> bool:
+    """Whether the target names a copy of the archive of packages that lies where the nodes find it, such as HDFS: nodes
+    unpack that once, and what is shipped with each application each time.
+
+    Raises:
+        SetupError: it names the archive of other packages than this machine's.
+    """
+    named = [entry.partition("#")[0] for entry in archives.split(",") if entry.endswith(f"#{ENVIRONMENT}")]
+    others = [path for path in named if _name(path) != _name(environment)]
+    if others:
+        raise SetupError(
+            f"spark.archives names {others[0]}, but the packages of this machine are those of {_name(environment)}",
+            code="FLOE-E413",
+            place=target.name,
+            remedy="run `floe package`, copy its archive to where the nodes find it, and name that in spark.archives",
+        )
+    return bool(named)
+
+
+def _ends_of_driver(target: TargetSpec, mode: str, conf: dict[str, str], arguments: Sequence[str]) -> list[str]:
+    """How YARN hears of a driver's end in its cluster: it starts again whatever failed.
+
+    A run without an end is to be started again, unless its end is final: that looks like a good end to YARN, and the log
+    says so. A run with an end is started again by whoever started it, who must hear of a failure.
+    """
+    if mode != "cluster" or manager_of(target.spark_master) != "yarn":
+        return []
+    if "--until-caught-up" in arguments:
+        conf.setdefault("spark.yarn.maxAppAttempts", "1")
+        return []
+    return [FINAL_CODES_END_WELL]
 
 
 def _standalone_cluster(
@@ -262,7 +298,7 @@ def _standalone_cluster(
         _PYTHON_RUNNER,
         *_settings(conf),
     ]
-    final = ["--final-codes-end-well"]  # the master knows one kind of failure, and starts again after each
+    final = [FINAL_CODES_END_WELL]  # the master knows one kind of failure, and starts again after each
     return (*words, f"{folder}/{STARTER}", shipment.driver, shipment.code, shipment.plan, *final, *arguments)
 
 

@@ -281,12 +281,14 @@ def start_query(
     machine.
     """
     start = to_offsets(dict(positions))
-    checkpoint = offer_file.parent / f"checkpoint-{uuid.uuid4().hex}"
+    # With its scheme: a path alone is one of HDFS where Hadoop's settings say so, and nobody would remove it there. No URI's
+    # escapes, which Hadoop takes for characters of the path.
+    checkpoint = f"file://{offer_file.parent}/checkpoint-{uuid.uuid4().hex}"
     with _query_starts:
         frame = (
             spark.readStream.format("floe").option("offer", str(offer_file)).option("start", json.dumps(start)).load()
         )
-        query = frame.writeStream.foreachBatch(process).option("checkpointLocation", str(checkpoint)).start()
+        query = frame.writeStream.foreachBatch(process).option("checkpointLocation", checkpoint).start()
         deadline = time.monotonic() + PLANNER_START_S
         # A query that ends instead, or a planner that takes longer, is noticed by whoever paces the query.
         while query.isActive and not ready_file(offer_file).exists() and time.monotonic() < deadline:

@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from framework import __version__
+from framework.adapters.host.installed import commit
 from framework.web.access.access import Access, Role
 from framework.web.access.guard import allowed
 from framework.web.answers import Kept
@@ -49,7 +50,7 @@ def page_routes(backend: Backend, access: Access) -> list[Route]:
         if request.url.path == "/" and "application/json" in wanted and "text/html" not in wanted:
             # As Kafka Connect says at its root what it is.
             allowed(request, Role.READ, access)
-            return JSONResponse({"version": __version__, "commit": "unknown"})
+            return JSONResponse({"version": __version__, "commit": commit() or "unknown"})
         looked = looked_at(_at(request))
         if looked is None:
             raise Refused(404, "there is no such page")

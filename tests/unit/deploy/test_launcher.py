@@ -7,13 +7,16 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from framework.config.spec import TargetSpec
 from framework.deploy import launch
-from framework.deploy.launch import Application, Launcher
+from framework.deploy.launch import Application, Launcher, check_yarn_is_named
+from framework.errors import SetupError
 
 WAIT_FOR_STOP = "touch started; while [ ! -e stop ]; do sleep 0.05; done; touch drained"
 
@@ -21,6 +24,23 @@ WAIT_FOR_STOP = "touch started; while [ ! -e stop ]; do sleep 0.05; done; touch 
 def application(folder: Path, script: str) -> Application:
     folder.mkdir()
     return Application(folder.name, "sha256:0", folder, ("sh", "-c", script), True, None, {})
+
+
+def test_a_start_on_yarn_needs_to_know_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Hadoop's settings nothing is started, and the error says how to name them; whoever lets Spark's own
+    `spark-env.sh` do it is let through."""
+    monkeypatch.setattr(launch, "find_spark_submit", lambda: str(tmp_path / "bin" / "spark-submit"))
+    yarn = TargetSpec(name="prod", kafka={}, catalogs={}, spark_master="yarn")
+    with pytest.raises(SetupError) as raised:
+        check_yarn_is_named(yarn, {"HADOOP_CONF_DIR": ""})
+    assert (raised.value.code, raised.value.remedy) == ("FLOE-E414", "export HADOOP_CONF_DIR=/etc/hadoop/conf")
+    check_yarn_is_named(replace(yarn, spark_master="spark://h:7077"), {})
+    for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"):
+        check_yarn_is_named(yarn, {name: "/etc/hadoop/conf"})
+    for folder, environment in ((tmp_path / "conf", {}), (tmp_path / "own", {"SPARK_CONF_DIR": f"{tmp_path}/own"})):
+        folder.mkdir()
+        (folder / "spark-env.sh").touch()
+        check_yarn_is_named(yarn, environment)
 
 
 def test_the_first_failure_is_the_exit_code(tmp_path: Path) -> None:

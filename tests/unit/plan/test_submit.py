@@ -156,6 +156,40 @@ def test_own_files_and_archives_are_kept() -> None:
     assert found["--archives"] == ["/cache/1.tar.gz#environment,/x.zip#x"]
 
 
+@pytest.mark.parametrize("mode", ["client", "cluster"])
+def test_packages_that_the_nodes_find_are_not_shipped(mode: str) -> None:
+    """A target may name a copy of the archive: it is not sent again, and every Python is still the one in it. A copy of
+    other packages than this machine's is refused."""
+    conf = {"spark.archives": "/x.zip#x,hdfs://n/floe/1.tar.gz#environment"}
+    found = options(spark_submit_command([loaded("yarn", conf)], SHIPMENT, mode))
+    assert found["--archives"] == [conf["spark.archives"]]
+    assert "spark.pyspark.python=./environment/bin/python" in found["--conf"]
+    with pytest.raises(SetupError, match=r"hdfs:///2\.tar\.gz, .* of 1\.tar\.gz") as raised:
+        spark_submit_command([loaded("yarn", {"spark.archives": "hdfs:///2.tar.gz#environment"})], SHIPMENT, mode)
+    assert raised.value.code == "FLOE-E413"
+
+
+def test_yarn_starts_a_driver_again_only_where_that_helps() -> None:
+    """In YARN's cluster a run without an end is started again after failures that may pass; one with an end fails for
+    whoever started it, at once, unless the target says how often it is to be tried."""
+    without_end = spark_submit_command([loaded(*YARN_CLUSTER)], SHIPMENT)
+    assert without_end[-2:] == ("plan-1.json", "--final-codes-end-well")
+    assert "spark.yarn.maxAppAttempts" not in " ".join(without_end)
+    with_end = spark_submit_command([loaded(*YARN_CLUSTER)], SHIPMENT, None, ["--until-caught-up"])
+    assert with_end[-2:] == ("plan-1.json", "--until-caught-up")
+    assert "spark.yarn.maxAppAttempts=1" in options(with_end)["--conf"]
+    master, conf = YARN_CLUSTER
+    own = spark_submit_command(
+        [loaded(master, conf | {"spark.yarn.maxAppAttempts": "3"})], SHIPMENT, None, ["--until-caught-up"]
+    )
+    assert "spark.yarn.maxAppAttempts=3" in options(own)["--conf"]
+    for words in (
+        spark_submit_command([loaded("yarn")], SHIPMENT),
+        spark_submit_command([loaded(EACH_CLUSTER[3][0])], SHIPMENT),
+    ):
+        assert words[-1] == "plan-1.json"
+
+
 def test_the_nodes_own_python_needs_no_archive() -> None:
     """A target that names the nodes' Python ships no packages."""
     found = options(

@@ -164,6 +164,38 @@ ENTRIES = (
         ),
     ),
     Code(
+        "FLOE-E413",
+        "The nodes' archive holds other packages",
+        "`spark.archives` of the target names a copy of the archive that `floe package` made, so that nodes unpack it once and not for each application. Its name is the sum of what it holds, and the packages of this machine have another one since.",
+        transcript=Transcript(
+            "submit orders.yaml -t cluster",
+            "spark.archives names hdfs:///floe/5c0f2a61d9be7730.tar.gz, but the packages of this machine are those of 86e2281ac625cbde.tar.gz",
+            "cluster",
+            "run `floe package`, copy its archive to where the nodes find it, and name that in spark.archives",
+            (
+                "floe package",
+                "hdfs dfs -put ~/.cache/floe/environments/86e2281ac625cbde.tar.gz /floe/",
+                "# Name it in `spark.archives` of the target file, then:",
+                "floe submit orders.yaml -t cluster --print",
+            ),
+        ),
+    ),
+    Code(
+        "FLOE-E414",
+        "Spark does not know where YARN is",
+        "Spark reads the addresses of YARN and HDFS from the files in `HADOOP_CONF_DIR` or `YARN_CONF_DIR`, which the cluster's administrators hand out.",
+        transcript=Transcript(
+            "submit orders.yaml -t cluster",
+            "neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set, and Spark needs one to find YARN",
+            "cluster",
+            "export HADOOP_CONF_DIR=/etc/hadoop/conf",
+            (
+                "export HADOOP_CONF_DIR=/etc/hadoop/conf",
+                "floe submit orders.yaml -t cluster",
+            ),
+        ),
+    ),
+    Code(
         "FLOE-P003",
         "Drivers in the cluster are not deployed from here",
         "`floe deploy` supervises drivers on the machine where it runs: it starts, drains and restarts them. A target with `spark.submit.deployMode: cluster` hands them to the cluster, which does that itself.",
