@@ -284,6 +284,34 @@ def test_doctor_lists_what_is_granted_and_what_is_not(secured: SecuredBroker, tm
     project.run("doctor", file, "--no-spark", env=environment)
 
 
+def test_a_missing_grant_turns_the_lines_of_readiness_that_need_it(secured: SecuredBroker, tmp_path: Path) -> None:
+    """Without the right to take the leadership its line fails, and with it those of which it decides: a run would be refused,
+    and who coordinates is not known. No other line says anything else; two need what no run needs, the settings of the
+    source's topics."""
+    project = secured_project(tmp_path, secured, secured.password_user("almost", PASSWORD))
+    topic = secured.plain.new_topic("almost")
+    plan = replace_names(plan_of(project.prefix, "orders", topic), project.control_topic)
+    ensure_control_topic(KafkaAdmin({"bootstrap.servers": secured.plain.bootstrap_servers}), project.control_topic)
+    grants = grants_for([plan])
+    missing = next(grant for grant in grants if grant.name == plan.commit.coordinator_group)
+    owners = "    owners: {pipeline: a, schema: a, catalog: a, topics: a, cut_over: a}\n"
+    file = project.pipeline("orders", PIPELINE.format(topic=topic) + owners)
+
+    def verdicts() -> dict[str, str]:
+        words = ("readiness", file, "--no-spark", "--format", "json")
+        output = project.run(*words, code=10, env={"TEAM_PASSWORD": PASSWORD})
+        document = json.loads(output[output.index("{\n") :])
+        return {each["name"]: each["verdict"] for each in document["checks"]}
+
+    secured.grant("almost", [grant for grant in grants if grant != missing])
+    without = verdicts()
+    secured.grant("almost", [missing])
+    whole = verdicts()
+    assert {name for name in whole if whole[name] != without[name]} == {"grants", "plan", "control-retention"}
+    assert without["grants"] == "fail"
+    assert {name for name, found in whole.items() if found == "fail"} == {"source-retention", "outage"}
+
+
 def replace_names(plan: Plan, control_topic: str) -> Plan:
     """The plan with another control topic, and the coordinator's group that belongs to it."""
     from framework.plan.compile import coordinator_group

@@ -144,12 +144,13 @@ class KafkaAdmin:
 
         return self._patiently(ask, f"describing topic {', '.join(names[:3])}", self._timeout_s)
 
-    def replicas(self, topic: str) -> int:
-        """How many brokers are to hold the topic: the least of its partitions."""
+    def replicas(self, topic: str) -> tuple[int, int]:
+        """How many brokers are to hold the topic, and how many hold all of it now: the least of its partitions."""
 
-        def ask() -> int:
+        def ask() -> tuple[int, int]:
             described = self._client.describe_topics(TopicCollection([topic]), request_timeout=self._timeout_s)
-            return min(len(partition.replicas) for partition in self.answer(described[topic]).partitions)
+            partitions = self.answer(described[topic]).partitions
+            return min(len(each.replicas) for each in partitions), min(len(each.isr) for each in partitions)
 
         return self._patiently(ask, f"describing topic {topic}", self._timeout_s)
 

@@ -92,13 +92,16 @@ def control_topic(connection: Connection, topic: str) -> Iterator[DoctorFinding]
     found = check_control_topic(admin, topic)
     retention = "for ever" if found.retention_ms < 0 else f"{found.retention_ms / 86_400_000:.0f} days"
     yield ok(check, f"one partition, kept {retention}, holds {counted(found.log_end - found.log_start, 'offset')}")
-    replicas = admin.replicas(topic)
+    replicas, now_in_sync = admin.replicas(topic)
     nodes = len(admin.wait(admin.raw.describe_cluster(request_timeout=TIMEOUT_S), "describing the cluster").nodes)
     resource = ConfigResource(ResourceType.TOPIC, topic)
     config = admin.wait(admin.raw.describe_configs([resource])[resource], "reading the topic's settings")
     in_sync = int(str(config["min.insync.replicas"].value))
     text = f"{counted(replicas, 'replica')}, at least {in_sync} in sync, on {counted(nodes, 'broker')}"
-    if nodes > 1 and (replicas < 2 or in_sync < 2 <= replicas - 1):
+    if now_in_sync < min(in_sync, replicas):  # brokers ask for no more than there are
+        text += f", and now {now_in_sync}: nobody can write to it"
+        yield error(check, text, f"bring the brokers back that hold {topic}, or ask an administrator to")
+    elif nodes > 1 and (replicas < 2 or in_sync < 2 <= replicas - 1):
         remedy = "ask an administrator to raise the replication factor to 3 and min.insync.replicas to 2"
         yield warning(check, f"{text}: the loss of one broker can lose announcements", remedy)
     else:

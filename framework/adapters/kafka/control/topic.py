@@ -96,7 +96,7 @@ def check_control_topic(admin: KafkaAdmin, name: str, created: bool = False) -> 
     """
     facts = control_topic_there(admin, name)
     config = _config(admin, name)
-    replicas = admin.replicas(name)
+    replicas, _ = admin.replicas(name)
     if (wrong := what_is_wrong(len(facts.partitions), replicas, config)) is not None:
         raise SetupError(
             f"the control topic {name} {wrong.reason}",
