@@ -188,6 +188,7 @@ PLACES = {
     ("adapters/host/process.py", "command_line"): "ps",
     ("adapters/host/process.py", "spawn"): "what its caller says",
     ("adapters/spark/java_stderr.py", "start_java"): "java, in whose environment is PYTHONSAFEPATH",
+    ("adapters/host/installed.py", "_git"): "git, in the checkout that the running code is from",
     ("adapters/project/template_fetch.py", "_git"): "git",
     ("adapters/telemetry/json_lines.py", "only_json"): "python -I, as the pump of a driver's output",
     ("cli/run/demo.py", "_floe"): "python",
