@@ -95,7 +95,7 @@ class Stand:
         """Rows by the tables' own summaries: twenty tables of hundreds of files are too many to be read every second."""
         tables = [self.counting.load_table(name) for name in all_tables(self.counting, ["shop"])]
         snapshots = [snapshot for table in tables if (snapshot := table.current_snapshot()) and snapshot.summary]
-        return sum(int((each.summary or {})["total-records"]) for each in snapshots)
+        return sum(int(each.summary["total-records"]) for each in snapshots)
 
     def secrets(self) -> list[str]:
         """Those of both clients, as they are and as they are sent, and how every token begins: a cut one is found as well."""
