@@ -138,8 +138,20 @@ class Lent:
 
 def lent(settings: Mapping[str, Any], now_ms: int, now_s: float) -> Lent:
     """What came with a table that is loaded now, by the wall clock in milliseconds and the monotonic one in seconds."""
+    ends_ms = _end_ms(settings)
+    return Lent(settings, now_s, None if ends_ms is None else (ends_ms - now_ms) / 1000)
+
+
+def has_ended(settings: Mapping[str, Any], now_ms: int) -> bool:
+    """Whether these are settings with keys that were lent, and whose time is over by the wall clock."""
+    ends_ms = _end_ms(settings)
+    return ends_ms is not None and ends_ms <= now_ms
+
+
+def _end_ms(settings: Mapping[str, Any]) -> int | None:
+    """When the first of the keys ends; None where nobody says."""
     ends = [int(value) for key, value in settings.items() if key.startswith(_ENDS) and str(value).isdigit()]
-    return Lent(settings, now_s, (min(ends) - now_ms) / 1000 if ends else None)
+    return min(ends, default=None)
 
 
 def with_lent(own: Mapping[str, Any], taken: Mapping[str, Any]) -> dict[str, Any]:

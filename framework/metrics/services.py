@@ -16,7 +16,17 @@ _BY_CODE = {
         Service.BROKER,
     ),
     **dict.fromkeys(
-        ("FLOE-E201", "FLOE-R132", "FLOE-R134", "FLOE-R135", "FLOE-R136", "FLOE-R140", "FLOE-R144", "FLOE-R146"),
+        (
+            "FLOE-E201",
+            "FLOE-R132",
+            "FLOE-R134",
+            "FLOE-R135",
+            "FLOE-R136",
+            "FLOE-R140",
+            "FLOE-R144",
+            "FLOE-R146",
+            "FLOE-R157",
+        ),
         Service.CATALOG,
     ),
     **dict.fromkeys(("FLOE-R372", "FLOE-R373"), Service.STORE),

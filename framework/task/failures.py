@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from framework.commit.machine.reporting.batch_remedies import ENDED_REMEDY, KEYS_ENDED
+from framework.diagnose.counted import counted
 from framework.errors import AccountingError, FloeError, RetriableError, SetupError, TableBlocked
 from framework.task.reported_failure import is_outside, reported_failure
 
@@ -79,6 +81,24 @@ def of_batch(error: BaseException) -> FloeError:
         reported = f"a batch failed: {failure.reported}"
     return of_task(error) or RetriableError(
         f"a batch failed: {text}", code="FLOE-R324", remedy=LOG_REMEDY, reported=reported
+    )
+
+
+def of_ended_keys(error: Exception, tables: Sequence[str]) -> FloeError | None:
+    """The error of a batch whose tasks could not use the store any more; None for any other, and where no table's keys ended.
+
+    Args:
+        tables: those whose lent keys had ended when the tasks failed.
+    """
+    failure = reported_failure(error)
+    if not tables or not (is_outside(error) or (failure is not None and not failure.code)):
+        return None
+    others = f" and {counted(len(tables) - 1, 'other table')}" if len(tables) > 1 else ""
+    return RetriableError(
+        f"the keys that the catalog lends for {tables[0]}{others} ended before the batch did: {said(error)}",
+        code=KEYS_ENDED,
+        place=tables[0],
+        remedy=ENDED_REMEDY,
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -22,10 +23,17 @@ REPORT_SCHEMA = "report binary"
 
 
 def new_writer(context: TaskContext) -> TableWriter:
-    """The writer of one task, with the bounds of its plan."""
+    """The writer of one task, with the bounds of its plan.
+
+    Raises:
+        OSError: keys that were lent for one of the tables have ended. Spark tries a failed task again with the same keys, and
+            what it reads would be read in vain.
+    """
     from framework.adapters.parquet.files import TableWriter
 
     plan = context.plan
+    if ended := with_ended_keys(context, time.time_ns() // 1_000_000):
+        raise OSError(f"the keys that were lent for {ended[0]} had ended when the task began")
     return TableWriter(
         context.io_properties,
         plan.pipeline,
@@ -34,6 +42,14 @@ def new_writer(context: TaskContext) -> TableWriter:
         plan.write.buffer_bytes,
         plan.write.target_file_bytes,
     )
+
+
+def with_ended_keys(context: TaskContext, now_ms: int) -> list[str]:
+    """The tables whose lent keys have ended by the wall clock."""
+    from framework.adapters.file_io import key_of
+    from framework.adapters.server_settings import has_ended
+
+    return [name for name in context.tables if has_ended(context.io_properties.get(key_of(name), {}), now_ms)]
 
 
 def remove_files(context: TaskContext, reports: Iterable[TaskReport]) -> None:

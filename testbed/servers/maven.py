@@ -61,7 +61,7 @@ def archive(name: str, organisation: str, version: str, classifier: str, sha256:
     """The folder that an archive holds, fetched and unpacked if it is not there; `sha256` is what the archive must
     be."""
     home = cache_dir() / f"{name}-{version}"
-    kind = f'name="{name}" type="tar.gz" ext="tar.gz" m:classifier="{classifier}"'
+    kind = f'name="{name}" type="tar.gz" ext="tar.gz"' + (f' m:classifier="{classifier}"' if classifier else "")
     needed = f'<dependency org="{organisation}" name="{name}" rev="{version}" transitive="false"><artifact {kind}/>'
     with exclusive(home.with_name(f"{home.name}.lock")):
         if not home.exists():

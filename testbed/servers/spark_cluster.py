@@ -64,6 +64,11 @@ class SparkCluster:
         self.signal_worker(name, signal.SIGKILL)
         self._processes.pop(name).wait()
 
+    @property
+    def page(self) -> str:
+        """Where the master shows itself, its workers and its applications."""
+        return f"http://{HOST}:{self._web_port}/"
+
     def state(self) -> dict[str, Any]:
         """What the master says of itself."""
         return cluster_state(self._web_port)

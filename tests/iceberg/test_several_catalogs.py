@@ -181,12 +181,12 @@ def test_a_catalog_that_is_down_holds_up_its_own_tables_alone(lakes: Lakes, monk
 
 def test_a_rule_reaches_the_tables_of_its_own_catalogs(lakes: Lakes) -> None:
     """Tables that records may name are looked for where the pipeline would make them: one of the same name in another
-    catalog is not the pipeline's."""
+    catalog is not the pipeline's, nor is one that the rule's name fits and `allow_tables` leaves out."""
     for lake in (lakes.hot, lakes.cold):
-        for name in ("archive.a", "archive.b", "other.a"):
+        for name in ("archive.a", "archive.b", "archive.c", "other.a"):
             lake.create(name)
     overrides = [("archive.a*", replace(TablePolicy(), catalog="cold"))]
-    made = plan([RouteRule("archive.{kind}")], allow=("archive.*",), defaults=TablePolicy(), overrides=overrides)
+    made = plan([RouteRule("archive.{kind}")], allow=("archive.[ab]",), defaults=TablePolicy(), overrides=overrides)
     assert used_catalogs(made) == ("cold", "default")
     assert reachable_tables(made, lakes.tables) == ("ns.dead_letters", "cold:archive.a", "archive.b")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import pickle
 import time
 from collections.abc import Iterator
@@ -11,20 +12,23 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import framework
 from framework.adapters.file_io import settings_of
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.admin import KafkaAdmin
 from framework.adapters.kafka.control.log import ControlPublisher
 from framework.adapters.kafka.control.topic import ensure_control_topic
 from framework.adapters.parquet.files import TableWriter
-from framework.commit.machine.effects import Committed
+from framework.commit.machine.effects import CommitConflict, Committed
 from framework.config.spec import LogArchiveSpec
 from framework.errors import TableBlocked
+from framework.runtime.batches import change_rounds
 from framework.runtime.coordinator.log_archive import LogArchive
 from framework.table.changes import CreateTable
 from framework.table.model import TableTarget
 from testbed.servers.s3 import SECRET_KEY
 from testbed.servers.spark_reader import java_read
+from tests.chaos.proxy import is_commit
 from tests.conftest import Broker
 from tests.iceberg.conftest import POLICY, SCHEMA, Lake
 from tests.iceberg.vending import TOKEN, Vending
@@ -87,6 +91,96 @@ def test_each_table_is_written_with_its_own_keys(vending: Vending) -> None:
     )
     assert found.rows[0] == [{"c": 2, "s": 3}]
     assert found.counts == {"shop.returns": 2}
+
+
+def test_commits_over_lent_keys_that_others_overtake_or_hide(vending: Vending) -> None:
+    """A commit that another one overtook is a conflict, and is made anew; one whose answer is lost is found in the table, and not
+    made twice; both on main and on a branch, with lent keys alone."""
+    lake = Lake(vending.settings())
+    [target] = make(lake.tables, "shop.orders").values()
+    offset = 0
+    for branch in ("main", "audit"):
+
+        def files() -> list[Any]:
+            lent = lake.tables.with_lent(lake.tables.io_properties(), ["shop.orders"])
+            return write(lent, target)["shop.orders"]
+
+        seen = lake.view("shop.orders", branch)
+        rival = lake.effect("shop.orders", files(), offset + 1, branch=branch)
+        assert isinstance(lake.tables.commit(rival), Committed)
+        mine = files()
+        assert isinstance(lake.tables.commit(lake.effect("shop.orders", mine, offset + 2, view=seen)), CommitConflict)
+        again = lake.effect("shop.orders", mine, offset + 2, branch=branch)
+        assert isinstance(lake.tables.commit(again), Committed)
+        hidden = lake.effect("shop.orders", files(), offset + 3, branch=branch)
+        vending.catalog.after = lambda method, path: 500 if is_commit(method, path) else None
+        first = lake.tables.commit(hidden)
+        assert vending.catalog.answered[500] > 0
+        vending.catalog.after = lambda method, path: None
+        if not isinstance(first, Committed):
+            assert isinstance(lake.tables.commit(hidden), Committed)
+        offset += 3
+    queries = [f"SELECT count(*) c FROM `default`.shop.orders VERSION AS OF '{name}'" for name in ("main", "audit")]
+    assert java_read(vending.settings_of_admin(), queries).rows == [
+        [{"c": 6}],
+        [{"c": 12}],
+    ]  # a branch begins where main is
+    assert vending.late == 0
+    assert {vending.locations[key] for key in vending.used} == {target.location}
+
+
+def _calls(tree: ast.AST, name: str) -> list[ast.Call]:
+    """Calls of a function or a method of this name."""
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and name in (getattr(node.func, "id", ""), getattr(node.func, "attr", ""))
+    ]
+
+
+def test_whoever_makes_a_writer_gives_it_lent_keys() -> None:
+    """Every maker of a `TableWriter` is known, with where its settings come from; settings of catalogs as they are, keys of the
+    driver among them, go nowhere but to `with_lent`, or to the base of a task's context, which gets them by `context_now`."""
+    trees = {path: ast.parse(path.read_text()) for path in Path(framework.__file__).parent.rglob("*.py")}
+    names = {path: path.relative_to(Path(framework.__file__).parent).as_posix() for path in trees}
+    makers = {
+        names[path]: ast.unparse(call.args[0]) for path, tree in trees.items() for call in _calls(tree, "TableWriter")
+    }
+    assert (
+        makers
+        == {
+            "runtime/coordinator/log_archive.py": "settings",  # of `with_lent`, a line before
+            "task/output.py": "context.io_properties",  # of `context_now`
+            "adapters/maintenance/rewrite_files.py": "io_properties",  # of `io_properties_of`, which is `with_lent` for one table
+        }
+    )
+    plain = set()
+    for path, tree in trees.items():
+        lent = {id(inner) for call in _calls(tree, "with_lent") for each in call.args for inner in ast.walk(each)}
+        plain |= {(names[path], ast.unparse(call)) for call in _calls(tree, "io_properties") if id(call) not in lent}
+    assert plain == {
+        (
+            "runtime/upsert/deleted_keys.py",
+            "self.io_properties(target.name)",
+        ),  # its own: what it was given is `io_properties_of`
+        ("adapters/iceberg/tables.py", "self._catalog(name).io_properties()"),  # what `IcebergTables.io_properties` is
+        ("runtime/batches/runner.py", "self._catalog.io_properties(self._catalogs)"),  # the base of a run's tasks
+        (
+            "recovery/dead_letter_stage.py",
+            "self._catalog.io_properties(used_catalogs(self._base.plan))",
+        ),  # and of a replay's
+    }
+    [now] = _calls(trees[Path(change_rounds.__file__)], "with_lent")
+    assert ast.unparse(now) == "tables.with_lent(base.io_properties)"
+    made = {names[path] for path, tree in trees.items() if _calls(tree, "TaskContext")}
+    assert made == {
+        "runtime/batches/runner.py", "recovery/dead_letter_stage.py",
+        "ops/tap/model.py",  # with no settings at all: it writes nothing
+    }  # fmt: skip
+    assert {names[path] for path, tree in trees.items() if _calls(tree, "run_stage")} == {
+        "runtime/batches/stage.py",  # inside of `change_tables_until_they_hold`
+        "runtime/batches/spark_stage.py",  # itself, again with the same context
+    }
 
 
 def test_keys_are_renewed_before_they_end(vending: Vending) -> None:

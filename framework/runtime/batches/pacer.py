@@ -40,6 +40,8 @@ class BatchPacer:
         self._before: BatchBefore | None = None
         self._was_cut = False
         self._last_batch_ms: int | None = None
+        self._last_records = 0
+        self._most: int | None = None
 
     @property
     def has_an_end(self) -> bool:
@@ -64,6 +66,10 @@ class BatchPacer:
         if records:
             self._bytes_per_record = batch.result.bytes / records
             self._before = BatchBefore(records, batch.result.files, batch.seconds, batch.result.sent_bytes)
+
+    def make_smaller(self) -> None:
+        """The newest batch took longer than the keys live that it was given: from now on batches have half of its records."""
+        self._most = max(1, self._last_records // 2)
 
     def see(self, positions: Ends, facts: Mapping[PartitionKey, PartitionFacts]) -> Ends:
         """Look at what waits; returns how far reading may go."""
@@ -92,5 +98,8 @@ class BatchPacer:
         if pace is not Pace.BATCH:
             return BatchDecision(pace, {})
         cap = records_in_batch(self._rules, self._before)
+        if self._most is not None:
+            cap = min(cap, self._most)
+        self._last_records = min(cap, backlog)
         self._last_batch_ms, self._was_cut = now_ms, backlog > cap
         return BatchDecision(pace, plan_ends(positions, ends, cap))

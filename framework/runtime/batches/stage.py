@@ -7,6 +7,7 @@ Keeps nothing open between rounds: a task that needs a change reports no files, 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ from framework.runtime.batches.change_rounds import change_tables_until_they_hol
 from framework.runtime.tables.registry import TableRegistry
 from framework.runtime.upsert.heads import UpsertHeads
 from framework.task.context import TaskContext
+from framework.task.failures import of_ended_keys
+from framework.task.output import with_ended_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,12 +43,14 @@ class StageOfBatch:
     tables: TableRegistry
     keyed: UpsertHeads
     enter: Callable[[RunPhase], None] = lambda phase: None
+    wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
 
     def write(self, care: Isolation = NO_ISOLATION) -> tuple[list[TaskReport], int]:
         """The reports of all tasks, and how often a part was written again for changed tables.
 
         Raises:
             TableBlocked: the dead-letter table cannot be written, or rows of some table cannot be replaced by key.
+            RetriableError: FLOE-R157, keys that a catalog lends ended while tasks wrote with them.
             FloeError: FLOE-R325, there is no end of changes.
         """
         from framework.runtime.batches.spark_stage import run_stage
@@ -60,7 +65,12 @@ class StageOfBatch:
                 keyed = self.keyed.load(context.tables)
             context = replace(context, keyed=keyed)
             self.enter(RunPhase.WRITING)
-            done, work, needs = run_stage(self.session, work, context)
+            try:
+                done, work, needs = run_stage(self.session, work, context)
+            except Exception as error:
+                if (of_keys := of_ended_keys(error, with_ended_keys(context, self.wall_ms()))) is not None:
+                    raise of_keys from error
+                raise
             self.enter(RunPhase.TABLES)
             reports.extend(done)
             return needs

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.kafka.control.presence import Presence
 from framework.commit.events.event_types import Deployed
+from framework.commit.machine.reporting.batch_remedies import KEYS_ENDED
 from framework.diagnose.log_lines import Level, LogLine
 from framework.errors import FloeError
 from framework.metrics.figures import RunPhase
@@ -176,6 +177,8 @@ class PipelineWorker:
                     self.report.state, self.report.reason = "failed", error.reported
                     self.measures.enter(RunPhase.ENDED)
                     raise
+                if error.code == KEYS_ENDED:
+                    self._pacer.make_smaller()
                 self.run_status.failed(error, trouble.failures, self.chain.batch)
                 if self._draining.wait(pause_s(trouble.failures, self.plan.announce.trigger_every_ms / 1000)):
                     # Asked to drain while a failed batch waits: what was begun was not finished, and that is said.

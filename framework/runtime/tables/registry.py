@@ -290,7 +290,7 @@ class TableRegistry:
 
 def reachable_tables(plan: Plan, catalog: IcebergTables) -> tuple[str, ...]:
     """The tables that the plan's rules name, histories and dead letters included, and those of the catalog that a rule with
-    a field of the record in its name may reach. The first need not exist."""
+    a field of the record in its name may reach within `allow_tables`. The first need not exist."""
     tables = plan.write.tables
     names = list(named_tables(plan))
     patterns = [template_glob(rule.table) for rule in plan.route.rules if "{" in rule.table]
@@ -300,7 +300,9 @@ def reachable_tables(plan: Plan, catalog: IcebergTables) -> tuple[str, ...]:
         for name in catalog.list_tables(namespace, used_catalogs(plan)):
             bare = identifier_of(name)
             # A table of this name in another catalog is not the one that the rule leads to.
-            if tables.full_name(bare) == name and any(fnmatchcase(bare, pattern) for pattern in patterns):
+            is_meant = any(fnmatchcase(bare, pattern) for pattern in patterns)
+            is_allowed = any(fnmatchcase(bare.lower(), glob.lower()) for glob in plan.route.allow_tables)
+            if tables.full_name(bare) == name and is_meant and is_allowed:
                 names.append(name)
     return tuple(dict.fromkeys(names))
 

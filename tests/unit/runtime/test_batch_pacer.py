@@ -72,3 +72,15 @@ def test_idle_is_what_has_nothing_to_read() -> None:
     pacer = BatchPacer(plan())
     assert turn(pacer, end=0, now_ms=60_000).pace is Pace.HEARTBEAT
     assert pacer.is_idle
+
+
+def test_a_batch_that_outlived_its_keys_is_done_again_in_halves() -> None:
+    """Half of its records each time, down to one; later batches are no larger, whatever else allows."""
+    pacer = BatchPacer(plan())
+    assert turn(pacer, end=100).ends == {KEY: 100}
+    for half in (50, 25, 12, 6, 3, 1, 1):
+        pacer.make_smaller()
+        pacer.begin_query()
+        assert turn(pacer, end=100).ends == {KEY: half}
+    pacer.begin_query()
+    assert turn(pacer, end=100, at=1).ends == {KEY: 2}

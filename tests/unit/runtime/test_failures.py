@@ -9,7 +9,7 @@ import pytest
 
 from framework.errors import AccountingError, FloeError, RetriableError, SetupError, TableBlocked
 from framework.runtime.retry_policy import ErrorStreak, gives_up, holds_batches, is_outage, pause_s
-from framework.task.failures import is_known, of_batch, of_task
+from framework.task.failures import is_known, of_batch, of_ended_keys, of_task
 from framework.task.reported_failure import TaskFailure, reporting
 
 TRACE = """An error occurred while calling o52.collectToPython.
@@ -153,3 +153,21 @@ def test_what_a_task_tells_can_be_written_down(kind: type[Exception]) -> None:
     got = of_batch(crossed(kind("cannot open a\udc80b")))
     assert "cannot open a?b" in got.message
     got.reported.encode()
+
+
+def test_keys_that_ended_are_named_where_tasks_could_not_use_the_store() -> None:
+    """An error of files or networks behind the end of a table's lent keys is FLOE-R157 with the table and a remedy; what has a
+    code of its own, what a record is to blame for, and what came while all keys were good stays what it is."""
+    refused = OSError("When uploading part: AWS Error UNKNOWN (HTTP status 400)")
+    for error in (refused, crossed(refused)):
+        got = of_ended_keys(error, ["shop.orders", "shop.returns"])
+        assert isinstance(got, RetriableError)
+        assert (got.code, got.place) == ("FLOE-R157", "shop.orders")
+        assert got.message.startswith(
+            "the keys that the catalog lends for shop.orders and 1 other table ended before the batch"
+        )
+        assert "HTTP status 400" in got.message
+        assert "lend keys for longer" in got.remedy
+        assert of_ended_keys(error, []) is None
+    assert of_ended_keys(crossed(FloeError("silent", code="FLOE-R141")), ["shop.orders"]) is None
+    assert of_ended_keys(crossed(ValueError("a value")), ["shop.orders"]) is None

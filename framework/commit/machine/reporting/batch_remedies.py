@@ -10,6 +10,7 @@ from __future__ import annotations
 _OF_STORES = ("OSError", "FileNotFoundError", "PermissionError", "TimeoutError", "NotADirectoryError", "IsADirectoryError",
               "BlockingIOError")  # fmt: skip
 BATCH_FAILED = "FLOE-R324"
+KEYS_ENDED = "FLOE-R157"
 STORE_REMEDY = (
     "check that the store takes files: it may be full, away, or refuse these credentials (`floe doctor FILE` writes a table); "
     "floe tries again by itself"
@@ -17,7 +18,12 @@ STORE_REMEDY = (
 BATCH_REMEDY = (
     "`floe doctor FILE` asks broker, catalog and store; `spark.log` has the whole failure; floe tries again by itself"
 )
+ENDED_REMEDY = (
+    "have the catalog lend keys for longer than a batch takes; "
+    "floe tries again by itself, with new keys and half of the records"
+)
 _BY_CODE = {
+    KEYS_ENDED: ENDED_REMEDY,
     "FLOE-R141": "check that the registry runs and that executors reach it (`floe doctor FILE`); floe tries again by itself",
     "FLOE-E102": "check security.protocol, sasl.* and ssl.* of the connection (`floe doctor FILE`); floe tries again by itself",
     "FLOE-E115": "check who gives tokens for Kafka, and what the broker wants (`floe doctor FILE`); floe tries again by itself",

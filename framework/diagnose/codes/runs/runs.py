@@ -323,6 +323,22 @@ ENTRIES = (
         ),
     ),
     Code(
+        "FLOE-R157",
+        "Lent keys ended before the batch did",
+        "A REST catalog lends keys of the store for each table, and their time was over while tasks still wrote files. Nothing of the batch was announced. floe does it again with new keys and half of the records, and keeps to that size for the rest of the run. If even few records take longer than the keys live, the run ends with this error after an hour, or after five tries if it reads to a fixed end.",
+        transcript=Transcript(
+            "run orders.yaml -t prod",
+            "the keys that the catalog lends for shop.orders ended before the batch did: OSError: When initiating multiple part upload: AWS Error UNKNOWN (HTTP status 400)",
+            "shop.orders",
+            "have the catalog lend keys for longer than a batch takes; floe tries again by itself, with new keys and half of the records",
+            (
+                "# Set how long the catalog's keys live (in Polaris: STORAGE_CREDENTIAL_DURATION_SECONDS). Starting again is safe:",
+                "floe doctor orders.yaml -t prod",
+                "floe run orders.yaml -t prod",
+            ),
+        ),
+    ),
+    Code(
         "FLOE-R322",
         "Too many dead letters in a batch",
         "`errors.max_ratio` is exceeded. The batch was not announced.",
