@@ -29,7 +29,7 @@ from framework.config.spec import LoadedPipeline, TablesSpec
 from framework.diagnose.log_lines import LogFormat
 from framework.errors import FloeError, SetupError
 from framework.plan.compile import compile_plan
-from framework.plan.deploy.submit import FINAL_CODES_END_WELL, MAINTAIN, is_final, read_submission
+from framework.plan.deploy.submit import BEGIN_SESSION, FINAL_CODES_END_WELL, MAINTAIN, is_final, read_submission
 from framework.runtime.spark.session import StartingSession
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,9 @@ def _run(options: argparse.Namespace) -> int:
         if options.maintain:
             return _maintain(pipelines, options.maintain, say)
         spark = StartingSession(pipelines)
-        if not options.until_caught_up:
+        if options.begin_session:
+            spark.result()
+        elif not options.until_caught_up:
             spark.begin()
         from framework.runtime.job import run_job
 
@@ -108,6 +110,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--stop-file")
     parser.add_argument("--deployment", default="")
     parser.add_argument(MAINTAIN, action="append", default=[], help="a pattern of tables")
+    parser.add_argument(BEGIN_SESSION, action="store_true")
     parser.add_argument(FINAL_CODES_END_WELL, action="store_true")
     return parser.parse_args(arguments)
 

@@ -195,6 +195,15 @@ def test_a_driver_in_the_cluster_is_killed_by_all_means(project: Project, broker
     check_exact_by_java(project, 61_800)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_a_run_with_nothing_to_read_ends_well(project: Project, broker: Broker, yarn: YarnCluster, mode: str) -> None:
+    """A bounded run that finds nothing to do is a success, also where YARN waits for the driver's session."""
+    file = project.pipeline("orders", PIPELINE.format(topic=broker.new_topic("nothing", partitions=2)))
+    before = len(yarn.applications())
+    project.run("submit", file, "--until-caught-up", "--deploy-mode", mode, env=yarn.environment, timeout_s=START_S)
+    assert [(each.final, each.attempt) for each in yarn.applications()[before:]] in ([("SUCCEEDED", 1)], [])
+
+
 def test_a_fenced_driver_is_not_started_again(project: Project, broker: Broker, yarn: YarnCluster) -> None:
     """A newer run of the pipeline fences the one in YARN's cluster, which must not come back and fence the newer one."""
     topic = broker.new_topic("fenced", partitions=2)

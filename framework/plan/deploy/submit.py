@@ -29,6 +29,7 @@ ENVIRONMENT = "environment"  # the folder that the archive becomes, beside every
 JVM_OPTIONS = "-Xss4m -XX:+IgnoreUnrecognizedVMOptions --sun-misc-unsafe-memory-access=allow"
 DRIVER_MEMORY = "1g"
 FINAL_CODES_END_WELL = "--final-codes-end-well"  # the driver's argument, where each failure would start it again
+BEGIN_SESSION = "--begin-session"  # the driver's argument, where a run that reads nothing needs Spark's session, too
 MAINTAIN = "--maintain"  # the driver's argument, before each pattern of tables
 _PYTHON_RUNNER = "org.apache.spark.deploy.PythonRunner"
 
@@ -269,7 +270,7 @@ def _ends_of_driver(target: TargetSpec, mode: str, conf: dict[str, str], argumen
         return []
     if "--until-caught-up" in arguments:
         conf.setdefault("spark.yarn.maxAppAttempts", "1")
-        return []
+        return [BEGIN_SESSION]  # YARN takes a driver that ends without a session for one that has failed
     return [FINAL_CODES_END_WELL]
 
 

@@ -176,7 +176,7 @@ def test_yarn_starts_a_driver_again_only_where_that_helps() -> None:
     assert without_end[-2:] == ("plan-1.json", "--final-codes-end-well")
     assert "spark.yarn.maxAppAttempts" not in " ".join(without_end)
     with_end = spark_submit_command([loaded(*YARN_CLUSTER)], SHIPMENT, None, ["--until-caught-up"])
-    assert with_end[-2:] == ("plan-1.json", "--until-caught-up")
+    assert with_end[-3:] == ("plan-1.json", "--begin-session", "--until-caught-up")
     assert "spark.yarn.maxAppAttempts=1" in options(with_end)["--conf"]
     master, conf = YARN_CLUSTER
     own = spark_submit_command(
