@@ -10,7 +10,7 @@ import pytest
 
 from testbed.servers.spark_reader import java_read
 from tests.chaos.conftest import FragileBroker
-from tests.chaos.harness import Running, crash, fan_out, records, wait_for
+from tests.chaos.harness import Running, crash, fan_out, lands, records, wait_for
 from tests.chaos.test_stores_and_servers import degraded
 from tests.chaos.written_bytes import bytes_below, places_with
 from tests.conftest import Broker
@@ -116,6 +116,6 @@ def test_keys_that_end_before_any_batch_are_said_so(vending: Vending, broker: Br
         assert "lend keys for longer" in state["remedy"], state
         assert run.running
         vending.lives_s = 3600.0
-        run.wait_for_output("batch 2: 3 records")
+        lands(project, 6, run)
         assert run.terminate() == 0
     assert positions_by_spark(vending) == [(0, offset) for offset in range(6)]
