@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests import reports, turns
 from tests.reports import ROOT, TestRun
-from tests.shares import Result, divide, fitting, table, with_runs
+from tests.shares import Result, divide, fitting, run, table, with_runs
 
 names = st.lists(st.text("abcdef", min_size=1, max_size=4), max_size=60)
 
@@ -93,3 +94,18 @@ def test_every_long_test_has_its_turn(tests: list[str], first: int) -> None:
 def test_the_list_of_long_tests_names_tests_of_the_usual_run() -> None:
     """No line is about a test that is gone, or slow by its own mark."""
     assert set(turns.long_tests()) <= set(reports.collect(only="not (slow or chaos or packaging)"))
+
+
+@pytest.mark.parametrize(
+    ("first", "are_known", "code"),
+    [("pass", False, 0), ("pass", True, 1), ("assert False", False, 1), ("assert False", True, 1)],
+)
+def test_a_guessed_duration_that_was_too_short_is_no_failure(
+    tmp_path: Path, first: str, are_known: bool, code: int
+) -> None:
+    """What was never recorded may take longer than the share has; what failed until then failed, and a test that takes twice as
+    long as recorded is one that hangs."""
+    file = tmp_path / "test_slow.py"
+    file.write_text(f"import time\n\ndef test_first():\n    {first}\n\ndef test_second():\n    time.sleep(60)\n")
+    options = ["-p", "no:cacheprovider", "-c", "/dev/null"]
+    assert run([*options, str(file)], 0.1, are_known, tmp_path / "results.xml") == code
