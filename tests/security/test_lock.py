@@ -25,6 +25,8 @@ INSTALLS = {
     ".ci/release": "",
     "Makefile": "",
     "testbed/servers/s3.py": "",
+    "testbed/servers/table_readers.py": "other engines, each of one version, which read tables in a slow test alone",
+    "testbed/servers/trino.py": "a Java of one version, for such an engine",
     "tests/mutation_run.py": "",
     "tests/versions.py": "another version of Spark alone",
     "tests/pyiceberg_version.py": "another version of PyIceberg, which a person names",
