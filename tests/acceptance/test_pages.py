@@ -50,7 +50,6 @@ MODULES_NOT_RUN = {
     "floe demo --by dest": "the tutorial of many tables runs `floe demo`, and the same pipeline with `--var by=dest`",
     "floe deploy pipelines/ -t prod [--plan plan.json]": "tests/kafka/test_plan.py runs `floe run --plan`: one check for both",
     "pytest": "runs the tests",
-    "tests.claims": "runs for hours, and writes result files; tests/unit/test_compatibility.py reads them",
     "tests.compatibility": "writes a page from result files; tests/unit/test_compatibility.py reads it with such files",
     "tests.mutation_run": "most of an hour",
     "tests.shares": "writes a page from result files; tests/unit/test_shares.py",
