@@ -103,6 +103,10 @@ def test_a_fresh_clone_sets_itself_up(tmp_path: Path) -> None:
     assert again.stdout == ""
 
 
+# A gigabyte that `make test` needs nothing of: tests/iceberg/test_readers.py fetches it, and has the time for it.
+FOR_ONE_SLOW_TEST = {("trino", "_java"), ("trino", "_server"), ("table_readers", "_installed")}
+
+
 def test_what_tests_fetch_is_fetched_before() -> None:
     """Each function of `testbed/servers` that fetches something is in the list that `make test` goes through before the
     first test, so that a slow line costs no test its time-out."""
@@ -114,7 +118,8 @@ def test_what_tests_fetch_is_fetched_before() -> None:
             if isinstance(node, ast.FunctionDef) and (called & {"jars", "archive"} or "pip" in texts):
                 found.add((path.stem, node.name))
     listed = {(fetch.__module__.rpartition(".")[2], fetch.__name__) for fetch in FETCHED.values()}
-    assert found <= listed
+    assert found - FOR_ONE_SLOW_TEST <= listed
+    assert found >= FOR_ONE_SLOW_TEST
     assert len(found) > 5
     recipe = (ROOT / "Makefile").read_text(encoding="utf-8").split("\ntest: ")[1].split("\n\n")[0]
     assert recipe.index("testbed.servers.fetch") < recipe.index("-m pytest")
