@@ -59,8 +59,10 @@ def test_spark_understands_the_command(jvm: Any, master: str, conf: dict[str, st
     assert parsed.master() == master
     assert parsed.deployMode() == conf.get("spark.submit.deployMode", "client")
     assert parsed.primaryResource().endswith("/stage/floe_driver.py")
+    is_in_yarn = master == "yarn" and conf.get("spark.submit.deployMode") == "cluster"
     assert list(jvm.scala.jdk.javaapi.CollectionConverters.asJava(parsed.childArgs())) == [
         "plan-1.json",
+        *(["--begin-session"] if is_in_yarn else []),  # YARN fails a driver that never has one
         "--until-caught-up",
     ]
     assert parsed.pyFiles().endswith("/stage/floe-1.zip")
