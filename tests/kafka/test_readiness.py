@@ -578,7 +578,9 @@ def test_what_a_rebuild_would_read_is_read(project: Project, broker: Broker, rea
 
     catalog = project.catalog()
     catalog.create_namespace_if_not_exists("raw")
-    table = catalog.create_table("raw.orders", pa.schema([pa.field("id", pa.int64())]))
+    # All files in one manifest, as maintenance leaves them.
+    merged = {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "2"}
+    table = catalog.create_table("raw.orders", pa.schema([pa.field("id", pa.int64())]), properties=merged)
     assert lines("{table: raw.orders}") == [("fail", "table raw.orders holds no row to rebuild from")]
 
     now_ms = int(time.time() * 1000)
@@ -591,6 +593,7 @@ def test_what_a_rebuild_would_read_is_read(project: Project, broker: Broker, rea
 
     for number in range(3):
         table.append(pa.table({"id": pa.array([number], pa.int64())}))
+    assert len(table.current_snapshot().manifests(table.io)) == 1
     files = [task.file.file_path.removeprefix("file://") for task in table.scan().plan_files()]
     alter(broker, archive, {"retention.bytes": "-1"})
     found = lines(named)

@@ -6,11 +6,11 @@ later commits have merged or rewritten them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThan, Or
-from pyiceberg.manifest import DataFile, FileFormat, ManifestContent, ManifestEntryStatus, ManifestFile
+from pyiceberg.manifest import DataFile, FileFormat, ManifestContent, ManifestEntry, ManifestEntryStatus, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Snapshot
@@ -128,7 +128,7 @@ def read_ends(table: Table) -> TableEnds | None:
     line = list(ancestry(table.metadata, head_of(table.metadata, "main")))
     manifests = sorted(line[0].manifests(table.io), key=lambda each: each.sequence_number or 0) if line else []
     data = [each for each in manifests if each.content == ManifestContent.DATA]
-    first, last = _file_of(table, data), _file_of(table, reversed(data))
+    first, last = _file_of(table, data, min), _file_of(table, reversed(data), max)
     if first is None or last is None:
         return None
     for file in (first, last):
@@ -142,10 +142,13 @@ def read_ends(table: Table) -> TableEnds | None:
     return TableEnds((written or line)[0].timestamp_ms, int(said) if said.isdecimal() else None)
 
 
-def _file_of(table: Table, manifests: Iterable[ManifestFile]) -> DataFile | None:
-    """Of the first manifest that has a live file."""
-    entries = (entry for each in manifests for entry in each.fetch_manifest_entry(table.io, discard_deleted=True))
-    return next((entry.data_file for entry in entries if entry.data_file.record_count), None)
+def _file_of(table: Table, manifests: Iterable[ManifestFile], end: Callable[..., ManifestEntry]) -> DataFile | None:
+    """Of the first manifest that has a live file: the one at this end of its files by their sequence numbers."""
+    for each in manifests:
+        entries = each.fetch_manifest_entry(table.io, discard_deleted=True)
+        if live := [entry for entry in entries if entry.data_file.record_count]:
+            return end(live, key=lambda entry: entry.sequence_number or 0).data_file
+    return None
 
 
 def rows_in(table: Table, ranges: Collection[SourceRange], snapshot_id: int | None = None) -> int | None:
