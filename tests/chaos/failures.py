@@ -897,4 +897,34 @@ FAILURES: dict[str, Failure] = {
             "tests/unit/config/test_connector.py::test_the_old_group_is_named",
         ),
     ),
+    "F115": Failure(
+        "a streaming reader has read all there is; compaction and expiry follow, and the snapshot at which it stands is gone "
+        "(apache/iceberg#9504, #14622)",
+        "the newest append stays with all behind it, until something else than a rewrite follows; from then on readers have "
+        "their lease",
+        (
+            "tests/iceberg/test_spark_reads.py::test_a_table_is_read_as_a_stream_beside_maintenance",
+            "tests/unit/commit/test_expire.py::test_a_streaming_reader_that_has_read_all_there_is_finds_what_follows",
+        ),
+    ),
+    "F116": Failure(
+        "tables move to another catalog, and the writer begins anew or writes on in the old one (redpanda-data/docs#1692)",
+        "a table records its progress itself, so a registered one is gone on with; a run that finds none of its tables says "
+        "that they begin empty",
+        ("tests/spark/test_two_catalogs.py::test_a_catalog_is_replaced_by_one_with_the_same_tables",),
+    ),
+    "F117": Failure(
+        "a scan of changes shows rewritten files as new rows, or appended ones not at all (apache/paimon#8788, "
+        "apache/iceberg#14526)",
+        "each entry of a manifest names the snapshot that added or removed its file, also where manifests are merged",
+        ("tests/iceberg/test_spark_reads.py::test_changes_of_a_table_are_what_was_appended",),
+    ),
+    "F118": Failure(
+        "two tables are compared, and a null differs from a null (datafold/data-diff#366)",
+        "equal is what Spark's `<=>` calls equal, at every depth and in keys",
+        (
+            "tests/iceberg/test_compare.py::test_nested_values_and_rare_types_are_compared",
+            "tests/iceberg/test_compare.py::test_keys_that_are_null_or_stand_twice",
+        ),
+    ),
 }

@@ -3,7 +3,9 @@ values.
 
 In: lines on standard input, each a catalog's settings and queries. Out: for each line one with the names of Arrow
 files, a result a query, or with the error. Each line has a session of its own, since Java's JDBC catalog files its tables
-under its own name, as PyIceberg's does: all are called `default` unless the settings name another one.
+under its own name, as PyIceberg's does: all are called `default` unless the settings name another one. `STREAM table` is
+no SQL: it reads the table as a stream, from where the last reader of that name in that folder stopped, and its result is
+every row that such readers have had.
 """
 
 from __future__ import annotations
@@ -15,13 +17,18 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from testbed.servers.spark_reader import JDBC_DRIVERS, RUNTIME
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
 PACKAGES = f"{RUNTIME},{JDBC_DRIVERS['sqlite']}"
 MARK = "RESULT "
+STREAM = "STREAM "
 
 
 class IcebergSpark:
@@ -68,6 +75,18 @@ class IcebergSpark:
         self._log.close()
 
 
+def streamed(session: SparkSession, table: str, folder: Path) -> DataFrame:
+    """What streaming readers of the table have had, after one of them has read to the end. It stops then."""
+    kept = folder / f"stream of {table}"
+    reader = session.readStream.format("iceberg").load(table).writeStream.format("parquet")
+    query = reader.option("checkpointLocation", str(kept / "checkpoint")).start(str(kept / "rows"))
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    return session.read.parquet(str(kept / "rows"))
+
+
 def main(folder: Path) -> None:
     from pyspark.sql import SparkSession
 
@@ -96,7 +115,10 @@ def main(folder: Path) -> None:
             for query in queries:
                 answered += 1
                 names = [*names, str(folder / f"{answered}.arrow")]
-                result = session.sql(query).toArrow()
+                is_stream = query.startswith(STREAM)
+                result = (
+                    streamed(session, query[len(STREAM) :], folder) if is_stream else session.sql(query)
+                ).toArrow()
                 with pa.ipc.new_file(names[-1], result.schema) as file:
                     file.write_table(result)
         except Exception as error:  # of one request; those that follow are answered

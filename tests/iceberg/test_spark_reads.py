@@ -255,3 +255,42 @@ def test_tables_that_are_called_like_metadata(lake: Lake, iceberg_spark: Iceberg
     query = " UNION ALL ".join(f"SELECT '{name}' AS name, {how} AS n FROM default.{name}" for name, how, _ in counts)
     [found] = iceberg_spark.ask(lake.settings, [query])
     assert {row["name"]: row["n"] for row in found.to_pylist()} == {name: count for name, _, count in counts}
+
+
+def test_a_table_is_read_as_a_stream_beside_maintenance(lake: Lake, iceberg_spark: IcebergSpark) -> None:
+    """Each row comes once to a streaming reader that has read all there is, though compaction and expiry follow, as often
+    as they like, before the next append; the snapshot at which it stands never expires.
+    (apache/iceberg#9504, #14622)"""
+    name = lake.create("shop.orders", SCHEMA)
+    read, seen = [f"STREAM default.{name}"], []
+    offset = 0
+    for quiet_rounds in (0, 1, 2, 3):
+        for _ in range(3):
+            offset += 1
+            commit(lake, name, range(offset * 10, offset * 10 + 2), offset)
+            seen += [offset * 10, offset * 10 + 1]
+        assert sorted(iceberg_spark.ask(lake.settings, read)[0].column("id").to_pylist()) == seen
+        for _ in range(quiet_rounds):
+            compact(lake, name)
+            expire_all(lake, name)
+            assert sorted(iceberg_spark.ask(lake.settings, read)[0].column("id").to_pylist()) == seen
+
+
+@pytest.mark.parametrize("version", ["1", "2", "3"])
+def test_changes_of_a_table_are_what_was_appended(lake: Lake, iceberg_spark: IcebergSpark, version: str) -> None:
+    """Iceberg's own scan of changes finds each row in the snapshot that brought it, and nothing in rewrites, though
+    manifests are merged at every commit and files are put together in between. (apache/paimon#8788, apache/iceberg#14526)"""
+    properties = {"commit.manifest.min-count-to-merge": "2", "format_version": version}
+    name = lake.create("shop.orders", SCHEMA, [PartitionFieldSpec("day")], **properties)
+    wanted = set()
+    for number in range(1, 9):
+        ids = range(number * 10, number * 10 + 3)
+        commit(lake, name, ids, number)
+        table = lake.plain(name)
+        wanted |= {(each, "INSERT", table.metadata.current_snapshot_id) for each in ids}
+        if number in (3, 4, 7):
+            compact(lake, name)
+    [found] = iceberg_spark.ask(lake.settings, [f"SELECT * FROM default.{name}.changes"])
+    rows = [(row["id"], row["_change_type"], row["_commit_snapshot_id"]) for row in found.to_pylist()]
+    assert len(rows) == len(wanted)
+    assert set(rows) == wanted

@@ -148,7 +148,9 @@ class Care:
 
 def _age(snapshot: Snapshot) -> SnapshotAge:
     topic_id = snapshot.summary.get(SUMMARY_CONTROL_TOPIC_ID)
-    return SnapshotAge(snapshot.snapshot_id, snapshot.parent_id, snapshot.timestamp_ms, topic_id)
+    return SnapshotAge(
+        snapshot.snapshot_id, snapshot.parent_id, snapshot.timestamp_ms, topic_id, operation=snapshot.operation
+    )
 
 
 def facts_of(metadata: Metadata) -> ExpiryFacts:

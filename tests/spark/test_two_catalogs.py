@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 
+from testbed.servers.spark_reader import java_read
 from tests.chaos.harness import wait_for
 from tests.conftest import Broker
 from tests.project import Project, kill_group
@@ -36,6 +37,12 @@ TWO_CATALOGS = """
       overrides:
         - {{match: "archive.*", catalog: {catalog}}}
     errors: {{policy: dead_letter, dead_letter_table: archive.dead_letters}}
+"""
+MOVING = """
+    source: {{kafka: {{connection: main, topics: [{topic}]}}, metadata_columns: [topic, partition, offset]}}
+    routes: {{rules: [{{table: shop.orders}}]}}
+    errors: {{policy: dead_letter, dead_letter_table: shop.dead_letters}}
+    tables: {{defaults: {{commit: {{interval: 1s}}}}}}
 """
 EU, US, HOT, LETTERS = "cold:archive.orders_eu", "cold:archive.orders_us", "shop.orders", "cold:archive.dead_letters"
 OUTAGE_S = 40.0  # longer than what a run knows of a table counts as young
@@ -225,3 +232,42 @@ def moved(project: TwoCatalogs, topic: str) -> None:
     refused = project.run("run", project.pipeline("orders", text), "--until-caught-up", code=2)
     assert "--allow FLOE-P109" in refused
     assert ("archive",) not in project.catalog().list_namespaces()
+
+
+def test_a_catalog_is_replaced_by_one_with_the_same_tables(project: TwoCatalogs, broker: Broker) -> None:
+    """A target that names a new catalog goes on exactly in the tables that were registered there, with what was announced
+    before the move, and the old catalog gets nothing more. Where nobody registered them, the run says that tables begin
+    empty; `floe replay` then brings into the right catalog what went into the wrong one. (redpanda-data/docs#1692)"""
+    topic = broker.new_topic("orders", partitions=2)
+    broker.produce(topic, [{"id": i} for i in range(100)])
+    file = project.pipeline("moving", MOVING.format(topic=topic))
+    project.run("run", file, "--until-caught-up")
+    broker.produce(topic, [{"id": i} for i in range(100, 200)])
+    project.run("run", file, "--until-caught-up", code=-9, env={"FLOE_FAULT": "announced=kill"})
+    old = project.catalog()
+    assert old.load_table("shop.orders").scan().count() == 100
+
+    project.catalog_settings = project.catalog_settings | {"uri": f"sqlite:///{project.root}/new.db"}
+    project.write_target()
+    project.catalog().create_namespace("shop")
+    project.catalog().register_table("shop.orders", old.load_table("shop.orders").metadata_location)
+    assert "begin empty" not in project.run("run", file, "--until-caught-up")
+    assert project.rows("shop.orders") == Counter(range(200))
+    assert old.load_table("shop.orders").scan().count() == 100
+
+    right = project.catalog_settings
+    project.catalog_settings = right | {"uri": f"sqlite:///{project.root}/empty.db"}
+    project.write_target()
+    broker.produce(topic, [{"id": i} for i in range(200, 300)])
+    said = project.run("run", file, "--until-caught-up")
+    assert "no table of its 200 written records is in its catalogs: those that are made begin empty" in said, said
+    project.catalog_settings = right
+    project.write_target()
+    shown = project.run_json("offsets", "show", file)["partitions"]
+    lacks = {f"{each['topic']}:{each['partition']}": (each["recorded"]["shop.orders"], each["group"]) for each in shown}
+    ends = [word for at, (start, end) in lacks.items() for word in ("--from", f"{at}={start}", "--to", f"{at}={end}")]
+    project.run("replay", file, "--table", "shop.orders", *ends)
+    project.run("run", file, "--until-caught-up")
+    assert project.rows("shop.orders") == Counter(range(300))
+    query = "SELECT count(*) AS n, count(DISTINCT id) AS ids FROM `default`.shop.orders"
+    assert java_read(project.catalog_settings, [query]).rows == [[{"n": 300, "ids": 300}]]

@@ -3,7 +3,8 @@
 In: the snapshots and references of a table's metadata, the control topics that it records, a policy and the time. Out:
 the ids that go, oldest first, and the reason for each that stays. Keeps what a rollback, a reader, a tag, a branch or
 the table's progress needs: of each control topic the newest snapshot that records progress stays, with everything
-behind the head up to it, so that a rollback by others is still seen (invariant 10).
+behind the head up to it, so that a rollback by others is still seen (invariant 10). What streaming readers stand at
+stays as well: the newest append, as long as nothing but rewrites followed it.
 """
 
 from __future__ import annotations
@@ -17,18 +18,21 @@ from framework.config.values.maintenance import ExpirePolicy
 
 # One commit takes at most so many: the catalog compares each of them with all that there are.
 MOST_AT_ONCE = 500
+_MAIN, _APPEND, _REPLACE = "main", "append", "replace"
 
 
 @dataclass(frozen=True)
 class SnapshotAge:
     """`control_topic_id` is None for snapshots that do not record progress. `left_ms`: when the snapshot ceased to be the
-    head of a branch; None for one that is a head, or never was one as far as the metadata says."""
+    head of a branch; None for one that is a head, or never was one as far as the metadata says. `operation`: Iceberg's
+    word for what the snapshot did; None where it says nothing."""
 
     snapshot_id: int
     parent_id: int | None
     timestamp_ms: int
     control_topic_id: str | None
     left_ms: int | None = None
+    operation: str | None = None
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ class Stay(str, Enum):
     PROGRESS = "records the table's progress"
     ROLLBACK = "inside the rollback window"
     READER = "inside the readers' lease"
+    STREAM = "where streaming readers stand"
     BRANCH = "kept by the settings of its branch"
     YOUNG = "within age and number"
     NEXT = "its turn comes next"
@@ -150,10 +155,24 @@ def _kept(
             )
             if number < (reference.min_snapshots_to_keep or 0) or is_young:
                 yield each.snapshot_id, Stay.BRANCH
+        if reference.name == _MAIN:
+            yield from ((each, Stay.STREAM) for each in _streamed(line))
         yield from ((each, Stay.PROGRESS) for each in _recorded(line, topic_ids))
     # On whatever line: a branch that somebody moved back does not hold what the newest commit of floe is known by.
     yield from ((each, Stay.PROGRESS) for each in _recorded(newest_first, topic_ids, alone=True))
     yield from ((each.snapshot_id, Stay.HEAD) for each in references if each.is_branch)
+
+
+def _streamed(line: Sequence[SnapshotAge]) -> Iterator[int]:
+    """The newest append with the rewrites behind it. A reader that has read all there is stands at that append, passes
+    over rewrites, and finds what follows by its parents only. Where rows were deleted since, their files go as the policy
+    says: whoever deletes wants that."""
+    behind: list[int] = []
+    for each in line:
+        behind.append(each.snapshot_id)
+        if each.operation != _REPLACE:
+            yield from behind if each.operation == _APPEND else ()
+            return
 
 
 def _recorded(line: Sequence[SnapshotAge], topic_ids: Collection[str], alone: bool = False) -> Iterator[int]:

@@ -16,6 +16,7 @@ from framework.commit.events.event_types import Accounting, SourceRange
 from framework.commit.machine.progress.recorded import PROGRESS_PROPERTY, check_recorded_here
 from framework.commit.offsets import PartitionKey, SafeOffset, check_announced, decide_start
 from framework.commit.recovery.held import held_ends, next_cut
+from framework.diagnose.counted import counted
 from framework.diagnose.log_lines import Level, LogLine
 from framework.diagnose.whole_commands import ReaderPlace, StartedFrom, whole_commands
 from framework.errors import FloeError, OutcomeUnknown, RetriableError
@@ -118,6 +119,9 @@ def _begin(
     ends = (held_ends(text, control.topic_id, name, start.base_batch) for text in recorded.values())
     held = tuple(each for each in ends if each)
     say("first run" if start.first_run else f"goes on after batch {start.batch}")
+    if totals.written and not tables.targets and not tables.troubles:
+        written = f"no table of its {counted(totals.written, 'written record')} is in its catalogs"
+        say(LogLine(f"{written}: those that are made begin empty", Level.WARNING))
     for topic, partition in start.returned:
         say(f"{topic}-{partition} was given up at {start.positions[topic, partition]:,} and goes on from there")
     announcer.claim(start.claimed_batch, start.positions, totals, start.given_up)

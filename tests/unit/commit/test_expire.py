@@ -36,6 +36,7 @@ def histories(draw: st.DrawFn) -> tuple[list[SnapshotAge], list[Reference], Expi
             draw(st.sampled_from([n - 1, *range(1, n)])) if n > 1 else None,
             NOW_MS - (count - n + 1) * draw(st.sampled_from([1_000, 5_000])),
             draw(st.sampled_from([None, "log", "other"])),
+            operation=draw(st.sampled_from(["append", "replace", "replace", "overwrite", "delete", None])),
         )
         for n in range(1, count + 1)
     ]
@@ -93,6 +94,24 @@ def test_behind_a_head_the_newest_progress_is_still_found(
                 assert newest_mark(reference.snapshot_id, after, topic) == newest_mark(
                     reference.snapshot_id, before, topic
                 )
+
+
+@given(histories())
+def test_a_streaming_reader_that_has_read_all_there_is_finds_what_follows(
+    history: tuple[list[SnapshotAge], list[Reference], ExpirePolicy],
+) -> None:
+    """It stands at the newest append and passes over rewrites: from main's head it is still met, over its parents. Where
+    something else followed the append, no snapshot stays for its sake."""
+    snapshots, references, _ = history
+    kept = decided(history).kept
+    by_id = {each.snapshot_id: each for each in snapshots}
+    behind = [by_id[references[0].snapshot_id]]
+    while behind[-1].operation == "replace" and behind[-1].parent_id is not None:
+        behind.append(by_id[behind[-1].parent_id])
+    if behind[-1].operation == "append":
+        assert {each.snapshot_id for each in behind} <= kept.keys()
+    else:
+        assert Stay.STREAM not in kept.values()
 
 
 def test_the_oldest_part_of_one_line_is_known_as_such() -> None:

@@ -89,7 +89,11 @@ def facts_of(metadata: TableMetadata) -> ExpiryFacts:
 def _age(snapshot: Snapshot) -> SnapshotAge:
     said = snapshot.summary.additional_properties if snapshot.summary else {}
     return SnapshotAge(
-        snapshot.snapshot_id, snapshot.parent_snapshot_id, snapshot.timestamp_ms, said.get(SUMMARY_CONTROL_TOPIC_ID)
+        snapshot.snapshot_id,
+        snapshot.parent_snapshot_id,
+        snapshot.timestamp_ms,
+        said.get(SUMMARY_CONTROL_TOPIC_ID),
+        operation=snapshot.summary.operation.value if snapshot.summary else None,
     )
 
 
