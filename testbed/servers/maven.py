@@ -46,6 +46,14 @@ def dependency(organisation: str, name: str, version: str, inner: str = "") -> s
     )
 
 
+def lone_jar(organisation: str, name: str, version: str, classifier: str) -> str:
+    """One jar that holds all it needs."""
+    return (
+        f'<dependency org="{organisation}" name="{name}" rev="{version}" transitive="false" conf="default->default">'
+        f'<artifact name="{name}" type="jar" ext="jar" m:classifier="{classifier}"/></dependency>'
+    )
+
+
 def jars(name: str, dependencies: list[str]) -> Path:
     """The folder of the jars, fetched if it is not there (once for a machine)."""
     home = cache_dir() / name

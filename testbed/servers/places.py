@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar, cast
 
 from testbed.servers.hive import HiveMetastore
+from testbed.servers.nessie import Nessie
 from testbed.servers.postgres import Postgres
 from testbed.servers.rest_catalog import RestCatalog
 from testbed.servers.s3 import ACCESS_KEY, REGION, SECRET_KEY, S3Server, client_packages
@@ -26,11 +27,13 @@ S = TypeVar("S", bound=Server)
 
 @dataclass(frozen=True)
 class Place:
-    """A catalog's settings, its secrets apart: in a target file each of them is a reference to a variable."""
+    """A catalog's settings, its secrets apart: in a target file each of them is a reference to a variable. `lacks` is what
+    others do and this one does not."""
 
     settings: Mapping[str, str]
     secrets: Mapping[str, str] = field(default_factory=dict)
     packages: Path | None = None  # of the catalog's client, where PyIceberg needs more than floe brings
+    lacks: frozenset[str] = frozenset()
 
     @property
     def resolved(self) -> dict[str, str]:
@@ -58,8 +61,8 @@ class Servers:
         self._started: dict[str, Server] = {}
 
     def place(self, name: str, root: Path) -> Place:
-        """`sqlite`, `rest`, `rest-s3`, `postgres`, `s3`, `postgres-s3`, `glue` or `hive`; what is on this machine lies below
-        `root`."""
+        """`sqlite`, `rest`, `rest-s3`, `nessie-s3`, `postgres`, `s3`, `postgres-s3`, `glue` or `hive`; what is on this machine
+        lies below `root`."""
         if name == "rest":
             return Place(self._one("rest", lambda: RestCatalog(self._folder / "rest").start()).settings())
         if name == "hive":
@@ -80,6 +83,9 @@ class Servers:
             if name == "rest-s3":
                 rest = self._one("rest-s3", lambda: RestCatalog(self._folder / "rest-s3", {**store, **secrets}).start())
                 return Place({**rest.settings(), **store}, secrets)
+            if name == "nessie-s3":
+                nessie = self._one("nessie", lambda: Nessie(self._folder / "nessie", {**store, **secrets}))
+                return Place({**store, **nessie.settings()}, secrets, lacks=nessie.lacks)
         if name.startswith("postgres"):
             postgres = self._one("postgres", Postgres)
             return Place({"type": "sql", **store}, {"uri": postgres.uri, **secrets})

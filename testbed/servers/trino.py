@@ -56,7 +56,7 @@ class Trino:
         (root / "etc" / "catalog" / "lake.properties").write_text(_CATALOG.format(root=root))
         (root / "etc" / "log.properties").write_text("io.trino=WARN\n")
         words = [
-            *(_java(), "-Xmx1500m", "-XX:+ExitOnOutOfMemoryError", "-XX:TieredStopAtLevel=1"),
+            *(java_25(), "-Xmx1500m", "-XX:+ExitOnOutOfMemoryError", "-XX:TieredStopAtLevel=1"),
             *(
                 "-Djdk.attach.allowAttachSelf=true",
                 "-Dfile.encoding=UTF-8",
@@ -119,7 +119,7 @@ def _server() -> Path:
     return home
 
 
-def _java() -> str:
+def java_25() -> str:
     """Where the Java is, fetched if it is not there."""
     home = cache_dir() / _JAVA.replace("==", "-")
     with exclusive(home.with_name(f"{home.name}.lock")):

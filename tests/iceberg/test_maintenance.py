@@ -261,7 +261,7 @@ def test_the_coordinator_keeps_a_busy_table_healthy(place: Place, monkeypatch: p
     try:
         # On a slow machine a round ends after the last commit of the forty: commits go on, since rounds come with them.
         number, limit = 0, time.monotonic() + 60
-        while number < 40 or (len(lake.plain(name).snapshots()) > 8 and time.monotonic() < limit):
+        while number < 40 or (len(lake.plain(name).snapshots()) > 9 and time.monotonic() < limit):
             place.announce(name, lake.files(name, [{"id": number}]))
             number += 1
             arrived = time.monotonic() + 30
@@ -273,7 +273,7 @@ def test_the_coordinator_keeps_a_busy_table_healthy(place: Place, monkeypatch: p
     assert lake.rows(name, branch) == list(range(number))
     assert any(text.startswith(f"compacted {name}") for text in said)
     assert any(text.startswith("expired") for text in said)
-    assert len(lake.plain(name).snapshots()) <= 8
+    assert len(lake.plain(name).snapshots()) <= 9  # the newest append, the rewrite behind it, and few others
     assert len(list(lake.plain(name).scan().use_ref(branch).plan_files())) < 20
     references = lake.tables.references(name)
     assert references is not None

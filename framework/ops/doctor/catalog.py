@@ -28,6 +28,7 @@ from framework.table.readable import faults, with_names_repaired
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
 
     from framework.adapters.iceberg.tables import IcebergTables
 
@@ -170,6 +171,13 @@ def _write(check: str, opened: Catalog, table: str) -> Iterator[DoctorFinding]:
             yield error(f"{check} warehouse", f"1 row was written, but {rows} came back", "do not use this store")
         else:
             yield ok(f"{check} warehouse", "a data file can be written, committed and read back")
+        step = "compare what a commit goes out from"
+        if outdated := [each for each in _OUTDATED if _is_taken(opened, probe, each)]:
+            views = " and ".join(
+                "before the first commit" if each is None else "of another commit" for each in outdated
+            )
+            message = f"a commit from a view {views} was taken: where two coordinators meet, rows of one are lost"
+            yield error(f"{check} table", message, "do not use this version of this catalog")
     except Exception as raised:  # every store has its own way of saying no
         is_store = _is_of_store(raised)
         remedy = (
@@ -183,6 +191,27 @@ def _write(check: str, opened: Catalog, table: str) -> Iterator[DoctorFinding]:
     finally:
         if made:
             yield from _remove(check, opened, table)
+
+
+# No snapshot, and one that there never was: neither is the head of a table that has been committed to.
+_OUTDATED: tuple[int | None, ...] = (None, 1)
+
+
+def _is_taken(opened: Catalog, probe: Table, snapshot_id: int | None) -> bool:
+    """Whether the catalog takes a commit that goes out from a snapshot that is not the head of main. Raises what the
+    catalog raises unless that is its word for such a commit."""
+    from pyiceberg.exceptions import CommitFailedException
+    from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
+
+    try:
+        opened.commit_table(
+            probe,
+            (AssertRefSnapshotId(ref="main", snapshot_id=snapshot_id),),
+            (SetPropertiesUpdate(updates={"floe.doctor": "outdated"}),),
+        )
+    except CommitFailedException:
+        return False
+    return True
 
 
 def _is_of_store(raised: BaseException | None) -> bool:

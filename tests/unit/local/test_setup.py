@@ -104,7 +104,10 @@ def test_a_fresh_clone_sets_itself_up(tmp_path: Path) -> None:
 
 
 # A gigabyte that `make test` needs nothing of: tests/iceberg/test_readers.py fetches it, and has the time for it.
-FOR_ONE_SLOW_TEST = {("trino", "_java"), ("trino", "_server"), ("table_readers", "_installed")}
+FOR_ONE_SLOW_TEST = {
+    *(("trino", "java_25"), ("trino", "_server")),
+    *(("nessie", "_jar"), ("table_readers", "_installed")),
+}
 
 
 def test_what_tests_fetch_is_fetched_before() -> None:
