@@ -108,4 +108,4 @@ def test_a_guessed_duration_that_was_too_short_is_no_failure(
     file = tmp_path / "test_slow.py"
     file.write_text(f"import time\n\ndef test_first():\n    {first}\n\ndef test_second():\n    time.sleep(60)\n")
     options = ["-p", "no:cacheprovider", "-c", "/dev/null"]
-    assert run([*options, str(file)], 0.1, are_known, tmp_path / "results.xml") == code
+    assert run([*options, str(file)], 0.25, are_known, tmp_path / "results.xml") == code

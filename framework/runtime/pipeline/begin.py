@@ -120,8 +120,8 @@ def _begin(
     held = tuple(each for each in ends if each)
     say("first run" if start.first_run else f"goes on after batch {start.batch}")
     if totals.written and not tables.targets and not tables.troubles:
-        written = f"no table of its {counted(totals.written, 'written record')} is in its catalogs"
-        say(LogLine(f"{written}: those that are made begin empty", Level.WARNING))
+        written = counted(totals.written, "record")
+        say(LogLine(f"none of its tables is there, though {written} were written: new ones begin empty", Level.WARNING))
     for topic, partition in start.returned:
         say(f"{topic}-{partition} was given up at {start.positions[topic, partition]:,} and goes on from there")
     announcer.claim(start.claimed_batch, start.positions, totals, start.given_up)
