@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import re
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -252,3 +254,48 @@ def test_a_missing_signer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         build(dict, settings, client_config(settings, ClientLog()))
     assert raised.value.code == "FLOE-E115"
     assert raised.value.remedy.startswith("pip install aws-msk-iam-sasl-signer-python")
+
+
+_FORGOTTEN_CLIENT = """
+import gc, sys, time
+from confluent_kafka.admin import AdminClient
+from framework.adapters.kafka import client
+from framework.adapters.kafka.tokens import BrokerToken
+
+asked = []
+
+def token_of(settings):
+    if asked:  # in librdkafka's thread: collects what nobody refers to, as a signer that makes many objects does
+        gc.set_threshold(1)
+        keep = [[number] for number in range(5000)]
+        gc.set_threshold(100_000)
+    asked.append(None)
+
+    return BrokerToken("token", time.time() + 1, time.time() + 1)
+
+client.token_of = token_of
+gc.set_threshold(100_000)
+settings = {"bootstrap.servers": "127.0.0.1:1", "auth.type": "msk_iam", "auth.msk_iam.region": "eu-west-1"}
+ring = [client.build(AdminClient, settings, client.client_config(settings, client.ClientLog()))]
+ring.append(ring)
+del ring
+time.sleep(4)
+assert len(asked) > 2, "librdkafka has asked for no token"
+assert gc.isenabled()
+"""
+
+
+def test_a_client_that_nobody_refers_to_is_not_ended_by_its_own_thread() -> None:
+    """Where Python collects garbage while librdkafka asks for a token, in a thread of the client's own, it ends no client
+    there: librdkafka would abort the whole process."""
+    done = subprocess.run(
+        [sys.executable, "-c", _FORGOTTEN_CLIENT], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_tokens_alone_are_asked_for_in_threads_of_a_client() -> None:
+    """Errors are told to whoever polls. Any other callback has to say here whose thread it is called in."""
+    framework = Path(__file__).parents[2] / "framework"
+    found = {name for path in framework.rglob("*.py") for name in re.findall(r'"(\w+_cb)"', path.read_text())}
+    assert found == {"error_cb", "oauth_cb"}

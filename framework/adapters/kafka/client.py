@@ -19,6 +19,7 @@ from framework.adapters.kafka.tokens import (
     ACQUIRING,
     giver_of,
     makes_tokens,
+    no_collection,
     no_token,
     plain_settings,
     takes_tokens,
@@ -169,13 +170,14 @@ class ClientLog:
         """What librdkafka calls for each token of a connection whose tokens floe makes."""
 
         def give(_: str) -> tuple[str, float]:
-            try:
-                token = token_of(settings)
-            except SetupError as error:
-                self._why_no_token = error.message
-                raise
-            self._why_no_token = ""
-            return token.value, token.ends_at_s
+            with no_collection:
+                try:
+                    token = token_of(settings)
+                except SetupError as error:
+                    self._why_no_token = error.message
+                    raise
+                self._why_no_token = ""
+                return token.value, token.ends_at_s
 
         return give
 

@@ -1,11 +1,13 @@
 """Tokens for brokers that take OAUTHBEARER: who gives them, and those that floe makes itself, of AWS's IAM for MSK.
 
 In: a connection's settings as text, secrets resolved. Out: settings that librdkafka takes, tokens with their ends, and errors
-that name who gave none. Tokens of an OpenID provider are librdkafka's own work; it asks for them on a thread of its own.
+that name who gave none. Tokens of an OpenID provider are librdkafka's own work; it asks for them on a thread of its own, and
+on such a thread it asks floe, too.
 """
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import threading
@@ -92,6 +94,42 @@ def token_refused(settings: Mapping[str, str], address: str, doing: str, why: st
 
 _made: dict[tuple[int, frozenset[tuple[str, str]]], BrokerToken] = {}
 _making = threading.Lock()
+
+
+class NoCollection:
+    """While any thread is inside of it, Python collects no garbage. librdkafka asks for a token in a thread of the client's
+    own, and aborts the process if that thread ends the client: a client in a ring of objects that nobody refers to would
+    be ended wherever Python happens to collect it. Nothing is made before the collection is off, for that could start one."""
+
+    def __init__(self) -> None:
+        self._begin()
+        os.register_at_fork(after_in_child=self._after_fork)
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._was_on = gc.isenabled()
+                gc.disable()
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside and self._was_on:
+                gc.enable()
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._inside, self._was_on = 0, True
+
+    def _after_fork(self) -> None:
+        """The threads that were inside are not in the child."""
+        if self._inside and self._was_on:
+            gc.enable()
+        self._begin()
+
+
+no_collection = NoCollection()
 
 
 def token_of(settings: Mapping[str, str]) -> BrokerToken:
