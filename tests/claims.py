@@ -30,19 +30,9 @@ DOCUMENT = ROOT / "docs" / "compatibility.md"
 RESULTS = ROOT / "tests" / "claim_results.json"
 # Command -> the commit that its row shows. They were run before results were kept, and leave when they are run again.
 EARLIER: dict[str, str] = {
-    "tests/chaos/test_tokens_that_end.py": "a627e400",
-    "tests/chaos/test_three_brokers.py -k sixty": "c7f30ee1",
-    "tests/chaos/test_three_brokers.py -k gone": "c7f30ee1",
-    "tests/chaos/test_three_brokers.py -k asked": "c7f30ee1",
     "tests/chaos/test_tokens_of_brokers.py tests/kafka/test_tokens.py": "1a374658",
     'tests/chaos/test_tokens_of_brokers.py tests/kafka/test_tokens.py -k "aws or msk"': "4689246e",
-    "FLOE_TOKEN_ROUNDS=300 tests/chaos/test_tokens_of_brokers.py -k aws": "5228d526",
     "FLOE_TOKEN_ROUNDS=300 tests/chaos/test_tokens_of_both.py": "64234071",
-    "tests/kubernetes/test_flights.py": "9dd2c32e",
-    "tests/kubernetes/test_pods.py": "9dd2c32e",
-    "tests/kubernetes/test_pods.py -k scheduler": "9dd2c32e",
-    "tests/kubernetes/test_chart.py": "9dd2c32e",
-    "tests/kubernetes/test_image.py": "9dd2c32e",
 }
 _ROW = re.compile(r"\|(?P<what>.*)\|(?P<result>.*)\|(?P<commit>[^|]*)\|(?P<command>[^|]*)\|\Z")
 
