@@ -118,3 +118,11 @@ def test_a_claim_without_a_passed_run_is_noticed(
 def test_every_claim_of_the_page_has_its_result() -> None:
     """What stands in docs/compatibility.md agrees with the result files; those of before them are listed by name."""
     assert claims.problems(claims.DOCUMENT.read_text(encoding="utf-8"), claims.kept_results()) == []
+
+
+def test_a_run_that_was_cut_off_is_no_result(tmp_path: Path) -> None:
+    """Pytest writes such a run's test as passed."""
+    file = tmp_path / "test_cut_off.py"
+    file.write_text("def test_long():\n    raise KeyboardInterrupt\n")
+    with pytest.raises(SystemExit, match=r"no result of .*: pytest ended with 2"):
+        claims.run(f"{file} -p no:cacheprovider -c /dev/null")
