@@ -32,8 +32,6 @@ RESULTS = ROOT / "tests" / "claim_results.json"
 EARLIER: dict[str, str] = {
     "tests/chaos/test_tokens_of_brokers.py tests/kafka/test_tokens.py": "1a374658",
     'tests/chaos/test_tokens_of_brokers.py tests/kafka/test_tokens.py -k "aws or msk"': "4689246e",
-    "FLOE_TOKEN_ROUNDS=300 tests/chaos/test_tokens_of_brokers.py -k aws": "5228d526",
-    "FLOE_TOKEN_ROUNDS=300 tests/chaos/test_tokens_of_both.py": "64234071",
 }
 _ROW = re.compile(r"\|(?P<what>.*)\|(?P<result>.*)\|(?P<commit>[^|]*)\|(?P<command>[^|]*)\|\Z")
 
