@@ -30,7 +30,6 @@ DOCUMENT = ROOT / "docs" / "compatibility.md"
 RESULTS = ROOT / "tests" / "claim_results.json"
 # Command -> the commit that its row shows. They were run before results were kept, and leave when they are run again.
 EARLIER: dict[str, str] = {
-    "tests/chaos/test_tokens_of_brokers.py tests/kafka/test_tokens.py": "1a374658",
     'tests/chaos/test_tokens_of_brokers.py tests/kafka/test_tokens.py -k "aws or msk"': "4689246e",
 }
 _ROW = re.compile(r"\|(?P<what>.*)\|(?P<result>.*)\|(?P<commit>[^|]*)\|(?P<command>[^|]*)\|\Z")
