@@ -75,7 +75,8 @@ def without_additions(node: Node, path: Path = ()) -> tuple[Node, list[Diagnosti
 
 def without(node: Mapping, *keys: str) -> Mapping:
     """The mapping without some keys."""
-    return Mapping(tuple(entry for entry in node.entries if entry.key not in keys), node.span)
+    left_out = frozenset(keys)
+    return Mapping(tuple(entry for entry in node.entries if entry.key not in left_out), node.span)
 
 
 def apply_set(tree: Node, path_text: str, value_text: str) -> tuple[Node, SourceText, list[Diagnostic]]:
