@@ -28,10 +28,6 @@ from tests.reports import ROOT
 
 DOCUMENT = ROOT / "docs" / "compatibility.md"
 RESULTS = ROOT / "tests" / "claim_results.json"
-# Command -> the commit that its row shows. They were run before results were kept, and leave when they are run again.
-EARLIER: dict[str, str] = {
-    'tests/chaos/test_tokens_of_brokers.py tests/kafka/test_tokens.py -k "aws or msk"': "4689246e",
-}
 _ROW = re.compile(r"\|(?P<what>.*)\|(?P<result>.*)\|(?P<commit>[^|]*)\|(?P<command>[^|]*)\|\Z")
 
 
@@ -86,14 +82,13 @@ def problems(document: str, results: Mapping[str, ClaimResult]) -> list[str]:
             continue
         commands.add(claim.command)
         result = results.get(claim.command)
-        if result is None and EARLIER.get(claim.command) != claim.commit:
+        if result is None:
             found.append(f"{place} has no result: python -m tests.claims run {shlex.quote(claim.command)}")
-        elif result is not None and (result.failed or not result.passed):
+        elif result.failed or not result.passed:
             found.append(f"{place} did not pass at {result.commit}: {claim.command}")
-        elif result is not None and result.commit != claim.commit:
+        elif result.commit != claim.commit:
             found.append(f"{place} shows {claim.commit}, and its result is of {result.commit}")
-    found += [f"no row of docs/compatibility.md has the command {each}" for each in results.keys() - commands]
-    return found + [f"{each} has a result, and is no earlier one" for each in EARLIER.keys() & results.keys()]
+    return found + [f"no row of docs/compatibility.md has the command {each}" for each in results.keys() - commands]
 
 
 def kept_results() -> dict[str, ClaimResult]:

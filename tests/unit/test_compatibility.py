@@ -109,14 +109,12 @@ def test_a_claim_without_a_passed_run_is_noticed(
         command: claims.ClaimResult(commit, "2026-01-31", passed, 0, failed, 1, {})
         for command, (commit, passed, failed) in results.items()
     }
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(claims, "EARLIER", {})
-        found = claims.problems(page, kept)
+    found = claims.problems(page, kept)
     assert (len(found), said is None or said in found[0]) == (0 if said is None else 1, True), found
 
 
 def test_every_claim_of_the_page_has_its_result() -> None:
-    """What stands in docs/compatibility.md agrees with the result files; those of before them are listed by name."""
+    """What stands in docs/compatibility.md agrees with the result files."""
     assert claims.problems(claims.DOCUMENT.read_text(encoding="utf-8"), claims.kept_results()) == []
 
 
