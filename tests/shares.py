@@ -47,6 +47,10 @@ FORM_S = {
     "tests/chaos/test_random_kills.py::test_two_hundred_random_kills": 600.0,
     "tests/chaos/test_long_outages.py::test_fifteen_intervals_without_catalog_broker_and_storage": 900.0,
 }
+# Folder of tests -> how long it takes to build what they start, where it was not built before: Kubernetes, etcd and Helm, on
+# two cores. These tests are in so many shares, each of which builds.
+PREPARATIONS_S = {"tests/kubernetes/": 550.0}
+PARTS = 3
 # Test, without its parameters -> why it is in no share.
 EXCLUDED: dict[str, str] = {}
 
@@ -63,14 +67,37 @@ class Result:
 def divide(
     tests: Iterable[str], seconds: Mapping[str, float], shares: int = SHARES, default: float = DEFAULT_S
 ) -> list[list[str]]:
-    """Every test in exactly one share: the longest first, each into the share that is least full so far."""
-    found: list[list[str]] = [[] for _ in range(shares)]
-    full = [0.0] * shares
-    for test in sorted(set(tests), key=lambda test: (-seconds.get(test, default), test)):
+    """Every test in exactly one share: the longest first, each into the share that is least full so far. Tests that are
+    prepared for stay together, in `PARTS` of the shares."""
+    alone = {(test,): seconds.get(test, default) for test in tests}
+    units = {unit: took for unit, took in alone.items() if preparation_of(unit[0]) is None}
+    for folder, preparation_s in PREPARATIONS_S.items():
+        together = {unit: took for unit, took in alone.items() if preparation_of(unit[0]) == folder}
+        parts = [tuple(part) for part in _evenly(together, PARTS) if part]
+        units |= {part: preparation_s + sum(alone[(test,)] for test in part) for part in parts}
+    return _evenly(units, shares)
+
+
+def _evenly(units: Mapping[tuple[str, ...], float], count: int) -> list[list[str]]:
+    found: list[list[str]] = [[] for _ in range(count)]
+    full = [0.0] * count
+    for unit in sorted(units, key=lambda unit: (-units[unit], unit)):
         least = full.index(min(full))
-        found[least].append(test)
-        full[least] += seconds.get(test, default)
+        found[least] += unit
+        full[least] += units[unit]
     return [sorted(share) for share in found]
+
+
+def preparation_of(test: str) -> str | None:
+    """The folder of tests for which something is built."""
+    return next((folder for folder in PREPARATIONS_S if test.startswith(folder)), None)
+
+
+def takes_s(share: Iterable[str], seconds: Mapping[str, float]) -> float:
+    """How long these tests take, with what is built for them."""
+    tests = list(share)
+    built = {folder for test in tests if (folder := preparation_of(test)) is not None}
+    return sum(seconds.get(test, DEFAULT_S) for test in tests) + sum(PREPARATIONS_S[folder] for folder in built)
 
 
 def read_results() -> dict[str, Result]:
@@ -136,12 +163,10 @@ def fitting(share: list[str], seconds: Mapping[str, float], minutes: float, pace
     """What of a share fits into the time, on a machine that takes `pace` times as long as the one of the recorded
     durations. The beginning moves on with `first`, so that on a machine that is always slow each test has its turn."""
     begin = first % len(share) if share else 0
-    left, taken = minutes * 60, []
+    taken: list[str] = []
     for test in (*share[begin:], *share[:begin]):
-        takes = seconds.get(test, DEFAULT_S) * pace
-        if takes <= left:
+        if takes_s([*taken, test], seconds) * pace <= minutes * 60:
             taken.append(test)
-            left -= takes
     return sorted(taken)
 
 
@@ -182,7 +207,7 @@ def problems(tests: list[str], results: Mapping[str, Result]) -> list[str]:
     names = {test.partition("[")[0] for test in everything}
     found += [f"{name} is in no share and does not exist" for name in EXCLUDED if name not in names]
     for number, share in enumerate(shares):
-        took = sum(seconds.get(test, DEFAULT_S) for test in share)
+        took = takes_s(share, seconds)
         if took > MINUTES * 60:
             found.append(f"share {number} takes {took / 60:.0f} minutes: more than {MINUTES:.0f}")
     before = DOCUMENT.read_text(encoding="utf-8")
@@ -222,10 +247,10 @@ def main(arguments: list[str]) -> int:
         print(f"share {wanted} of {SHARES}: {len(taken)} of {len(tests)} slow tests", flush=True)
         for test in sorted(set(share) - set(taken)):
             print(f"  left for another run, does not fit into {given.minutes:.0f} minutes here: {test}", flush=True)
-        # Twice the time: a machine may become slower meanwhile. Nothing to run is nothing that failed.
-        return run(taken, 2 * given.minutes, set(taken) <= seconds.keys()) if taken else 0
+        # Half as long again: a machine may become slower meanwhile. Nothing to run is nothing that failed.
+        return run(taken, 1.5 * given.minutes, set(taken) <= seconds.keys()) if taken else 0
     for number, share in enumerate(shares):
-        took = sum(seconds.get(test, DEFAULT_S) for test in share)
+        took = takes_s(share, seconds)
         print(f"share {number}: {took / 60:.1f} minutes" + (", whose turn it is" if number == count % SHARES else ""))
         print("".join(f"  {test}\n" for test in share), end="")
     return 0

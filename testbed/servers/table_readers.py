@@ -1,15 +1,14 @@
 """Reads Iceberg tables with other engines than floe: PyIceberg, DuckDB, Daft, Polars, Spark, and Iceberg's Java library, Trino.
 
 In: tables by name, each with its metadata file and the columns that are wanted. Out: of each table its rows as JSON values, or
-the words with which the engine refuses it. DuckDB, Daft and Polars come once from PyPI into a folder of their own, DuckDB's
-extension for Iceberg with them, so that nothing of theirs is in the tests' environment. Each engine is a process.
+the words with which the engine refuses it. DuckDB, Daft and Polars come once from PyPI, each into a folder of its own,
+DuckDB's extension for Iceberg with it, so that nothing of theirs is in the tests' environment. Each engine is a process.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,17 +19,15 @@ from typing import Any
 
 import pyiceberg
 
-from framework.adapters.host.process import exclusive
-from framework.adapters.project.files import cache_dir
-from testbed.servers import trino
+from testbed.servers import trino, wheels
 from testbed.servers.spark_reader import java_settings
 from testbed.servers.trino import Trino
 
 ENGINES = ("pyiceberg", "duckdb", "daft", "polars", "spark", "java", "trino")
 _PACKAGES = {
-    "duckdb": ("duckdb==1.4.4", "duckdb-ext-iceberg==1.4.4.20260205", "duckdb-ext-avro==1.4.4.20260205"),
-    "daft": ("daft==0.7.26",),
-    "polars": ("polars==2.1.0",),
+    "duckdb": ("duckdb", "duckdb-ext-iceberg", "duckdb-ext-avro"),
+    "daft": ("daft", "packaging", "pyarrow", "tqdm", "typing_extensions"),
+    "polars": ("polars", "polars-runtime-32"),
 }
 _COMMON = """
 import decimal, datetime, json, sys, os
@@ -161,7 +158,7 @@ def read_with(
         return _read_with_trino(tables)
     environment, given = {**os.environ, "PYSPARK_PYTHON": sys.executable, "TZ": "UTC"}, {}
     if engine in _PACKAGES:
-        environment["PYTHONPATH"] = str(_installed(engine))
+        environment["PYTHONPATH"] = str(wheels.installed(*_PACKAGES[engine]))
     if engine in ("spark", "java"):
         catalog, packages = java_settings(settings)
         given = {f"spark.sql.catalog.default.{key}": value for key, value in catalog.items()}
@@ -225,7 +222,7 @@ def _of_text(value: Any, kind: str) -> Any:
 def version_of(engine: str) -> str:
     """Which version of an engine these tests read with."""
     if engine in _PACKAGES:
-        return _PACKAGES[engine][0].partition("==")[2]
+        return wheels.version_of(engine)
     if engine == "trino":
         return trino.VERSION
     if engine == "pyiceberg":
@@ -233,16 +230,3 @@ def version_of(engine: str) -> str:
     _, packages = java_settings({"type": "rest", "uri": ""})
     iceberg = packages[0].rpartition(":")[2]
     return f"Iceberg {iceberg}"
-
-
-def _installed(engine: str) -> Path:
-    """The folder with the engine's packages, fetched if it is not there (once for a machine)."""
-    home = cache_dir() / "-".join(["reader", *(each.replace("==", "-") for each in _PACKAGES[engine][:1])])
-    with exclusive(home.with_name(f"{home.name}.lock")):
-        if not home.exists():
-            home.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=home.parent, prefix="fetch-") as scratch:
-                pip = [sys.executable, "-m", "pip", "install", "--quiet", "--only-binary", ":all:"]
-                subprocess.run([*pip, "--target", f"{scratch}/packages", *_PACKAGES[engine]], check=True)
-                shutil.move(f"{scratch}/packages", home)
-    return home

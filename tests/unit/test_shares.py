@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests import reports, turns
 from tests.reports import ROOT, TestRun
-from tests.shares import Result, divide, fitting, run, table, with_runs
+from tests.shares import PREPARATIONS_S, Result, divide, fitting, run, table, takes_s, with_runs
 
 names = st.lists(st.text("abcdef", min_size=1, max_size=4), max_size=60)
 
@@ -53,6 +53,20 @@ def test_the_longest_come_first_and_an_unknown_one_counts_the_default() -> None:
     """Two shares: the longest alone, the others together; a test that never ran is not taken for a short one."""
     assert divide(["a", "b", "c"], {"a": 300, "b": 100}, 2, default=150) == [["a"], ["b", "c"]]
     assert divide(["a", "b", "c"], {"a": 300, "b": 100}, 2, default=1_000) == [["c"], ["a", "b"]]
+
+
+def test_what_is_built_for_tests_is_built_in_few_shares() -> None:
+    """Tests of one folder that start what takes minutes to build stay in a few shares; what is built is counted once in each,
+    and on a machine where it does not fit none of them is taken."""
+    built = {f"tests/kubernetes/test_a.py::test_{number}": 60.0 for number in range(9)}
+    others = {f"tests/spark/test_b.py::test_{number}": 100.0 for number in range(40)}
+    shares = divide([*built, *others], built | others, 8)
+    with_built = [share for share in shares if built.keys() & set(share)]
+    assert [len(built.keys() & set(share)) for share in with_built] == [3, 3, 3]
+    assert takes_s(with_built[0], built | others) >= PREPARATIONS_S["tests/kubernetes/"] + 180
+    minutes = (PREPARATIONS_S["tests/kubernetes/"] + 120) / 60
+    assert len(fitting([*built], built, minutes, 1.0, 0)) == 2
+    assert fitting([*built], built, minutes / 2, 1.0, 0) == []
 
 
 def test_the_newest_result_holds_and_a_test_that_is_gone_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:

