@@ -148,6 +148,11 @@ def has_ended(settings: Mapping[str, Any], now_ms: int) -> bool:
     return ends_ms is not None and ends_ms <= now_ms
 
 
+def says_no_end(settings: Mapping[str, Any]) -> bool:
+    """Whether these are settings with keys of which nobody says when their time is over."""
+    return bool(_stores_of(settings)) and _end_ms(settings) is None
+
+
 def _end_ms(settings: Mapping[str, Any]) -> int | None:
     """When the first of the keys ends; None where nobody says."""
     ends = [int(value) for key, value in settings.items() if key.startswith(_ENDS) and str(value).isdigit()]

@@ -34,8 +34,8 @@ class Series:
 
 @dataclass(frozen=True)
 class Alert:
-    """One rule. `example` makes it fire `fires_at_min` minutes after its beginning, with `labels` among its labels; `quiet`,
-    where there is one, never makes it fire, though something is bad."""
+    """One rule. `example` makes it fire `fires_at_min` minutes after its beginning, with `labels` among its labels; none
+    of `quiet` ever makes it fire, though something is bad."""
 
     name: str
     severity: AlertSeverity
@@ -46,7 +46,7 @@ class Alert:
     example: tuple[Series, ...]
     fires_at_min: int
     labels: tuple[tuple[str, str], ...] = ()
-    quiet: tuple[Series, ...] = ()
+    quiet: tuple[tuple[Series, ...], ...] = ()
 
     @property
     def duty(self) -> Duty | None:
@@ -87,13 +87,18 @@ def _burns(times: float, *windows: str) -> str:
     )
 
 
-def _objective(bad: str) -> tuple[Series, ...]:
+# Bad records, or stale seconds, from which on somebody is woken: one bad record in a quiet hour is far more than its share of
+# that hour, and next to nothing of a month's budget. The slow alert tells of it by day.
+_WAKES_FROM = 10
+
+
+def _objective(bad: str, counted: str = "0+1000x60") -> tuple[Series, ...]:
     """Of 1,000 records a minute so many are bad, where one may be."""
     of = '{pipeline="orders",objective="complete"}'
     return (
         Series(f"{d.OBJECTIVE_TARGET.name}{of}", "0.999x60"),
         Series(f"{d.OBJECTIVE_BAD.name}{of}", bad),
-        Series(f"{d.OBJECTIVE_COUNTED.name}{of}", "0+1000x60"),
+        Series(f"{d.OBJECTIVE_COUNTED.name}{of}", counted),
     )
 
 
@@ -176,18 +181,20 @@ ALERTS: tuple[Alert, ...] = (
         ), 40, _OF_PIPELINE,
     ),
     Alert(
-        "FloeBudgetBurnsFast", _PAGE, _burns(14.4, "1h", "5m"), 0,
+        "FloeBudgetBurnsFast", _PAGE,
+        f'{_burns(14.4, "1h", "5m")} and sum by (pipeline, objective) '
+        f"(increase({d.OBJECTIVE_BAD.name}[1h])) >= {_WAKES_FROM}", 0,
         "Pipeline {{ $labels.pipeline }} spends its error budget for {{ $labels.objective }} within two days",
         "{{ $value | humanizePercentage }} missed the objective over the last hour: 2 % of the budget of 30 days an hour.",
         _objective("0+20x60"), 40, _OF_OBJECTIVE,
-        quiet=_objective("0+10x60"),
+        quiet=(_objective("0+10x60"), _objective("0x37 3x30", "0+1x60")),
     ),
     Alert(
         "FloeBudgetBurnsSlowly", _TICKET, _burns(6, "6h", "30m"), 0,
         "Pipeline {{ $labels.pipeline }} spends its error budget for {{ $labels.objective }} within five days",
         "{{ $value | humanizePercentage }} missed the objective over the last six hours: 5 % of the budget of 30 days.",
         _objective("0+10x60"), 40, _OF_OBJECTIVE,
-        quiet=_objective("0+5x60"),
+        quiet=(_objective("0+5x60"),),
     ),
     Alert(
         "FloeTableBlocked", _PAGE, _table("BLOCKED"), 2,

@@ -54,11 +54,11 @@ def _team(duty: Duty) -> str:
 def _tests() -> Iterator[dict[str, Any]]:
     for alert in ALERTS:
         yield _test(alert)
-        if alert.quiet:
+        for number, quiet in enumerate(alert.quiet, start=1):
             yield {
-                "name": f"{alert.name} stays quiet for less",
+                "name": f"{alert.name} stays quiet for less ({number} of {len(alert.quiet)})",
                 "interval": "1m",
-                "input_series": [{"series": each.name, "values": each.values} for each in alert.quiet],
+                "input_series": [{"series": each.name, "values": each.values} for each in quiet],
                 "promql_expr_test": [
                     {"expr": f'ALERTS{{alertname="{alert.name}"}}', "eval_time": f"{minute}m", "exp_samples": []}
                     for minute in range(0, alert.fires_at_min + 1, 20)

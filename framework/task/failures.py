@@ -84,13 +84,19 @@ def of_batch(error: BaseException) -> FloeError:
     )
 
 
-def of_ended_keys(error: Exception, tables: Sequence[str]) -> FloeError | None:
+# How S3 and Azure's store say that keys are over.
+_OVER = re.compile(r"expired|not valid in the specified time frame", re.IGNORECASE)
+
+
+def of_ended_keys(error: Exception, ended: Sequence[str], unknown: Sequence[str] = ()) -> FloeError | None:
     """The error of a batch whose tasks could not use the store any more; None for any other, and where no table's keys ended.
 
     Args:
-        tables: those whose lent keys had ended when the tasks failed.
+        ended: tables whose lent keys had ended when the tasks failed.
+        unknown: tables whose lent keys say nothing of their end: what the store says of them counts.
     """
     failure = reported_failure(error)
+    tables = ended or (unknown if _OVER.search(said(error)) else ())
     if not tables or not (is_outside(error) or (failure is not None and not failure.code)):
         return None
     others = f" and {counted(len(tables) - 1, 'other table')}" if len(tables) > 1 else ""

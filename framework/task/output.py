@@ -52,6 +52,15 @@ def with_ended_keys(context: TaskContext, now_ms: int) -> list[str]:
     return [name for name in context.tables if has_ended(context.io_properties.get(key_of(name), {}), now_ms)]
 
 
+def with_keys_of_unknown_end(context: TaskContext) -> list[str]:
+    """The tables whose catalog lends keys and does not say how long they are good for."""
+    from framework.adapters.file_io import key_of
+    from framework.adapters.server_settings import says_no_end
+
+    lent = {name: context.io_properties.get(key_of(name)) for name in context.tables}
+    return [name for name, settings in lent.items() if settings is not None and says_no_end(settings)]
+
+
 def remove_files(context: TaskContext, reports: Iterable[TaskReport]) -> None:
     """Remove what tasks wrote in vain: it was never announced, so it is nobody's. A file that cannot be removed now
     stays for the removal of orphans."""

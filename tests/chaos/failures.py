@@ -927,4 +927,37 @@ FAILURES: dict[str, Failure] = {
             "tests/iceberg/test_compare.py::test_keys_that_are_null_or_stand_twice",
         ),
     ),
+    "F119": Failure(
+        "keys come with a table, and nobody says when they end; a batch that outlives them fails in the same way each time "
+        "(unitycatalog/unitycatalog#1885)",
+        "keys of unknown end are asked for again for each batch, and where the store says that they have expired the batch is "
+        "done again in halves",
+        (
+            "tests/chaos/test_lent_keys.py::test_batches_that_outlive_lent_keys_get_smaller",
+            "tests/unit/runtime/test_failures.py::test_keys_that_ended_are_named_where_tasks_could_not_use_the_store",
+        ),
+    ),
+    "F120": Failure(
+        "of few records one is bad, which is a large share of a quiet hour, and somebody is woken (elastic/kibana#203279, "
+        "pyrra-dev/pyrra#1602)",
+        "fewer than ten bad records within the hour wake nobody; the alert by day tells of them",
+        ("tests/unit/metrics/test_alerts.py::test_promtool_takes_the_rules_and_every_rule_fires_for_its_example",),
+    ),
+    "F121": Failure(
+        "changes of two batches land in one snapshot, and the second delete of a key does not see the first insert "
+        "(apache/iceberg#11008)",
+        "each batch of an upsert is a snapshot of its own, searched for behind the one in front of it",
+        ("tests/iceberg/test_keyed_commits.py::test_two_batches_that_were_announced_at_once_follow_one_another",),
+    ),
+    "F122": Failure(
+        "a column is dropped and made again under the same name, and files written before show the old one's values, or none "
+        "(apache/auron#2321)",
+        "files carry ids, and what was announced for the dropped column's schema is never committed under the new one",
+        ("tests/iceberg/test_commit.py::test_a_dropped_column_or_a_narrowed_type_makes_a_schema_unusable",),
+    ),
+    "F123": Failure(
+        "a driver in a pod is killed again and again, and the ended pods of its executors pile up (apache/spark#56445)",
+        "Spark leaves them until the driver's pod is replaced; one command removes them and none that runs",
+        ("tests/kubernetes/test_pods.py::test_sparks_own_scheduler_runs_executors_as_pods",),
+    ),
 }

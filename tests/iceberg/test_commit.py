@@ -357,3 +357,6 @@ def test_a_dropped_column_or_a_narrowed_type_makes_a_schema_unusable(lake: Lake)
     with lake.plain(name).update_schema() as update:
         update.delete_column("more")
     assert lake.view(name).unusable_schema_ids == {1}
+    with lake.plain(name).update_schema() as update:
+        update.add_column("more", LongType())  # of the same name, and another column to every reader that goes by ids
+    assert lake.view(name).unusable_schema_ids == {1}

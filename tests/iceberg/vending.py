@@ -26,11 +26,12 @@ _EVERYTHING = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Actio
 
 class Vending:
     """Serves until `close`. `sends` is added to what comes with each table, `config` to the answer to `/v1/config`;
-    `lends` off: no keys come with a table."""
+    `lends` off: no keys come with a table; `tells_end` off: they come, and nobody says when they end."""
 
     def __init__(self, folder: Path, lives_s: float = 3600.0) -> None:
         self.lives_s = lives_s
         self.lends = True
+        self.tells_end = True
         self.sends: dict[str, str] = {}
         self.config: dict[str, object] = {}
         self.ends: dict[str, float] = {}
@@ -97,10 +98,9 @@ class Vending:
             said["config"] = said.get("config", {}) | self.sends
             if self.lends:
                 key, secret, token = self.lend(location)
-                lent = {
-                    "s3.access-key-id": key, "s3.secret-access-key": secret, "s3.session-token": token,
-                    "s3.session-token-expires-at-ms": str(int(self.ends[key] * 1000)),
-                }  # fmt: skip
+                lent = {"s3.access-key-id": key, "s3.secret-access-key": secret, "s3.session-token": token}
+                if self.tells_end:
+                    lent["s3.session-token-expires-at-ms"] = str(int(self.ends[key] * 1000))
                 said["storage-credentials"] = [{"prefix": location + "/", "config": lent}]
         return json.dumps(said).encode()
 

@@ -148,6 +148,11 @@ class Release:
         found = [each for each in self._kubelet.pods.values() if each.namespace == self.namespace]
         return [each for each in found if "-exec-" in each.name]
 
+    def dead_executors(self) -> list[str]:
+        """Pods of executors that have ended, and are there still."""
+        pods = self._plane.get("-n", self.namespace, "pods", "-l", "spark-role=executor")["items"]
+        return [pod["metadata"]["name"] for pod in pods if pod["status"].get("phase") in ("Failed", "Succeeded")]
+
     def asked(self) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
         """What the driver's account was allowed, and what it was not: kinds and verbs."""
         name = f"system:serviceaccount:{self.namespace}:floe-driver"

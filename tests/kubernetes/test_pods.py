@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from tests.conftest import Broker
 from tests.kubernetes.manifests import documents
 from tests.kubernetes.release import Release
 
+PAGE = Path(__file__).parents[2] / "docs" / "kubernetes.md"
 pytestmark = [
     *(pytest.mark.spark, pytest.mark.kafka, pytest.mark.iceberg, pytest.mark.slow, pytest.mark.chaos),
     pytest.mark.timeout(1200),
@@ -118,8 +120,9 @@ def test_a_driver_that_the_cluster_has_lost_is_fenced_by_the_next(release: Relea
 def test_sparks_own_scheduler_runs_executors_as_pods(
     tmp_path: Path, plane: ControlPlane, kubelet: Kubelet, broker: Broker, servers: Servers
 ) -> None:
-    """The driver has its executors started as pods; one of them is killed, and another one takes its place. Each record is in
-    its table once, as Spark reads them, too. Executors hold no secret and no token of the API, whose own log says that each right
+    """The driver has its executors started as pods; one of them is killed, and another one takes its place. The driver is killed,
+    and goes on with new ones; the command of the page removes those of before, and none that runs. Each record is in its table
+    once, as Spark reads them, too. Executors hold no secret and no token of the API, whose own log says that each right
     of the chart is needed, and that no other is."""
     release = Release(tmp_path, plane, kubelet, broker, servers, executors=2)
     try:
@@ -137,6 +140,22 @@ def test_sparks_own_scheduler_runs_executors_as_pods(
         release.send()
         release.check()
         release.check_by_spark()
+        driver = release.driver().container
+        assert driver is not None
+        driver.signal(signal.SIGKILL)
+        release.send()
+        release.wait_for_rows()
+        release.check()
+        release.wait(lambda: len(release.dead_executors()) >= 2, "the end of the executors of the driver before", 120)
+        before = len(release.executors())
+        (command,) = re.findall(
+            r"^    kubectl -n floe (delete pods .*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE
+        )
+        release.kubectl(*command.split())
+        assert not release.dead_executors()
+        release.send()
+        release.wait_for_rows()
+        assert len(release.executors()) == before
         held = {volume.name for each in release.executors() for volume in (each.folder / "volumes").iterdir()}
         assert not [name for name in held if name.startswith(("kube-api-access", "secrets"))]
     finally:

@@ -99,7 +99,7 @@ def check_document(
         if below is not None and (not error.absolute_path or error.absolute_path[0] != below):
             continue
         if tuple(error.absolute_path) not in skip:
-            found.extend(explain(error, tree, schema))
+            found.extend(explain(error, tree, schema, _validator(name).evolve(schema=error.schema)))
     return tree, document, without_echoes(found)
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from jsonschema.exceptions import ValidationError
+from jsonschema.protocols import Validator
 
 from framework.config.schema.echoes import Violation
-from framework.config.tree import Entry, Mapping, Node, Path, Scalar, Sequence, dotted, find, nearest_span, plain
+from framework.config.text import SourceText
+from framework.config.tree import Entry, Mapping, Node, Path, Scalar, Sequence, dotted, find, nearest_span, parse, plain
 from framework.config.units import quoted
 from framework.config.values.value_kinds import EXPLAINERS, explained, show, unsaid_name
 from framework.config.versions import CURRENT, unknown_version
@@ -30,6 +32,7 @@ _EXPLAINED_TYPES = (
     "integer", "number", "boolean", "duration", "duration-or-auto", "size", "evolution", "write-order", "delete-when",
     "envelope", "percent",
 )  # fmt: skip
+_GUESS = re.compile(r"did you mean `(.*)`\?", re.DOTALL)
 _TOP = "the top of the file"
 _OWN_KEYS = "keys of your own begin with `x-`"
 # What people write who come from other tools, and the word for it here.
@@ -47,11 +50,12 @@ _SAME_KEYS = (
 )  # fmt: skip
 
 
-def explain(error: ValidationError, tree: Node, root: Any) -> Iterator[Violation]:
+def explain(error: ValidationError, tree: Node, root: Any, rule: Validator) -> Iterator[Violation]:
     """What to say of one violation.
 
     Args:
         root: the whole schema, to find where a misplaced key belongs.
+        rule: of the part that was violated: a value that is guessed in its place must fit it.
     """
     path: Path = tuple(error.absolute_path)
     node = find(tree, path) or tree
@@ -63,7 +67,7 @@ def explain(error: ValidationError, tree: Node, root: Any) -> Iterator[Violation
     elif keyword == "required" and isinstance(node, Mapping):
         yield _missing(error, node, path)
     elif isinstance(node, Scalar):
-        finding = _bad_leaf(node, path, error.schema, keyword)
+        finding = _bad_leaf(node, path, rule, keyword)
         yield Violation(finding, empty=node.value is None and finding.code == "FLOE-C203")
     else:
         yield Violation(_bad_shape(node, path, error.schema, keyword))
@@ -232,8 +236,8 @@ def _bad_key(error: ValidationError, tree: Node, path: Path) -> Violation:
 # ---- values --------------------------------------------------------------------------------------------------------
 
 
-def _bad_leaf(node: Scalar, path: Path, schema: Any, keyword: str) -> Diagnostic:
-    value = node.value
+def _bad_leaf(node: Scalar, path: Path, rule: Validator, keyword: str) -> Diagnostic:
+    value, schema = node.value, cast("Any", rule.schema)
     if path and path[:2] != ("source", "schema") and is_secret_name(str(path[-1])):
         value = HIDDEN if isinstance(value, str) else value
         node = Scalar(value, node.span, node.plain)
@@ -260,7 +264,9 @@ def _bad_leaf(node: Scalar, path: Path, schema: Any, keyword: str) -> Diagnostic
     kind = schema.get("x-floe-kind")
     if kind in EXPLAINERS and (keyword in ("pattern", "format", "minLength") or kind in _EXPLAINED_TYPES):
         reported = explained(kind, value)
-        return found(reported.code, reported.message, reported.remedy, reported.hint)
+        guess = _GUESS.fullmatch(reported.hint or "")
+        is_right = guess is None or any(rule.is_valid(each) for each in _values_of(guess[1]))
+        return found(reported.code, reported.message, reported.remedy, reported.hint if is_right else None)
     if keyword == "minLength":
         return found("FLOE-C203", f"{where} is empty", "give it a value, or remove the key")
     if keyword == "pattern":
@@ -274,6 +280,12 @@ def _bad_leaf(node: Scalar, path: Path, schema: Any, keyword: str) -> Diagnostic
     if types == ["array"]:
         return found("FLOE-C203", f"{where} must be a list", f"write `[{value}]`")
     return found("FLOE-C203", f"{where} must be {_kinds(types)}, not {shown}", _expected(schema, "write"))
+
+
+def _values_of(text: str) -> tuple[Any, ...]:
+    """What a text may be in a file."""
+    value, findings = parse(SourceText("", text))
+    return (text,) if value is None or findings else (text, plain(value))
 
 
 def _words_of(schema: Any) -> list[str]:

@@ -22,7 +22,7 @@ from framework.runtime.tables.registry import TableRegistry
 from framework.runtime.upsert.heads import UpsertHeads
 from framework.task.context import TaskContext
 from framework.task.failures import of_ended_keys
-from framework.task.output import with_ended_keys
+from framework.task.output import with_ended_keys, with_keys_of_unknown_end
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,7 +68,8 @@ class StageOfBatch:
             try:
                 done, work, needs = run_stage(self.session, work, context)
             except Exception as error:
-                if (of_keys := of_ended_keys(error, with_ended_keys(context, self.wall_ms()))) is not None:
+                ended, unknown = with_ended_keys(context, self.wall_ms()), with_keys_of_unknown_end(context)
+                if (of_keys := of_ended_keys(error, ended, unknown)) is not None:
                     raise of_keys from error
                 raise
             self.enter(RunPhase.TABLES)

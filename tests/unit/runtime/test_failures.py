@@ -156,8 +156,9 @@ def test_what_a_task_tells_can_be_written_down(kind: type[Exception]) -> None:
 
 
 def test_keys_that_ended_are_named_where_tasks_could_not_use_the_store() -> None:
-    """An error of files or networks behind the end of a table's lent keys is FLOE-R157 with the table and a remedy; what has a
-    code of its own, what a record is to blame for, and what came while all keys were good stays what it is."""
+    """An error of files or networks behind the end of a table's lent keys is FLOE-R157 with the table and a remedy; where the
+    catalog does not say when its keys end, the store's word for it counts. What has a code of its own, what a record is to blame
+    for, and what came while all keys were good stays what it is."""
     refused = OSError("When uploading part: AWS Error UNKNOWN (HTTP status 400)")
     for error in (refused, crossed(refused)):
         got = of_ended_keys(error, ["shop.orders", "shop.returns"])
@@ -169,5 +170,10 @@ def test_keys_that_ended_are_named_where_tasks_could_not_use_the_store() -> None
         assert "HTTP status 400" in got.message
         assert "lend keys for longer" in got.remedy
         assert of_ended_keys(error, []) is None
+        assert of_ended_keys(error, [], ["shop.orders"]) is None
     assert of_ended_keys(crossed(FloeError("silent", code="FLOE-R141")), ["shop.orders"]) is None
     assert of_ended_keys(crossed(ValueError("a value")), ["shop.orders"]) is None
+    assert of_ended_keys(crossed(ValueError("it has expired")), [], ["shop.orders"]) is None
+    over = OSError("When uploading part: AWS Error UNKNOWN (HTTP status 400): ExpiredToken")
+    assert isinstance(of_ended_keys(crossed(over), [], ["shop.orders"]), RetriableError)
+    assert of_ended_keys(crossed(over), [], []) is None
