@@ -84,8 +84,10 @@ def of_batch(error: BaseException) -> FloeError:
     )
 
 
-# How S3 and Azure's store say that keys are over.
-_OVER = re.compile(r"expired|not valid in the specified time frame", re.IGNORECASE)
+# How S3 and Azure's store say that keys are over; certificates expire, too.
+_OVER = re.compile(
+    r"expired\w*token|token\w*expired|\btoken\b[^.]{0,60}\bexpired|not valid in the specified time frame", re.IGNORECASE
+)
 
 
 def of_ended_keys(error: Exception, ended: Sequence[str], unknown: Sequence[str] = ()) -> FloeError | None:

@@ -68,14 +68,14 @@ def test_a_kill_around_a_commit_over_lent_keys(vending: Vending, broker: Broker,
 
 
 @pytest.mark.failure("F35")
-@pytest.mark.parametrize("tells_end", [True, False])
+@pytest.mark.parametrize("says_end", [True, False])
 def test_batches_that_outlive_lent_keys_get_smaller(
-    vending: Vending, fragile_broker: FragileBroker, tmp_path: Path, tells_end: bool
+    vending: Vending, fragile_broker: FragileBroker, tmp_path: Path, says_end: bool
 ) -> None:
     """A backlog that takes several lives of the keys to read, over a slow line: the batch is done again with new keys and half of
     the records, until it fits; each time one message says what is the matter and what to do. Every record is there once. So it
     is where the catalog does not say when its keys end."""
-    vending.tells_end = tells_end
+    vending.says_end = says_end
     project = project_of(vending, tmp_path / "project", fragile_broker.proxy.address)
     topic = fragile_broker.new_topic("outlived", partitions=1)
     chance = random.Random(7)

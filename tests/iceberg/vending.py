@@ -26,12 +26,12 @@ _EVERYTHING = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Actio
 
 class Vending:
     """Serves until `close`. `sends` is added to what comes with each table, `config` to the answer to `/v1/config`;
-    `lends` off: no keys come with a table; `tells_end` off: they come, and nobody says when they end."""
+    `lends` off: no keys come with a table; `says_end` off: they come, and nobody says when they end."""
 
     def __init__(self, folder: Path, lives_s: float = 3600.0) -> None:
         self.lives_s = lives_s
         self.lends = True
-        self.tells_end = True
+        self.says_end = True
         self.sends: dict[str, str] = {}
         self.config: dict[str, object] = {}
         self.ends: dict[str, float] = {}
@@ -99,7 +99,7 @@ class Vending:
             if self.lends:
                 key, secret, token = self.lend(location)
                 lent = {"s3.access-key-id": key, "s3.secret-access-key": secret, "s3.session-token": token}
-                if self.tells_end:
+                if self.says_end:
                     lent["s3.session-token-expires-at-ms"] = str(int(self.ends[key] * 1000))
                 said["storage-credentials"] = [{"prefix": location + "/", "config": lent}]
         return json.dumps(said).encode()

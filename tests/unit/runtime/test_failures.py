@@ -174,6 +174,15 @@ def test_keys_that_ended_are_named_where_tasks_could_not_use_the_store() -> None
     assert of_ended_keys(crossed(FloeError("silent", code="FLOE-R141")), ["shop.orders"]) is None
     assert of_ended_keys(crossed(ValueError("a value")), ["shop.orders"]) is None
     assert of_ended_keys(crossed(ValueError("it has expired")), [], ["shop.orders"]) is None
-    over = OSError("When uploading part: AWS Error UNKNOWN (HTTP status 400): ExpiredToken")
-    assert isinstance(of_ended_keys(crossed(over), [], ["shop.orders"]), RetriableError)
-    assert of_ended_keys(crossed(over), [], []) is None
+    for words in (
+        "AWS Error UNKNOWN (HTTP status 400): ExpiredToken",
+        "The provided token has expired.",
+        "The security token included in the request is expired",
+        "TokenExpired",
+        "Signature not valid in the specified time frame",
+    ):
+        over = crossed(OSError(f"When uploading part: {words}"))
+        assert isinstance(of_ended_keys(over, [], ["shop.orders"]), RetriableError), words
+        assert of_ended_keys(over, [], []) is None
+    certificate = crossed(OSError("SSL certificate problem: certificate has expired"))
+    assert of_ended_keys(certificate, [], ["shop.orders"]) is None
