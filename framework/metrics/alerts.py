@@ -88,7 +88,7 @@ def _burns(times: float, *windows: str) -> str:
 
 
 # Bad records, or stale seconds, from which on somebody is woken: one bad record in a quiet hour is far more than its share of
-# that hour, and next to nothing of a month's budget. The slow alert tells of it by day.
+# that hour, and next to nothing of a month's budget. The slow alert reports it by day.
 _WAKES_FROM = 10
 
 

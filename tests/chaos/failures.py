@@ -940,7 +940,7 @@ FAILURES: dict[str, Failure] = {
     "F120": Failure(
         "of few records one is bad, which is a large share of a quiet hour, and somebody is woken (elastic/kibana#203279, "
         "pyrra-dev/pyrra#1602)",
-        "fewer than ten bad records within the hour wake nobody; the alert by day tells of them",
+        "fewer than ten bad records within the hour wake nobody; the slow alert reports them by day",
         ("tests/unit/metrics/test_alerts.py::test_promtool_takes_the_rules_and_every_rule_fires_for_its_example",),
     ),
     "F121": Failure(
