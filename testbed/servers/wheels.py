@@ -1,7 +1,7 @@
 """Packages of PyPI that tests start as programs, or read tables with, kept out of the tests' own environment.
 
-In: names of lines of `.ci/engines.lock`. Out: a folder with these packages and nothing else, made once for a machine and these
-lines; complete or absent. Each file has a hash there, and pip takes no other.
+In: names of lines of `.ci/engines.lock`. Out: a folder with these packages and nothing else, made once for a machine, a Python
+and these lines; complete or absent. Each file has a hash there, and pip takes no other.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ def installed(*names: str) -> Path:
     """The folder, for `PYTHONPATH` or to find a program in."""
     lines = [_line(name) for name in names]
     text = "\n".join(lines) + "\n"
-    home = cache_dir() / f"{names[0]}-{version_of(names[0])}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    made_of = f"{sys.implementation.cache_tag}\n{text}"  # wheels are of one Python
+    home = cache_dir() / f"{names[0]}-{version_of(names[0])}-{hashlib.sha256(made_of.encode()).hexdigest()[:12]}"
     with exclusive(home.with_name(f"{home.name}.lock")):
         if not home.exists():
             home.parent.mkdir(parents=True, exist_ok=True)
